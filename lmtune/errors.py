@@ -1,0 +1,96 @@
+"""Errors that a user can act on: where, what was found, what is accepted."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+_LONGEST_VALUE = 80
+
+
+class InputError(ValueError):
+    """Input that lmtune cannot use.
+
+    Its text is one line, ``FILE:LINE: MESSAGE: VALUE; accepted: ACCEPTED``, with the parts that
+    are known. The command line prints it and exits with status 2.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, without the value itself.
+    file : path-like, optional
+        The file that holds the offending input.
+    line : int, optional
+        Its line, counted from 1.
+    value : object, optional
+        The offending value; shown with ``repr``, shortened to 80 characters.
+    accepted : str, optional
+        What would have been accepted, or what to do instead.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        value: Any = None,
+        accepted: str | None = None,
+    ) -> None:
+        self.message = message
+        self.file = None if file is None else os.fspath(file)
+        self.line = line
+        self.value = value
+        self.accepted = accepted
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        place = "" if self.file is None else f"{self.file}: "
+        if self.file is not None and self.line is not None:
+            place = f"{self.file}:{self.line}: "
+        shown = "" if self.value is None else f": {_shorten(repr(self.value))}"
+        accepted = "" if self.accepted is None else f"; accepted: {self.accepted}"
+        return " ".join(f"{place}{self.message}{shown}{accepted}".split("\n"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Worker processes send their errors to the parent by pickle, which would drop the keywords.
+        arguments = (self.message, self.file, self.line, self.value, self.accepted)
+        return _rebuild, (type(self), *arguments)
+
+
+class MissingExtraError(InputError):
+    """An optional part of lmtune is not installed; the text names the command that installs it.
+
+    Parameters
+    ----------
+    feature : str
+        What the user asked for.
+    extra : str
+        The extra of the ``lmtune`` distribution that brings it.
+    """
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the '{extra}' extra, which is not installed",
+            accepted=f"pip install 'lmtune[{extra}]'",
+        )
+        self.feature = feature
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.feature, self.extra)
+
+
+def _rebuild(
+    cls: type[InputError],
+    message: str,
+    file: str | None,
+    line: int | None,
+    value: Any,
+    accepted: str | None,
+) -> InputError:
+    return cls(message, file=file, line=line, value=value, accepted=accepted)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."

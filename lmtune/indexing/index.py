@@ -1,0 +1,78 @@
+"""What an index must offer: everything that a candidate pool is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Postings(NamedTuple):
+    """The documents that hold one term.
+
+    Attributes
+    ----------
+    docs : numpy.ndarray of int32, shape (df,)
+        Document numbers, ascending.
+    tfs : numpy.ndarray of int32, shape (df,)
+        How often the term occurs in each; at least 1.
+    """
+
+    docs: NDArray[np.int32]
+    tfs: NDArray[np.int32]
+
+
+class Index(Protocol):
+    """An inverted index over numbered documents.
+
+    Documents are numbered from 0 to ``num_docs - 1``. A document's length is its number of
+    indexed tokens, so that the lengths add up to ``total_terms``.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call the index in messages."""
+        ...
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        ...
+
+    @property
+    def total_terms(self) -> int:
+        """The number of tokens in the collection, |C|."""
+        ...
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Document lengths |D| in tokens, shape (num_docs,)."""
+        ...
+
+    @property
+    def docno_rank(self) -> NDArray[np.int32]:
+        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of the documents and of the analysis that made the index."""
+        ...
+
+    def analyze(self, text: str) -> list[str]:
+        """Turn query text into index terms, in order, repeats kept."""
+        ...
+
+    def postings(self, term: str) -> Postings | None:
+        """Return the term's postings, or None where the collection lacks the term."""
+        ...
+
+    def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return the docnos of document numbers."""
+        ...
+
+    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+        """Return the document numbers of docnos, -1 where the index lacks one."""
+        ...
