@@ -1,0 +1,1 @@
+"""Measures over a candidate pool, and whether differences between them are significant."""

@@ -1,0 +1,1 @@
+"""Ranking functions: scores with analytic gradients in their parameters."""

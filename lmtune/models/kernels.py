@@ -1,0 +1,105 @@
+"""Compiled arithmetic of two-stage smoothing, shared by scoring, measuring and RankNet.
+
+Nothing here uses fast-math: two documents with the same term frequencies and the same length must
+get the same bits wherever they stand in an array, or ties would break at random.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+# Products of factors stay within e**-600 .. e**600, well inside the range of a double; outside
+# it the kernels add logarithms instead.
+_SAFE_LOG = 600.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_likelihood(tf, length, p, count, lambda_, mu, g, dg_dlambda, dg_dmu):  # type: ignore[no-untyped-def]
+    """Fill g and its two partial derivatives, one document at a time.
+
+    1 - x is a sum of non-negative terms, so ``log1p`` keeps its relative accuracy where x is near
+    1; and P(w|C) - a = (P(w|C) |D| - tf) / (mu + |D|) avoids the cancellation of the printed form.
+    """
+    terms, docs = tf.shape
+    keep = 1.0 - lambda_
+    for i in range(docs):
+        size = float(length[i])
+        whole = mu + size
+        total = 0.0
+        slope = 0.0
+        for w in range(terms):
+            pw = p[w]
+            t = float(tf[w, i])
+            x = keep * (t + mu * pw) / whole + lambda_ * pw
+            if x > 0.5:
+                rest = keep * ((size - t) + mu * (1.0 - pw)) / whole + lambda_ * (1.0 - pw)
+                total += count[w] * math.log1p(-rest)
+            else:
+                total += count[w] * math.log(x)
+            slope += count[w] * ((pw * size - t) / whole / x)
+        g[i] = total
+        dg_dlambda[i] = slope
+        dg_dmu[i] = slope * keep / whole
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def relative_frequencies(tf, p, y):  # type: ignore[no-untyped-def]
+    """Fill y = tf / P(w|C), which does not depend on the parameters."""
+    for w in range(tf.shape[0]):
+        row = tf[w]
+        out = y[w]
+        scale = 1.0 / p[w]
+        for i in range(row.size):
+            out[i] = row[i] * scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def product_is_safe(y_max, length_min, length_max, weight, lambda_, mu):  # type: ignore[no-untyped-def]
+    """Say whether no product of ``weight`` factors can leave the range of a double."""
+    low = (1.0 - lambda_) * mu / (mu + length_max) + lambda_
+    high = (1.0 - lambda_) * (y_max + mu) / (mu + length_min) + lambda_
+    return low > 0.0 and weight * max(abs(math.log(low)), abs(math.log(high))) < _SAFE_LOG
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: ignore[no-untyped-def]
+    """Fill scores that order documents exactly as the query likelihood does.
+
+    With y = tf / P(w|C) the likelihood is proportional to the product over query terms of
+    (y + mu) (1 - lambda) / (mu + |D|) + lambda: one division a document, two multiply-adds a
+    term, no logarithm. Where that product could leave the range of a double, the sum of its
+    logarithms stands in.
+    """
+    docs = length.size
+    keep = 1.0 - lambda_
+    for i in range(docs):
+        ratio[i] = keep / (mu + length[i])
+        score[i] = 1.0 if product else 0.0
+    for w in range(count.size):
+        row = y[w]
+        for _ in range(count[w]):
+            if product:
+                for i in range(docs):
+                    score[i] *= (row[i] + mu) * ratio[i] + lambda_
+            else:
+                for i in range(docs):
+                    score[i] += math.log((row[i] + mu) * ratio[i] + lambda_)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-def]
+    """Count the documents ranked above one that scores ``threshold`` at that position.
+
+    Positions are the tie order: an equal score earlier in the array ranks above.
+    """
+    above = 0
+    head = score[:length_of_prefix]
+    for i in range(head.size):
+        above += np.int64(head[i] >= threshold)
+    tail = score[length_of_prefix + 1 :]
+    for i in range(tail.size):
+        above += np.int64(tail[i] > threshold)
+    return above

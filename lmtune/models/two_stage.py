@@ -1,0 +1,159 @@
+"""Two-stage-smoothed query likelihood and its analytic gradient.
+
+The model and its derivatives are those of Metzler, "Using Gradient Descent to Optimize Language
+Modeling Smoothing Parameters" (SIGIR 2007), section 3; two-stage smoothing is Zhai and Lafferty's
+(SIGIR 2002).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.models import kernels
+
+
+class Gradient(NamedTuple):
+    """Scores with their partial derivatives, each of shape (documents,).
+
+    Attributes
+    ----------
+    score : numpy.ndarray of float64
+        g(Q; D), natural logarithm.
+    dlambda : numpy.ndarray of float64
+        The derivative of g in lambda.
+    dmu : numpy.ndarray of float64
+        The derivative of g in mu.
+    """
+
+    score: NDArray[np.float64]
+    dlambda: NDArray[np.float64]
+    dmu: NDArray[np.float64]
+
+
+def check_parameters(lambda_: float, mu: float) -> None:
+    """Raise unless (lambda, mu) is in the model's domain.
+
+    Parameters
+    ----------
+    lambda_ : float
+        0 <= lambda < 1, the weight of the collection model.
+    mu : float
+        mu > 0, in tokens; mu = 0 is Jelinek-Mercer smoothing and needs lambda > 0.
+
+    Raises
+    ------
+    InputError
+        Naming the parameter, its value and its domain.
+    """
+    if not (math.isfinite(lambda_) and 0.0 <= lambda_ < 1.0):
+        raise InputError("lambda is outside its domain", value=lambda_, accepted="0 <= lambda < 1")
+    if not (math.isfinite(mu) and mu >= 0.0):
+        raise InputError("mu is outside its domain", value=mu, accepted="mu > 0, in tokens")
+    if mu == 0.0 and lambda_ == 0.0:
+        raise InputError(
+            "lambda = 0 with mu = 0 leaves absent terms without probability",
+            value=(lambda_, mu),
+            accepted="mu > 0, or mu = 0 with 0 < lambda < 1 (Jelinek-Mercer)",
+        )
+
+
+def score(
+    tf: ArrayLike,
+    length: ArrayLike,
+    p: ArrayLike,
+    *,
+    lambda_: float,
+    mu: float,
+    count: ArrayLike | None = None,
+) -> NDArray[np.float64]:
+    r"""Score documents by two-stage-smoothed query likelihood.
+
+    .. math:: g(Q;D) = \sum_{w \in Q} \log\Big((1-\lambda)
+        \frac{tf_{w,D} + \mu P(w|C)}{\mu + |D|} + \lambda P(w|C)\Big)
+
+    Parameters
+    ----------
+    tf : array_like of int, shape (terms, documents)
+        Occurrences of each query term in each document.
+    length : array_like of int, shape (documents,)
+        Document lengths in tokens, at least the column sums of `tf`; at least 1 where mu is 0.
+    p : array_like of float, shape (terms,)
+        The collection model, P(w|C) = cf_w / \|C\|, each in (0, 1].
+    lambda_, mu : float
+        Smoothing parameters; see `check_parameters`.
+    count : array_like of int, shape (terms,), optional
+        How often each term occurs in the query; once each by default.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (documents,)
+        Natural logarithms of the query likelihood.
+
+    Raises
+    ------
+    InputError
+        For parameters outside their domain or arrays whose shapes do not fit.
+
+    Examples
+    --------
+    >>> score([[2], [0]], [10], [0.01, 0.001], lambda_=0.0, mu=100.0).round(6)
+    array([-10.506...])
+    """
+    return score_and_gradient(tf, length, p, lambda_=lambda_, mu=mu, count=count).score
+
+
+def score_and_gradient(
+    tf: ArrayLike,
+    length: ArrayLike,
+    p: ArrayLike,
+    *,
+    lambda_: float,
+    mu: float,
+    count: ArrayLike | None = None,
+) -> Gradient:
+    r"""Score documents and differentiate the scores in lambda and mu.
+
+    With x the smoothed probability of a term (the argument of the logarithm in `score`),
+
+    .. math::
+        \frac{\partial g}{\partial\lambda} &= \sum_{w \in Q}
+            \frac{P(w|C)\,|D| - tf_{w,D}}{(\mu + |D|)\, x_w} \\
+        \frac{\partial g}{\partial\mu} &= \frac{1-\lambda}{\mu + |D|}
+            \frac{\partial g}{\partial\lambda}
+
+    which are the paper's two derivatives with their numerators brought to one fraction.
+
+    Parameters
+    ----------
+    tf, length, p, lambda_, mu, count
+        As for `score`.
+
+    Returns
+    -------
+    Gradient
+        Scores and both derivatives, each of shape (documents,).
+
+    Raises
+    ------
+    InputError
+        As for `score`.
+    """
+    check_parameters(lambda_, mu)
+    tf_ = np.ascontiguousarray(tf, dtype=np.int64)
+    length_ = np.ascontiguousarray(length, dtype=np.int64)
+    p_ = np.ascontiguousarray(p, dtype=np.float64)
+    count_ = np.ones(p_.shape, np.int64) if count is None else np.ascontiguousarray(count, np.int64)
+    if tf_.ndim != 2 or tf_.shape != (p_.size, length_.size) or count_.shape != p_.shape:
+        raise InputError(
+            "shapes do not fit",
+            value={"tf": tf_.shape, "length": length_.shape, "p": p_.shape, "count": count_.shape},
+            accepted="tf (terms, documents), length (documents,), p and count (terms,)",
+        )
+    result = Gradient(*(np.empty(length_.size) for _ in range(3)))
+    kernels.log_likelihood(tf_, length_, p_, count_, float(lambda_), float(mu), *result)
+    return result

@@ -1,0 +1,126 @@
+"""The RankNet cost over all pairs and its gradient, exactly and without exp or log per pair."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from lmtune.models.kernels import product_is_safe
+
+# Eight factors of 1 + e**80 stay below e**709, the largest double.
+_BLOCK = 8
+_LARGEST_LOG_RATIO = 80.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def ranknet_topics(  # type: ignore[no-untyped-def]
+    topics, doc_start, tf_start, length, tf, relevant, term_start, p, count, lambda_, mu, out
+):
+    """Fill out[i] = (cost, dcost/dlambda, dcost/dmu) for every topic i of ``topics``.
+
+    Each topic's first ``relevant[t]`` documents are relevant, the rest are not.
+    """
+    for i in range(topics.size):
+        t = topics[i]
+        out[i] = 0.0
+        first, last = doc_start[t], doc_start[t + 1]
+        docs = last - first
+        split = relevant[t]
+        count_t = count[term_start[t] : term_start[t + 1]]
+        if split == 0 or split == docs or count_t.size == 0:
+            continue
+        length_t = length[first:last].astype(np.float64)
+        p_t = p[term_start[t] : term_start[t + 1]]
+        block = tf[tf_start[t] : tf_start[t + 1]].reshape(count_t.size, docs)
+        likelihood = np.empty(docs)
+        dlambda = np.empty(docs)
+        dmu = np.empty(docs)
+        y_max = 0.0
+        for w in range(count_t.size):
+            y_max = max(y_max, block[w].max() / p_t[w])
+        safe = product_is_safe(
+            y_max, length_t.min(), length_t.max(), count_t.sum(), lambda_, mu
+        )  # fmt: skip
+        _likelihoods(block, length_t, p_t, count_t, lambda_, mu, safe, likelihood, dlambda, dmu)
+        if safe:
+            spread = math.log(likelihood[split:].max()) - math.log(likelihood[:split].min())
+            if spread < _LARGEST_LOG_RATIO:
+                _pairs_by_products(likelihood, dlambda, dmu, split, out[i])
+                continue
+            for j in range(docs):
+                likelihood[j] = math.log(likelihood[j])
+        _pairs_by_logarithms(likelihood, dlambda, dmu, split, out[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _likelihoods(tf, length, p, count, lambda_, mu, product, likelihood, dlambda, dmu):  # type: ignore[no-untyped-def]
+    """Fill likelihoods up to a factor of the topic (or their logarithms) and the derivatives."""
+    docs = length.size
+    keep = 1.0 - lambda_
+    ratio = np.empty(docs)
+    for j in range(docs):
+        ratio[j] = 1.0 / (mu + length[j])
+        likelihood[j] = 1.0 if product else 0.0
+        dlambda[j] = 0.0
+    for w in range(count.size):
+        row = tf[w]
+        scale = 1.0 / p[w]
+        weight = float(count[w])
+        for j in range(docs):
+            y = row[j] * scale
+            x = keep * (y + mu) * ratio[j] + lambda_
+            dlambda[j] += weight * (length[j] - y) * ratio[j] / x
+            if product:
+                for _ in range(count[w]):
+                    likelihood[j] *= x
+            else:
+                likelihood[j] += weight * math.log(x)
+    for j in range(docs):
+        dmu[j] = dlambda[j] * keep * ratio[j]
+
+
+@njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)
+def _pairs_by_products(likelihood, dlambda, dmu, split, out):  # type: ignore[no-untyped-def]
+    """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm."""
+    other = likelihood[split:]
+    other_dlambda = dlambda[split:]
+    other_dmu = dmu[split:]
+    factors = np.ones(other.size)
+    cost = 0.0
+    for r in range(split):
+        inverse = 1.0 / likelihood[r]
+        weight = 0.0
+        lambda_sum = 0.0
+        mu_sum = 0.0
+        for n in range(other.size):
+            odds = other[n] * inverse
+            factor = 1.0 + odds
+            share = odds / factor
+            factors[n] *= factor
+            weight += share
+            lambda_sum += share * other_dlambda[n]
+            mu_sum += share * other_dmu[n]
+        out[1] += lambda_sum - weight * dlambda[r]
+        out[2] += mu_sum - weight * dmu[r]
+        if (r + 1) % _BLOCK == 0 or r + 1 == split:
+            for n in range(other.size):
+                cost += math.log(factors[n])
+                factors[n] = 1.0
+    out[0] = cost
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pairs_by_logarithms(score, dlambda, dmu, split, out):  # type: ignore[no-untyped-def]
+    """Sum softplus(g_n - g_r) over pairs, safe for any difference of scores."""
+    for r in range(split):
+        for n in range(split, score.size):
+            difference = score[n] - score[r]
+            small = math.exp(-abs(difference))
+            out[0] += max(difference, 0.0) + math.log1p(small)
+            share = (1.0 if difference >= 0.0 else small) / (1.0 + small)
+            out[1] += share * (dlambda[n] - dlambda[r])
+            out[2] += share * (dmu[n] - dmu[r])
