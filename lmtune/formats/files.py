@@ -1,0 +1,254 @@
+"""Files as every format reads and writes them: compressed by suffix, strict, whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal, TextIO, overload
+
+from lmtune.errors import InputError
+from lmtune.formats.compression import compressing, decompressing
+
+_BOM = b"\xef\xbb\xbf"
+_BUFFER_BYTES = 1 << 17
+
+
+def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading its decompressed bytes.
+
+    Parameters
+    ----------
+    path : path-like
+        A plain file, or one that its suffix (in either case) names as ``.gz``, ``.bz2`` or
+        ``.zst``, of one or several concatenated members.
+
+    Returns
+    -------
+    BinaryIO
+        A buffered stream; its reads raise InputError where the compressed data is damaged.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, a directory or unreadable.
+    """
+    try:
+        raw = Path(path).open("rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - the caller closes
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return decompressing(raw, path)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Read a whole file, decompressed, without its UTF-8 byte order mark.
+
+    Raises
+    ------
+    InputError
+        As `open_bytes`.
+    """
+    with open_bytes(path) as stream:
+        return stream.read().removeprefix(_BOM)
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    r"""Yield a text file's lines with their numbers.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed.
+
+    Yields
+    ------
+    tuple of int and str
+        The line's number, from 1, and its text without ``\n`` or ``\r\n``; a byte order mark at
+        the beginning of the file is dropped.
+
+    Raises
+    ------
+    InputError
+        As `open_bytes`, and at a line that is not valid UTF-8.
+    """
+    number = 0
+    with open_bytes(path) as stream:
+        try:
+            for number, line in enumerate(stream, 1):
+                start = line.removeprefix(_BOM) if number == 1 else line
+                yield number, decode_line(start, path, number).removesuffix("\n").removesuffix("\r")
+        except InputError as error:
+            if error.line is None and number:
+                error.line = number + 1
+            raise
+
+
+def decode_line(line: bytes, path: str | os.PathLike[str], number: int) -> str:
+    """Decode one line strictly, or name its invalid bytes in an InputError."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"invalid UTF-8 at byte {error.start + 1} of the line",
+            file=path,
+            line=number,
+            value=line[error.start : error.start + 8],
+            accepted="UTF-8 text",
+        ) from None
+
+
+@overload
+def atomic_write(
+    path: str | os.PathLike[str], *, mode: Literal["text"] = "text"
+) -> AbstractContextManager[TextIO]: ...
+
+
+@overload
+def atomic_write(
+    path: str | os.PathLike[str], *, mode: Literal["binary"]
+) -> AbstractContextManager[BinaryIO]: ...
+
+
+def atomic_write(
+    path: str | os.PathLike[str], *, mode: Literal["text", "binary"] = "text"
+) -> AbstractContextManager[Any]:
+    r"""Write a file whole or not at all.
+
+    The stream goes to a temporary file beside the target, which replaces the target when the
+    ``with`` block ends, and is removed when the block raises anything, KeyboardInterrupt included.
+    Missing parent folders are made. A target that is no regular file (a pipe, ``/dev/stdout``) is
+    written directly.
+
+    Parameters
+    ----------
+    path : path-like
+        The target. Its suffix compresses: ``.gz``, ``.bz2``, ``.zst``; the bytes depend on the
+        content alone (no time, no name).
+    mode : {"text", "binary"}
+        ``"text"`` gives a UTF-8 stream with ``\n`` line ends on every platform.
+
+    Returns
+    -------
+    context manager of TextIO or BinaryIO
+        The stream to write to.
+
+    Raises
+    ------
+    InputError
+        If the target is a directory or cannot be made.
+    """
+    return _atomic_write(Path(path), text=mode == "text")
+
+
+@contextlib.contextmanager
+def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
+    if path.is_dir():
+        raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
+    direct = path.exists() and not path.is_file()
+    # Through a symbolic link, so that the link survives.
+    target = path if direct else Path(os.path.realpath(path))
+    temporary = path if direct else _sibling(target)
+    try:
+        if not direct:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        raw = temporary.open("wb" if direct else "xb", buffering=_BUFFER_BYTES)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(raw)
+            stream: Any = raw
+            compressed = compressing(raw, target.suffix.lower())
+            if compressed is not None:
+                stream = stack.enter_context(compressed)
+            if text:
+                stream = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
+                stack.callback(stream.close)
+            yield stream
+        if not direct:
+            _replace(temporary, target)
+    except BaseException:
+        if not direct:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def atomic_directory(path: str | os.PathLike[str], *, marker: str | None = None) -> Iterator[Path]:
+    """Write a folder whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder to make or to replace. Missing parents are made.
+    marker : str, optional
+        The name of a file that tells our folders from others: an existing folder that is neither
+        empty nor holds it is left alone, with an InputError.
+
+    Yields
+    ------
+    pathlib.Path
+        An empty folder beside the target. It takes the target's place when the ``with`` block
+        ends (an old folder is moved aside, then removed), and is removed when the block raises.
+
+    Raises
+    ------
+    InputError
+        If the target is a file, a foreign folder (see `marker`), or cannot be made.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_dir():
+        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
+    if marker is not None and target.is_dir():
+        names = {entry.name for entry in target.iterdir()}
+        if names and marker not in names:
+            raise InputError(
+                f"will not replace a folder that has no {marker}",
+                file=path,
+                accepted="a new folder's name, an empty folder, or one that lmtune wrote",
+            )
+    temporary, old = _sibling(target), _sibling(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        yield temporary
+        if target.exists():
+            _replace(target, old)
+        try:
+            _replace(temporary, target)
+        except BaseException:
+            if old.exists():
+                _replace(old, target)
+            raise
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sibling(path: Path) -> Path:
+    return path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+
+
+def _replace(source: Path, target: Path) -> None:
+    try:
+        source.replace(target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    accepted = "a readable file" if not isinstance(error, FileNotFoundError) else None
+    return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    return InputError(f"cannot write: {error.strerror or error}", file=path)
