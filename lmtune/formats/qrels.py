@@ -1,0 +1,170 @@
+"""Relevance judgements: TREC's four columns and BEIR's three."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_write, decode_line, read_bytes
+
+_COLUMNS = "topic, iteration, docno, gain"
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+_GAIN = re.compile(rb"[+-]?[0-9]{1,9}")
+
+
+def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+    """Read relevance judgements.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed: TREC's ``topic iteration docno gain`` separated by any
+        white space, or BEIR's ``query-id corpus-id score`` below a header line of those names.
+        Lines that are blank or begin with ``#`` are skipped.
+
+    Returns
+    -------
+    dict of str to dict of str to int
+        Gains by topic and docno, in the file's order. Negative gains are kept.
+
+    Raises
+    ------
+    InputError
+        At a line with another number of columns, a gain that is no integer, a repeated (topic,
+        docno) or invalid UTF-8; if there are no judgements; as `open_bytes`.
+    """
+    lines = read_bytes(path).split(b"\n")
+    first = _first_line(lines)
+    width = 3 if _is_beir_header(lines[first].split()) else 4
+    start = first + 1 if width == 3 else first
+    gains: dict[bytes, int] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    judged: dict[str, int] = {}
+    previous: bytes | None = None
+    number = start
+    try:
+        for number, line in enumerate(lines[start:], start + 1):
+            columns = line.split()
+            if len(columns) != width or columns[0][0] == 35:  # "#"
+                if not columns or columns[0][0] == 35:
+                    continue
+                raise _wrong_columns(path, number, line, width)
+            topic, name, written = columns[0], columns[-2], columns[-1]
+            if topic != previous:
+                judged = qrels.setdefault(topic.decode(), {})
+                previous = topic
+            gain = gains.get(written)
+            if gain is None:
+                gain = gains[written] = _parse_gain(path, number, written)
+            docno = name.decode()
+            if docno in judged:
+                raise _duplicate(path, number, topic.decode(), docno)
+            judged[docno] = gain
+    except UnicodeDecodeError:
+        decode_line(lines[number - 1], path, number)
+        raise
+    if not qrels:
+        raise InputError("no judgements", file=path, accepted=f"lines of {_COLUMNS}")
+    return qrels
+
+
+def write_qrels(path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, int]]) -> None:
+    """Write relevance judgements in TREC's format, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        The target, compressed by its suffix.
+    qrels : mapping of str to mapping of str to int
+        Gains by topic and docno, written in this order.
+
+    Raises
+    ------
+    InputError
+        If a topic or docno is empty or holds white space, or a topic begins with ``#``.
+    """
+    with atomic_write(path) as stream:
+        for topic, judged in qrels.items():
+            if topic.startswith("#"):
+                raise InputError("a topic must not begin with '#'", file=path, value=topic)
+            for docno, gain in judged.items():
+                if topic.split() != [topic] or docno.split() != [docno]:
+                    raise InputError(
+                        "cannot write a judgement",
+                        file=path,
+                        value=(topic, docno),
+                        accepted="a topic and a docno without white space",
+                    )
+                stream.write(f"{topic} 0 {docno} {int(gain)}\n")
+
+
+def find_judgement(
+    path: str | os.PathLike[str], topic: str, docno: str | None = None
+) -> int | None:
+    """Find the first judgement of a topic, or of a document for it, for messages.
+
+    Returns
+    -------
+    int or None
+        Its line, from 1; None where the file has none.
+    """
+    wanted, name = topic.encode(), None if docno is None else docno.encode()
+    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+        columns = line.split()
+        if len(columns) in (3, 4) and columns[0] == wanted and name in (None, columns[-2]):
+            return number
+    return None
+
+
+def _first_line(lines: list[bytes]) -> int:
+    for position, line in enumerate(lines):
+        stripped = line.lstrip()
+        if stripped and not stripped.startswith(b"#"):
+            return position
+    return len(lines) - 1
+
+
+def _is_beir_header(columns: list[bytes]) -> bool:
+    names = [column.decode(errors="replace").lower().replace("_", "-") for column in columns]
+    return names == _BEIR_HEADER
+
+
+def _parse_gain(path: str | os.PathLike[str], number: int, written: bytes) -> int:
+    if _GAIN.fullmatch(written) is None:
+        raise InputError(
+            "the gain is no integer",
+            file=path,
+            line=number,
+            value=written.decode(errors="backslashreplace"),
+            accepted="an integer such as 0, 1, 2 or -1",
+        )
+    return int(written)
+
+
+def _wrong_columns(
+    path: str | os.PathLike[str], number: int, line: bytes, width: int
+) -> InputError:
+    text = decode_line(line, path, number)
+    accepted = f"4 columns: {_COLUMNS}" if width == 4 else f"3 columns: {', '.join(_BEIR_HEADER)}"
+    if width == 4 and len(line.split()) == 3:
+        accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
+    return InputError(
+        f"{len(line.split())} columns",
+        file=path,
+        line=number,
+        value=text.strip(),
+        accepted=accepted,
+    )
+
+
+def _duplicate(path: str | os.PathLike[str], number: int, topic: str, docno: str) -> InputError:
+    first = find_judgement(path, topic, docno)
+    return InputError(
+        f"document judged twice for topic {topic}, first in line {first}",
+        file=path,
+        line=number,
+        value=docno,
+        accepted="one judgement of each document for a topic",
+    )

@@ -1,0 +1,222 @@
+"""Topics: TREC's SGML, tab-separated lines and JSON lines, told apart by their content."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_write, read_lines
+from lmtune.formats.sgml import FIELDS, format_topic, parse_sgml_topics
+
+_ACCEPTED = (
+    "TREC SGML (<top> <num> <title> ...), lines of id<TAB>text, or JSON lines with _id and text"
+)
+_ID_KEYS = ("_id", "id", "qid", "query_id", "topic_id", "topic")
+_TEXT_KEYS = ("text", "title", "query")
+_HEADER_IDS = frozenset({"qid", "query_id", "query-id", "topic_id"})
+
+
+class Topic(NamedTuple):
+    """A topic as found: its identifier, its text and the line where it begins."""
+
+    identifier: str
+    text: str
+    line: int
+
+
+def read_topics(
+    path: str | os.PathLike[str], *, fields: Sequence[str] = ("title",)
+) -> dict[str, str]:
+    """Read topics.
+
+    Parameters
+    ----------
+    path : path-like
+        A UTF-8 file, plain or compressed, in one of three formats: TREC SGML (``<top>``, ``<num>``,
+        ``<title>``, ``<desc>``, ``<narr>``, closed or not); lines of ``id<TAB>text``; JSON lines
+        with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``.
+    fields : sequence of {"title", "desc", "narr"}
+        The SGML fields that make the query, joined by a space in this order. The other formats
+        have the title alone.
+
+    Returns
+    -------
+    dict of str to str
+        Query text by topic identifier, in the file's order, white space collapsed. In SGML,
+        numbers lose their leading zeros (``051`` is ``51`` in TREC's judgements) and texts their
+        labels (``Topic:``, ``Description:``, ``Narrative:``).
+
+    Raises
+    ------
+    InputError
+        For an unknown field or one that the format lacks, a line in none of the formats, a topic
+        without number or text, an unclosed ``<top>``, a topic identifier that comes twice, or an
+        empty file.
+    """
+    wanted = _check_fields(fields)
+    lines = [(number, line) for number, line in read_lines(path) if line.strip()]
+    if not lines:
+        raise InputError("no topics: the file is empty", file=path, accepted=_ACCEPTED)
+    start = lines[0][1].lstrip()
+    if start.startswith("<") and "\t" not in start.strip():
+        found: Iterator[Topic] = _sgml_topics(path, lines, wanted)
+    elif wanted != ("title",):
+        raise InputError(
+            "topic fields other than the title need TREC SGML topics",
+            file=path,
+            value=",".join(wanted),
+            accepted="title for this file",
+        )
+    elif start.startswith("{"):
+        found = _json_topics(path, lines)
+    else:
+        found = _tsv_topics(path, lines)
+    return _collect(path, found)
+
+
+def write_topics(path: str | os.PathLike[str], topics: Mapping[str, str]) -> None:
+    """Write topics as TREC SGML with titles, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        The target, compressed by its suffix.
+    topics : mapping of str to str
+        Query text by topic identifier; white space in the text is collapsed.
+
+    Raises
+    ------
+    InputError
+        If reading the file back would not give the topic again: an identifier with white space or
+        leading zeros, an empty text, a text that holds a topic tag such as ``<desc>``.
+    """
+    with atomic_write(path) as stream:
+        for identifier, text in topics.items():
+            stream.write(format_topic(path, identifier, " ".join(text.split())))
+
+
+def _check_fields(fields: Sequence[str]) -> tuple[str, ...]:
+    wanted = (fields,) if isinstance(fields, str) else tuple(fields)
+    accepted = f"one or more of {', '.join(FIELDS)}, each once"
+    for position, field in enumerate(wanted):
+        if field not in FIELDS or field in wanted[:position]:
+            raise InputError("bad topic field", value=field, accepted=accepted)
+    if not wanted:
+        raise InputError("no topic field", accepted=accepted)
+    return wanted
+
+
+def _collect(path: str | os.PathLike[str], found: Iterator[Topic]) -> dict[str, str]:
+    topics: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for identifier, text, line in found:
+        if identifier in topics:
+            raise InputError(
+                f"topic defined twice, first in line {lines[identifier]}",
+                file=path,
+                line=line,
+                value=identifier,
+                accepted="each topic once",
+            )
+        topics[identifier] = " ".join(text.split())
+        lines[identifier] = line
+        if not topics[identifier]:
+            raise InputError(
+                f"topic {identifier} has no text",
+                file=path,
+                line=line,
+                accepted="at least one word",
+            )
+    if not topics:
+        raise InputError("no topics", file=path, accepted=_ACCEPTED)
+    return topics
+
+
+def _sgml_topics(
+    path: str | os.PathLike[str], lines: Iterable[tuple[int, str]], wanted: tuple[str, ...]
+) -> Iterator[Topic]:
+    for topic in parse_sgml_topics(path, lines):
+        missing = [field for field in wanted if field not in topic.texts]
+        if missing:
+            raise InputError(
+                f"topic {topic.identifier} has no <{missing[0]}>",
+                file=path,
+                line=topic.line,
+                accepted=f"fields that every topic has; here: {', '.join(topic.texts) or 'none'}",
+            )
+        text = " ".join(topic.texts[field] for field in wanted)
+        yield Topic(topic.identifier, text, topic.line)
+
+
+def _tsv_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> Iterator[Topic]:
+    for position, (number, line) in enumerate(lines):
+        columns = line.strip("\r\n ").split("\t")
+        if len(columns) != 2:
+            raise InputError(
+                f"{len(columns) - 1} tabs in a topic line" if len(columns) > 1 else "no tab",
+                file=path,
+                line=number,
+                value=line,
+                accepted=_ACCEPTED if position == 0 else "id<TAB>text",
+            )
+        identifier = columns[0].strip()
+        if position == 0 and identifier.lower() in _HEADER_IDS:
+            continue
+        _check_identifier(path, number, identifier)
+        yield Topic(identifier, columns[1], number)
+
+
+def _json_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> Iterator[Topic]:
+    for number, line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"not JSON ({error})",
+                file=path,
+                line=number,
+                value=line,
+                accepted="one JSON object a line",
+            ) from None
+        if not isinstance(record, dict):
+            raise InputError(
+                "not a JSON object",
+                file=path,
+                line=number,
+                value=line,
+                accepted="one JSON object a line",
+            )
+        identifier = next((record[key] for key in _ID_KEYS if key in record), None)
+        text = next((record[key] for key in _TEXT_KEYS if key in record), None)
+        if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+            raise InputError(
+                "no topic identifier" if identifier is None else "bad topic identifier",
+                file=path,
+                line=number,
+                value=line if identifier is None else identifier,
+                accepted=f"a string or an integer as one of {', '.join(_ID_KEYS)}",
+            )
+        if not isinstance(text, str):
+            raise InputError(
+                f"topic {identifier} has no text",
+                file=path,
+                line=number,
+                value=text,
+                accepted=f"a string as one of {', '.join(_TEXT_KEYS)}",
+            )
+        _check_identifier(path, number, str(identifier))
+        yield Topic(str(identifier), text, number)
+
+
+def _check_identifier(path: str | os.PathLike[str], line: int, identifier: str) -> None:
+    if identifier.split() != [identifier]:
+        raise InputError(
+            "bad topic identifier",
+            file=path,
+            line=line,
+            value=identifier,
+            accepted="one word, without white space",
+        )
