@@ -15,7 +15,9 @@ from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 from lmtune.errors import InputError
 from lmtune.formats.compression import compressing, decompressing
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""UTF-8's byte order mark."""
+
 _BUFFER_BYTES = 1 << 17
 
 
@@ -41,7 +43,7 @@ def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
     try:
         raw = Path(path).open("rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - the caller closes
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     return decompressing(raw, path)
 
 
@@ -54,7 +56,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         As `open_bytes`.
     """
     with open_bytes(path) as stream:
-        return stream.read().removeprefix(_BOM)
+        return stream.read().removeprefix(BOM)
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
@@ -80,7 +82,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     with open_bytes(path) as stream:
         try:
             for number, line in enumerate(stream, 1):
-                start = line.removeprefix(_BOM) if number == 1 else line
+                start = line.removeprefix(BOM) if number == 1 else line
                 yield number, decode_line(start, path, number).removesuffix("\n").removesuffix("\r")
         except InputError as error:
             if error.line is None and number:
@@ -245,7 +247,8 @@ def _replace(source: Path, target: Path) -> None:
         raise _unwritable(target, error) from error
 
 
-def _unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
+def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    """Return the InputError for a file that the system will not give us."""
     accepted = "a readable file" if not isinstance(error, FileNotFoundError) else None
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 

@@ -1,0 +1,221 @@
+"""Documents in files of any supported format, read in pieces that workers can share."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from lmtune.errors import InputError
+from lmtune.formats.compression import is_compressed
+from lmtune.formats.document import Document
+from lmtune.formats.files import BOM, open_bytes, unreadable
+from lmtune.formats.jsonl import parse_jsonl
+from lmtune.formats.trectext import START, parse_trec
+
+_BLOCK_BYTES = 1 << 20
+_NOT_DOCUMENTS = re.compile(
+    r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I
+)
+_ACCEPTED = "JSON lines ({...}) or TREC documents (<DOC> ...), plain or as .gz, .bz2, .zst"
+
+
+@dataclass(frozen=True)
+class FileBatch:
+    """The documents of a file, or of the bytes from `start` to `stop` of a plain one."""
+
+    path: str
+    kind: Literal["jsonl", "trec"]
+    size: int
+    start: int = 0
+    stop: int | None = None
+
+    def read(self) -> Iterator[Document]:
+        """Yield the documents; InputErrors name the line in the whole file."""
+        for _, docno, text in self.numbered():
+            yield Document(docno, text)
+
+    def numbered(self) -> Iterator[tuple[int, str, str]]:
+        """Yield (line within the batch, docno, text)."""
+        parse = parse_jsonl if self.kind == "jsonl" else parse_trec
+        with open_bytes(self.path) as stream:
+            stream.seek(self.start)
+            try:
+                yield from parse(self._blocks(stream), self.path)
+            except InputError as error:
+                if error.line is not None:
+                    error.line += self.lines_before()
+                raise
+
+    def lines_before(self) -> int:
+        """Count the lines of the file before the batch."""
+        if self.start == 0:
+            return 0
+        left, lines = self.start, 0
+        with open_bytes(self.path) as stream:
+            while left and (block := stream.read(min(left, _BLOCK_BYTES))):
+                left -= len(block)
+                lines += block.count(b"\n")
+        return lines
+
+    def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
+        position = self.start
+        while self.stop is None or position < self.stop:
+            left = _BLOCK_BYTES if self.stop is None else self.stop - position
+            block = stream.read(min(_BLOCK_BYTES, left))
+            if not block:
+                return
+            yield block.removeprefix(BOM) if position == 0 else block
+            position += len(block)
+
+
+@dataclass(frozen=True)
+class FileDocuments:
+    """Documents in files: a DocumentSource.
+
+    The format of each file is found by its first bytes: JSON lines (see
+    lmtune.formats.jsonl), TRECTEXT or TRECWEB (see lmtune.formats.trectext). Plain files are
+    split, so that several workers can read one.
+
+    Parameters
+    ----------
+    name : str
+        What to call the collection.
+    files : sequence of path-like
+        The files in collection order; see `document_files`.
+    batch_bytes : int
+        About how many bytes of a plain file make a batch; at least 1.
+    """
+
+    name: str
+    files: Sequence[str | os.PathLike[str]]
+    batch_bytes: int = field(default=8 << 20, kw_only=True)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files, as they lie on the disk."""
+        return sum(_file_size(path) for path in self.files)
+
+    def batches(self) -> Iterator[FileBatch]:
+        """Yield the batches in collection order.
+
+        Raises
+        ------
+        InputError
+            For a file that is empty, unreadable or in no known format.
+        """
+        for path in self.files:
+            kind = _kind(path)
+            size = _file_size(path)
+            if is_compressed(path) or size <= self.batch_bytes:
+                yield FileBatch(os.fspath(path), kind, size)
+                continue
+            start = 0
+            while start < size:
+                stop = _next_start(path, kind, start + self.batch_bytes, size)
+                yield FileBatch(os.fspath(path), kind, stop - start, start, stop)
+                start = stop
+
+    def digest(self) -> str:
+        """Return a digest (BLAKE2b, 128 bits) of the files' bytes as they lie on the disk."""
+        state = hashlib.blake2b(digest_size=16)
+        for path in self.files:
+            state.update(f"{_file_size(path)}\n".encode())
+            try:
+                with Path(path).open("rb") as stream:
+                    while block := stream.read(_BLOCK_BYTES):
+                        state.update(block)
+            except OSError as error:
+                raise unreadable(path, error) from error
+        return state.hexdigest()
+
+    def locate(self, docno: str) -> list[tuple[str, int]]:
+        """Return (file, line) of every document of that name, by reading all of them."""
+        return [
+            (batch.path, batch.lines_before() + line)
+            for batch in self.batches()
+            for line, found, _ in batch.numbered()
+            if found == docno
+        ]
+
+
+def document_files(path: str | os.PathLike[str]) -> list[Path]:
+    """List the files of a collection.
+
+    Parameters
+    ----------
+    path : path-like
+        A file, or a folder.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The file; or all files in the folder and the folders below it, sorted by their path, but
+        for hidden ones and those that come along with documents: ``readme*``, ``topics*``,
+        ``queries*``, ``qrels*``, ``*.dtd``, ``*.md``.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or folder, or the folder has no document files.
+    """
+    top = Path(path)
+    if top.is_file():
+        return [top]
+    if not top.is_dir():
+        raise InputError("no such file or folder", file=path, accepted=_ACCEPTED)
+    found = []
+    visited = set()
+    for folder, folders, names in os.walk(top, followlinks=True):
+        visited.add(os.path.realpath(folder))
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(Path(folder, name)) not in visited
+        ]
+        found += [Path(folder, name) for name in names if not _NOT_DOCUMENTS.fullmatch(name)]
+    if not found:
+        raise InputError("no document files in the folder", file=path, accepted=_ACCEPTED)
+    return sorted(found, key=lambda file: file.relative_to(top).parts)
+
+
+def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
+    with open_bytes(path) as stream:
+        head = stream.read(1 << 12).removeprefix(BOM)
+        while head.isspace() and (more := stream.read(1 << 16)):
+            head = more
+    head = head.lstrip()
+    if head.startswith(b"{"):
+        return "jsonl"
+    if START.match(head):
+        return "trec"
+    raise InputError(
+        "not a document file" if head else "the file is empty",
+        file=path,
+        value=head[:24] or None,
+        accepted=_ACCEPTED,
+    )
+
+
+def _next_start(
+    path: str | os.PathLike[str], kind: Literal["jsonl", "trec"], offset: int, size: int
+) -> int:
+    """Return where the first line (JSON) or document (TREC) at or after `offset` begins."""
+    with open_bytes(path) as stream:
+        # From one byte before, so that a line that begins right there counts.
+        stream.seek(offset - 1)
+        position = offset - 1 + len(stream.readline())
+        while kind == "trec" and (line := stream.readline()) and START.match(line) is None:
+            position += len(line)
+    return min(position, size)
+
+
+def _file_size(path: str | os.PathLike[str]) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error

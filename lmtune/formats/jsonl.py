@@ -1,0 +1,146 @@
+"""Documents as JSON lines, in Anserini's, BEIR's and ir_datasets' spellings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lmtune.errors import InputError
+from lmtune.formats.files import decode_line
+
+ID_KEYS = ("id", "_id", "docid", "docno")
+TEXT_KEYS = ("text", "body")
+
+_loads = json.JSONDecoder().decode
+
+
+def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Regroup blocks of bytes into blocks that end where lines end (or the input does)."""
+    rest = b""
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield rest + block[:end]
+            rest = block[end:]
+        else:
+            rest += block
+    if rest:
+        yield rest
+
+
+def parse_jsonl(
+    blocks: Iterable[bytes], path: str | os.PathLike[str]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, docno, text) of JSON documents, one a line; blank lines are skipped.
+
+    The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
+    ``contents`` alone, as Anserini indexes it, or else the ``title``, if any, a line end and
+    ``text`` or ``body``, as for BEIR.
+
+    Parameters
+    ----------
+    blocks : iterable of bytes
+        The input in blocks of any size; lines are numbered from its beginning, from 1.
+    path : path-like
+        What to call the file in messages.
+
+    Raises
+    ------
+    InputError
+        At a line that is no JSON object in valid UTF-8, lacks an identifier or a text, or has an
+        identifier with white space.
+    """
+    number = 0
+    for block in line_blocks(blocks):
+        for line in _decoded_lines(block, path, number):
+            number += 1
+            if not line or line.isspace():
+                continue
+            try:
+                record = _loads(line)
+            except (ValueError, RecursionError) as error:
+                raise _bad(path, number, f"not JSON ({error})", line) from None
+            try:
+                docno = record["id"]
+                text = record["contents"]
+            except (KeyError, TypeError):
+                docno, text = _other_spelling(path, number, line, record)
+            if type(docno) is not str or type(text) is not str or docno.split() != [docno]:
+                docno = _checked_docno(path, number, docno)
+                text = _checked_text(path, number, text)
+            if "\\ud" in line or "\\uD" in line:
+                docno, text = _without_surrogates(path, number, docno, text)
+            yield number, docno, text
+
+
+def _decoded_lines(block: bytes, path: str | os.PathLike[str], before: int) -> list[str]:
+    try:
+        lines = block.decode().split("\n")
+    except UnicodeDecodeError as error:
+        line = block.count(b"\n", 0, error.start)
+        decode_line(block.split(b"\n")[line], path, before + line + 1)
+        raise
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _other_spelling(
+    path: str | os.PathLike[str], number: int, line: str, record: Any
+) -> tuple[Any, Any]:
+    if not isinstance(record, dict):
+        raise _bad(path, number, "not a JSON object", line)
+    key = next((key for key in ID_KEYS if key in record), None)
+    if key is None:
+        accepted = f"an identifier in one of {', '.join(ID_KEYS)}"
+        raise _bad(path, number, "document without an identifier", line, accepted)
+    if "contents" in record:
+        return record[key], record["contents"]
+    name = next((name for name in TEXT_KEYS if name in record), None)
+    if name is None:
+        accepted = f"a text in one of contents, {', '.join(TEXT_KEYS)}"
+        raise _bad(path, number, f"document {record[key]} has no text", line, accepted)
+    title, text = record.get("title"), record[name]
+    if title is not None and not isinstance(title, str):
+        raise _bad(path, number, "the title is no string", title, "a string")
+    return record[key], f"{title}\n{text}" if title and isinstance(text, str) else text
+
+
+def _checked_docno(path: str | os.PathLike[str], number: int, docno: Any) -> str:
+    if isinstance(docno, int) and not isinstance(docno, bool):
+        return str(docno)
+    if not isinstance(docno, str) or docno.split() != [docno]:
+        accepted = "a string without white space, or an integer"
+        raise _bad(path, number, "bad document identifier", docno, accepted)
+    return docno
+
+
+def _checked_text(path: str | os.PathLike[str], number: int, text: Any) -> str:
+    if not isinstance(text, str):
+        raise _bad(path, number, "the text is no string", text, "a string")
+    return text
+
+
+def _without_surrogates(
+    path: str | os.PathLike[str], number: int, docno: str, text: str
+) -> tuple[str, str]:
+    # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
+    try:
+        docno.encode()
+    except UnicodeEncodeError:
+        accepted = "no escaped half of a surrogate pair"
+        raise _bad(path, number, "bad document identifier", ascii(docno), accepted) from None
+    return docno, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _bad(
+    path: str | os.PathLike[str],
+    number: int,
+    message: str,
+    value: Any,
+    accepted: str = "one JSON object a line",
+) -> InputError:
+    shown = str(value) if value is None or isinstance(value, bool) else value
+    return InputError(message, file=path, line=number, value=shown, accepted=accepted)

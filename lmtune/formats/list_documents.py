@@ -1,0 +1,99 @@
+"""Documents in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lmtune.errors import InputError
+from lmtune.formats.document import Document
+
+_BATCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ListBatch:
+    """Documents in memory."""
+
+    documents: tuple[Document, ...]
+    size: int
+
+    def read(self) -> Iterator[Document]:
+        """Yield the documents."""
+        yield from self.documents
+
+
+@dataclass(frozen=True)
+class ListDocuments:
+    """Documents in memory, or made anew whenever they are read: a DocumentSource.
+
+    Parameters
+    ----------
+    name : str
+        What to call the collection.
+    documents : sequence of Document, or callable that returns an iterable of them
+        The documents in collection order; a callable must give the same ones every time.
+    """
+
+    name: str
+    documents: Sequence[Document] | Callable[[], Iterable[Document]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of text, as UTF-8; 0 where the documents come from a callable."""
+        if callable(self.documents):
+            return 0
+        return sum(_text_size(document) for document in self.documents)
+
+    def batches(self) -> Iterator[ListBatch]:
+        """Yield batches of about 1 MiB of text.
+
+        Raises
+        ------
+        InputError
+            For a docno that is empty or holds white space.
+        """
+        batch: list[Document] = []
+        size = 0
+        for position, document in enumerate(self._all(), 1):
+            if document.docno.split() != [document.docno]:
+                raise InputError(
+                    "bad document identifier",
+                    file=self.name,
+                    line=position,
+                    value=document.docno,
+                    accepted="a name without white space",
+                )
+            batch.append(document)
+            size += _text_size(document)
+            if size >= _BATCH_BYTES:
+                yield ListBatch(tuple(batch), size)
+                batch, size = [], 0
+        if batch:
+            yield ListBatch(tuple(batch), size)
+
+    def digest(self) -> str:
+        """Return a digest (BLAKE2b, 128 bits) of the docnos and texts."""
+        state = hashlib.blake2b(digest_size=16)
+        for docno, text in self._all():
+            for part in (docno.encode(), text.encode("utf-8", "surrogatepass")):
+                state.update(f"{len(part)}\n".encode())
+                state.update(part)
+        return state.hexdigest()
+
+    def locate(self, docno: str) -> list[tuple[str, int]]:
+        """Return (collection name, position from 1) of every document of that name."""
+        return [
+            (self.name, position)
+            for position, document in enumerate(self._all(), 1)
+            if document.docno == docno
+        ]
+
+    def _all(self) -> Iterable[Document]:
+        return self.documents() if callable(self.documents) else self.documents
+
+
+def _text_size(document: Document) -> int:
+    text = document.text
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
