@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 _HIDDEN = frozenset({"script", "style"})
@@ -46,8 +47,8 @@ def page_text(page: str) -> str:
     Block elements, line breaks, cells and images separate words; inline ones such as ``<b>`` do
     not. White space is collapsed. Malformed HTML is read as browsers would.
     """
-    from lxml import etree
-
+    # Not an import statement: lxml brings no types.
+    etree: Any = importlib.import_module("lxml.etree")
     if not page.strip():
         return ""
     # The page's own claims about its encoding are moot: it is decoded already.
