@@ -1,0 +1,178 @@
+"""The embedded dataset: what the documentation of numpy, scipy and pandas says, and links to."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.docstrings import Docstring, split_docstring
+from lmtune.datasets.namespaces import NAMESPACES, public_docstrings
+from lmtune.errors import InputError
+from lmtune.formats.documents import Document, ListDocuments
+from lmtune.formats.qrels import write_qrels
+from lmtune.formats.topics import write_topics
+
+NAME = "pydocs"
+_FEWEST_LINKS = 2
+_WORD = re.compile(r"[^\W\d_]")
+
+
+class _Page(NamedTuple):
+    parts: Docstring
+    names: list[str]
+
+
+class Written(NamedTuple):
+    """What `write_pydocs` has put, or found already, under a home folder.
+
+    Attributes
+    ----------
+    topics, judgements : int
+        The number of topics and of judgement lines in the two files.
+    topics_file, qrels_file : pathlib.Path
+        The files.
+    changed : bool
+        Whether a file was written; False where both had this content already.
+    """
+
+    topics: int
+    judgements: int
+    topics_file: Path
+    qrels_file: Path
+    changed: bool
+
+
+def load_pydocs() -> Dataset:
+    """Make the test collection that every installation carries.
+
+    Documents are the docstrings of the public callables of numpy, scipy and pandas and of their
+    classes' public members, without the summary and without the See Also section; objects with
+    one and the same docstring are one document, and a docstring that is nothing beyond its
+    summary is none. A docno is an object's qualified name.
+
+    Topics are the summaries of the documents whose See Also section leads to two or more other
+    documents. Relevant (gain 1) are the document itself and those that its See Also leads to.
+    Judged nonrelevant (gain 0) are the other documents of the same module or class. Topics are
+    numbered from 1 in docno order; the document itself stands first in a topic's judgements.
+
+    Returns
+    -------
+    Dataset
+        `versions` holds the versions of the three packages, on which all of it depends. The
+        topics' numbers are good for one set of versions only.
+
+    Raises
+    ------
+    InputError
+        If Python was started without docstrings (``-OO``).
+    """
+    pages = _pages()
+    aliases = {name: docno for docno, page in pages.items() for name in page.names}
+    siblings: dict[str, list[str]] = defaultdict(list)
+    for docno in pages:
+        siblings[docno.rpartition(".")[0]].append(docno)
+    topics: dict[str, str] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    for docno, page in pages.items():
+        linked = {_resolve(link, docno, page.names, aliases) for link in page.parts.links}
+        linked -= {None, docno}
+        if len(linked) < _FEWEST_LINKS or not _WORD.search(page.parts.summary):
+            continue
+        relevant = [docno, *sorted(name for name in linked if name)]
+        topic = str(len(topics) + 1)
+        topics[topic] = page.parts.summary
+        others = [name for name in siblings[docno.rpartition(".")[0]] if name not in relevant]
+        qrels[topic] = dict.fromkeys(relevant, 1) | dict.fromkeys(others, 0)
+    return Dataset(
+        name=NAME,
+        documents=ListDocuments(
+            NAME, [Document(docno, page.parts.body) for docno, page in pages.items()]
+        ),
+        topics=topics,
+        qrels=qrels,
+        versions={package: version(package) for package in NAMESPACES},
+    )
+
+
+def write_pydocs(home: str | os.PathLike[str], dataset: Dataset) -> Written:
+    """Write the topics and the judgements in TREC format, where TREC users look for them.
+
+    Parameters
+    ----------
+    home : path-like
+        The folder in which ``topics/topics.pydocs.txt`` and ``qrels/qrels.pydocs.txt`` go. Files
+        that have the right content already are not touched.
+    dataset : Dataset
+        As `load_pydocs` makes it.
+
+    Returns
+    -------
+    Written
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written; then it is as it was.
+    """
+    topics_file = Path(home, "topics", f"topics.{NAME}.txt")
+    qrels_file = Path(home, "qrels", f"qrels.{NAME}.txt")
+    changed = [
+        _write_if_new(topics_file, lambda path: write_topics(path, dataset.topics)),
+        _write_if_new(qrels_file, lambda path: write_qrels(path, dataset.qrels)),
+    ]
+    judgements = sum(map(len, dataset.qrels.values()))
+    return Written(len(dataset.topics), judgements, topics_file, qrels_file, any(changed))
+
+
+def _write_if_new(target: Path, write: Callable[[Path], None]) -> bool:
+    candidate = target.with_name(f".{target.stem}.{os.getpid()}.new{target.suffix}")
+    write(candidate)
+    try:
+        if target.is_file() and filecmp.cmp(candidate, target, shallow=False):
+            return False
+        candidate.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", file=target) from error
+    finally:
+        candidate.unlink(missing_ok=True)
+    return True
+
+
+def _pages() -> dict[str, _Page]:
+    """Take the public docstrings apart; keep those with words beyond the summary, by docno."""
+    found = public_docstrings()
+    if not found:
+        raise InputError(
+            "numpy, scipy and pandas have no docstrings here",
+            value=f"optimization level {sys.flags.optimize}",
+            accepted="a Python that was started without -OO and PYTHONOPTIMIZE=2",
+        )
+    pages = {
+        names[0]: _Page(split_docstring(docstring), names) for docstring, names in found.items()
+    }
+    return {docno: page for docno, page in pages.items() if _WORD.search(page.parts.body)}
+
+
+def _resolve(link: str, docno: str, names: Sequence[str], aliases: Mapping[str, str]) -> str | None:
+    """Find the document that a See Also entry means, as a reader would.
+
+    The link is looked up inside the object's class, then its module, then the packages around
+    that, for each of the object's names in turn, and last as a full name. An entry that would
+    lead back to the object itself (``resize`` of ``ndarray.resize``) means the next one out.
+    """
+    for name in names:
+        scope = name.rpartition(".")[0]
+        while scope:
+            found = aliases.get(f"{scope}.{link}", docno)
+            if found != docno:
+                return found
+            scope = scope.rpartition(".")[0]
+    return aliases.get(link)
