@@ -48,12 +48,9 @@ class Columns:
     gain: NDArray[np.int32]
     tf: NDArray[np.int32]
 
-    def topic(self, t: int) -> tuple[slice, NDArray[np.int32]]:
-        """Return topic t's slice of the document columns and its (terms, documents) block."""
-        rows = slice(int(self.start[t]), int(self.start[t + 1]))
-        block = self.tf[self.tf_start[t] : self.tf_start[t + 1]]
-        docs = rows.stop - rows.start
-        return rows, block.reshape(-1 if docs else 0, docs)
+    def rows(self, t: int) -> slice:
+        """Return topic t's slice of the document columns."""
+        return slice(int(self.start[t]), int(self.start[t + 1]))
 
 
 @dataclass(frozen=True)
@@ -149,6 +146,15 @@ class CandidatePool:
                 progress(done, len(topics))
         return builder.finish(index.name if name is None else name)
 
+    def term_rows(self, t: int) -> slice:
+        """Return topic t's slice of `p` and `count`."""
+        return slice(int(self.term_start[t]), int(self.term_start[t + 1]))
+
+    def tf_block(self, columns: Columns, t: int) -> NDArray[np.int32]:
+        """Return topic t's term frequencies in `columns`, shape (terms, documents)."""
+        block = columns.tf[columns.tf_start[t] : columns.tf_start[t + 1]]
+        return block.reshape(len(self.terms[t]), int(columns.start[t + 1] - columns.start[t]))
+
     def positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
         """Return the places of topics in this pool; all of them by default.
 
@@ -187,6 +193,41 @@ class CandidatePool:
         return relevant, np.diff(self.judgement_start) - relevant
 
 
+class ColumnLists:
+    """`Columns` in the making, a topic at a time."""
+
+    def __init__(self) -> None:
+        self.doc: list[NDArray[np.int32]] = []
+        self.length: list[NDArray[np.int32]] = []
+        self.gain: list[NDArray[np.int32]] = []
+        self.tf: list[NDArray[np.int32]] = []
+
+    def append(
+        self,
+        *,
+        doc: NDArray[np.int32],
+        length: NDArray[np.int32],
+        gain: NDArray[np.int32],
+        tf: NDArray[np.int32],
+    ) -> None:
+        """Add one topic: documents' columns, and tf of shape (terms, documents)."""
+        self.doc.append(doc)
+        self.length.append(length)
+        self.gain.append(gain)
+        self.tf.append(np.ascontiguousarray(tf).ravel())
+
+    def join(self) -> Columns:
+        """Put the topics one after another."""
+        return Columns(
+            start=_starts(self.doc),
+            tf_start=_starts(self.tf),
+            doc=np.concatenate(self.doc).astype(np.int32),
+            length=np.concatenate(self.length).astype(np.int32),
+            gain=np.concatenate(self.gain).astype(np.int32),
+            tf=np.concatenate(self.tf).astype(np.int32),
+        )
+
+
 class _Builder:
     """Collects topics' columns in lists, then joins them."""
 
@@ -202,8 +243,8 @@ class _Builder:
         self.terms: list[tuple[str, ...]] = []
         self.p: list[float] = []
         self.count: list[int] = []
-        self.candidates = _ColumnLists()
-        self.judged = _ColumnLists()
+        self.candidates = ColumnLists()
+        self.judged = ColumnLists()
         self.judgements: list[NDArray[np.int32]] = []
         self.unknown_terms: dict[str, int] = {}
         self.unknown_documents = 0
@@ -255,11 +296,8 @@ class _Builder:
         self.topics.append(topic)
         self.terms.append(tuple(terms))
 
-    def _append(self, to: _ColumnLists, docs: NDArray[np.int32], tf: NDArray[np.int32]) -> None:
-        to.doc.append(docs.astype(np.int32))
-        to.length.append(self.lengths[docs].astype(np.int32))
-        to.gain.append(self.gain[docs])
-        to.tf.append(np.ascontiguousarray(tf).ravel())
+    def _append(self, to: ColumnLists, docs: NDArray[np.int32], tf: NDArray[np.int32]) -> None:
+        to.append(doc=docs, length=self.lengths[docs], gain=self.gain[docs], tf=tf)
 
     def finish(self, name: str) -> CandidatePool:
         return CandidatePool(
@@ -276,24 +314,6 @@ class _Builder:
             judgements=np.concatenate(self.judgements),
             unknown_terms=self.unknown_terms,
             unknown_documents=self.unknown_documents,
-        )
-
-
-class _ColumnLists:
-    def __init__(self) -> None:
-        self.doc: list[NDArray[np.int32]] = []
-        self.length: list[NDArray[np.int32]] = []
-        self.gain: list[NDArray[np.int32]] = []
-        self.tf: list[NDArray[np.int32]] = []
-
-    def join(self) -> Columns:
-        return Columns(
-            start=_starts(self.doc),
-            tf_start=_starts(self.tf),
-            doc=np.concatenate(self.doc),
-            length=np.concatenate(self.length),
-            gain=np.concatenate(self.gain),
-            tf=np.concatenate(self.tf),
         )
 
 

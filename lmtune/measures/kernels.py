@@ -99,16 +99,3 @@ def _value(kind, cutoff, rel, relevant, nonrelevant, order, ranks, gains, others
     if kind == PRECISION:
         return found / cutoff
     return total / relevant
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def top_documents(length, count, p, tf, lambda_, mu, depth):  # type: ignore[no-untyped-def]
-    """Return the positions of the ``depth`` best documents of one topic, best first."""
-    docs = length.size
-    sizes = length.astype(np.float64)
-    y = np.empty((count.size, docs))
-    relative_frequencies(tf, p, y)
-    score = np.empty(docs)
-    safe = product_is_safe(y.max(), sizes.min(), sizes.max(), count.sum(), lambda_, mu)
-    rank_scores(y, sizes, count, lambda_, mu, safe, np.empty(docs), score)
-    return np.argsort(-score, kind="mergesort")[:depth]

@@ -95,7 +95,5 @@ def parse_measures(names: Iterable[str]) -> list[Measure]:
     if len(unknown) == 1:
         raise unknown[0][1]
     if unknown:
-        raise InputError(
-            "unknown measures", value=[name for name, _ in unknown], accepted=ACCEPTED
-        )
+        raise InputError("unknown measures", value=[name for name, _ in unknown], accepted=ACCEPTED)
     return measures

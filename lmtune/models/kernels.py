@@ -103,3 +103,15 @@ def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-
     for i in range(tail.size):
         above += np.int64(tail[i] > threshold)
     return above
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def topic_rank_scores(tf, length, p, count, lambda_, mu):  # type: ignore[no-untyped-def]
+    """Return `rank_scores` of one topic; it must match a document at least."""
+    sizes = length.astype(np.float64)
+    y = np.empty(tf.shape)
+    relative_frequencies(tf, p, y)
+    score = np.empty(sizes.size)
+    safe = product_is_safe(y.max(), sizes.min(), sizes.max(), count.sum(), lambda_, mu)
+    rank_scores(y, sizes, count, lambda_, mu, safe, np.empty(sizes.size), score)
+    return score

@@ -1,0 +1,1 @@
+"""Tuners: RankNet by gradients, direct search, and the experiment that compares them."""

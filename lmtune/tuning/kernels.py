@@ -81,9 +81,7 @@ def _likelihoods(tf, length, p, count, lambda_, mu, product, likelihood, dlambda
         dmu[j] = dlambda[j] * keep * ratio[j]
 
 
-@njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _pairs_by_products(likelihood, dlambda, dmu, split, out):  # type: ignore[no-untyped-def]
     """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm."""
     other = likelihood[split:]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.pool import UNJUDGED, CandidatePool, Columns
+from lmtune.candidates.pool import UNJUDGED, CandidatePool, ColumnLists, Columns
 from lmtune.errors import InputError
-from lmtune.measures.kernels import top_documents
+from lmtune.models.ranking import top_positions
 from lmtune.models.two_stage import check_parameters
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
@@ -79,7 +79,7 @@ class Pairs:
                 f"no document is judged nonrelevant: the unjudged among the first {depth} of a "
                 f"run with lambda = {DEFAULT_RUN[0]:g}, mu = {DEFAULT_RUN[1]:g} stand in"
             )
-        columns, relevant = _relevant_first(columns, rel)
+        columns, relevant = _relevant_first(pool, columns, rel)
         pairs = cls(pool, columns, relevant, rule)
         if not pairs.per_topic.any():
             raise InputError(
@@ -136,58 +136,42 @@ class Pairs:
         return Cost(*(float(x) for x in out.sum(axis=0)))
 
 
-def _relevant_first(columns: Columns, rel: int) -> tuple[Columns, NDArray[np.int64]]:
+def _relevant_first(
+    pool: CandidatePool, columns: Columns, rel: int
+) -> tuple[Columns, NDArray[np.int64]]:
     """Reorder each topic's documents so that the relevant ones come first."""
-    topics = columns.start.size - 1
+    topics = len(pool.topics)
     order = np.lexsort((columns.gain < rel, np.repeat(np.arange(topics), np.diff(columns.start))))
     tf = np.empty_like(columns.tf)
     for t in range(topics):
-        rows, block = columns.topic(t)
-        inside = order[rows] - rows.start
-        tf[columns.tf_start[t] : columns.tf_start[t + 1]] = block[:, inside].ravel()
-    relevant = np.concatenate(([0], np.cumsum(columns.gain >= rel)))
-    return (
-        replace(
-            columns,
-            doc=columns.doc[order],
-            length=columns.length[order],
-            gain=columns.gain[order],
-            tf=tf,
-        ),
-        np.diff(relevant[columns.start]).astype(np.int64),
+        rows = columns.rows(t)
+        block = pool.tf_block(columns, t)[:, order[rows] - rows.start]
+        tf[columns.tf_start[t] : columns.tf_start[t + 1]] = block.ravel()
+    ordered = Columns(
+        start=columns.start,
+        tf_start=columns.tf_start,
+        doc=columns.doc[order],
+        length=columns.length[order],
+        gain=columns.gain[order],
+        tf=tf,
     )
+    relevant = np.concatenate(([0], np.cumsum(columns.gain >= rel)))
+    return ordered, np.diff(relevant[columns.start])
 
 
 def _with_unjudged(pool: CandidatePool, depth: int) -> Columns:
     """Add the unjudged documents at the top of the default run to the judged ones."""
-    parts: list[tuple[NDArray[np.int32], ...]] = []
+    collected = ColumnLists()
     for t in range(len(pool.topics)):
-        rows, block = pool.candidates.topic(t)
-        terms = slice(pool.term_start[t], pool.term_start[t + 1])
-        length, gain = pool.candidates.length[rows], pool.candidates.gain[rows]
-        top = np.empty(0, np.int64)
-        if length.size:
-            top = top_documents(
-                length, pool.count[terms], pool.p[terms], block, *DEFAULT_RUN, depth
-            )
-            top = top[gain[top] == UNJUDGED]
-        judged_rows, judged = pool.judged.topic(t)
-        block = block.reshape(pool.term_start[t + 1] - pool.term_start[t], -1)
-        judged = judged.reshape(block.shape[0], -1)
-        parts.append(
-            (
-                np.concatenate((pool.judged.doc[judged_rows], pool.candidates.doc[rows][top])),
-                np.concatenate((pool.judged.length[judged_rows], length[top])),
-                np.concatenate((pool.judged.gain[judged_rows], np.zeros(top.size, np.int32))),
-                np.concatenate((judged, block[:, top]), axis=1).ravel(),
-            )
+        rows = pool.candidates.rows(t)
+        block = pool.tf_block(pool.candidates, t)
+        top = top_positions(pool, t, *DEFAULT_RUN, depth)
+        top = top[pool.candidates.gain[rows][top] == UNJUDGED]
+        judged = pool.judged.rows(t)
+        collected.append(
+            doc=np.concatenate((pool.judged.doc[judged], pool.candidates.doc[rows][top])),
+            length=np.concatenate((pool.judged.length[judged], pool.candidates.length[rows][top])),
+            gain=np.concatenate((pool.judged.gain[judged], np.zeros(top.size, np.int32))),
+            tf=np.concatenate((pool.tf_block(pool.judged, t), block[:, top]), axis=1),
         )
-    doc, length, gain, tf = (list(column) for column in zip(*parts, strict=True))
-    return Columns(
-        start=np.concatenate(([0], np.cumsum([len(x) for x in doc]))).astype(np.int64),
-        tf_start=np.concatenate(([0], np.cumsum([len(x) for x in tf]))).astype(np.int64),
-        doc=np.concatenate(doc),
-        length=np.concatenate(length),
-        gain=np.concatenate(gain),
-        tf=np.concatenate(tf),
-    )
+    return collected.join()

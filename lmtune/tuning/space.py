@@ -44,7 +44,9 @@ class ParameterSpace:
         for name in ("lambda", "mu"):
             low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
             if low > high:
-                raise InputError(f"the {name} range is empty", value=(low, high), accepted="LOW,HIGH")
+                raise InputError(
+                    f"the {name} range is empty", value=(low, high), accepted="LOW,HIGH"
+                )
 
     def grid(self, lambdas: int, mus: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return every setting of a full grid, lambda varying slowest.

@@ -1,0 +1,74 @@
+"""Rank a pool's documents at one parameter setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.formats.runs import Ranking
+from lmtune.models import kernels
+from lmtune.models.two_stage import check_parameters, score
+
+
+def top_positions(
+    pool: CandidatePool, t: int, lambda_: float, mu: float, hits: int
+) -> NDArray[np.int64]:
+    """Return the positions, within topic t's candidates, of its best `hits`, best first."""
+    check_parameters(lambda_, mu)
+    rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+    if rows.stop == rows.start:
+        return np.empty(0, np.int64)
+    scores = kernels.topic_rank_scores(
+        pool.tf_block(pool.candidates, t), pool.candidates.length[rows], pool.p[terms],
+        pool.count[terms], lambda_, mu,
+    )  # fmt: skip
+    # Positions are the tie order, so that a stable sort breaks ties as measuring does.
+    return np.argsort(-scores, kind="stable")[:hits]
+
+
+def rank(
+    pool: CandidatePool,
+    *,
+    lambda_: float,
+    mu: float,
+    hits: int = 1000,
+    topics: NDArray[np.int64] | None = None,
+) -> Iterator[Ranking]:
+    """Rank each topic's candidates by two-stage-smoothed query likelihood.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    lambda_, mu : float
+        Smoothing parameters; see `lmtune.models.two_stage.check_parameters`.
+    hits : int
+        Documents per topic at most; documents that match no query term are not ranked.
+    topics : numpy.ndarray of int64, optional
+        Places of topics in the pool; all by default.
+
+    Yields
+    ------
+    Ranking
+        Topic, docnos best first, and their log likelihoods.
+
+    Raises
+    ------
+    InputError
+        For parameters outside their domain.
+    """
+    for t in pool.positions() if topics is None else topics:
+        top = top_positions(pool, int(t), lambda_, mu, hits)
+        rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+        scores = score(
+            pool.tf_block(pool.candidates, t)[:, top],
+            pool.candidates.length[rows][top],
+            pool.p[terms],
+            lambda_=lambda_,
+            mu=mu,
+            count=pool.count[terms],
+        )
+        yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)

@@ -1,0 +1,145 @@
+"""Measures over a pool against trec_eval's own code, on the ranking that the pool defines."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import pytrec_eval
+from mpmath import mp, mpf
+from support import TinyIndex, random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import measure, measure_settings
+from lmtune.measures.measure import parse_measure, parse_measures
+
+mp.dps = 50
+
+SETTINGS = [(0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.9, 5.0), (1 - 1e-9, 3.0), (0.5, 0)]
+MEASURES = parse_measures(["AP", "Bpref", "P@10", "P@3", "AP@5", "AP(rel=2)", "Bpref(rel=2)"])
+TREC_EVAL = {1: {"map", "bpref", "P_10", "P_3", "map_cut_5"}, 2: {"map", "bpref"}}
+
+
+def oracle_ranking(pool: CandidatePool, t: int, lambda_: float, mu: float) -> list[int]:
+    """Rank by sorting the product form of the likelihood, computed by numpy."""
+    rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+    y = pool.tf_block(pool.candidates, t) * (1.0 / pool.p[terms, None])
+    factors = (y + mu) * ((1.0 - lambda_) / (mu + pool.candidates.length[rows])) + lambda_
+    product = np.repeat(factors, pool.count[terms], axis=0).prod(axis=0)
+    return [int(i) for i in np.argsort(-product, kind="stable")]
+
+
+def exact_scores(pool: CandidatePool, t: int, lambda_: float, mu: float) -> list[mpf]:
+    """Evaluate the model's sum of logarithms in 50 digits."""
+    rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+    lengths = pool.candidates.length[rows]
+    scores = []
+    for tfs, length in zip(pool.tf_block(pool.candidates, t).T, lengths, strict=True):
+        g = mpf(0)
+        for tf, p, c in zip(tfs, pool.p[terms], pool.count[terms], strict=True):
+            a = (int(tf) + mpf(mu) * mpf(p)) / (mpf(mu) + int(length))
+            g += int(c) * mp.log((1 - mpf(lambda_)) * a + mpf(lambda_) * mpf(p))
+        scores.append(g)
+    return scores
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("lambda_", "mu"), [(0.0, 1.0), (0.3, 20.0), (0.9, 5.0), (0.0, 1e6)])
+def test_the_order_is_that_of_the_exact_scores(seed: int, lambda_: float, mu: float) -> None:
+    index, topics, _ = random_collection(seed)
+    pool = CandidatePool.build(index, topics)
+    for t in range(len(topics)):
+        exact = exact_scores(pool, t, lambda_, mu)
+        ranking = oracle_ranking(pool, t, lambda_, mu)
+        for better, worse in itertools.pairwise(ranking):
+            assert exact[better] > exact[worse] - mpf("1e-13")
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("depth", [1000, 12])
+def test_values_equal_trec_evals(seed: int, depth: int) -> None:
+    index, topics, qrels = random_collection(seed)
+    pool = CandidatePool.build(index, topics, qrels)
+    lambdas, mus = zip(*SETTINGS, strict=True)
+    ours = measure_settings(pool, lambdas, mus, MEASURES, depth=depth)
+    for s, (lambda_, mu) in enumerate(SETTINGS):
+        run = {}
+        for t, topic in enumerate(pool.topics):
+            ranking = oracle_ranking(pool, t, lambda_, mu)[:depth]
+            docs = pool.candidates.doc[pool.candidates.rows(t)][ranking]
+            run[topic] = {d: float(-i) for i, d in enumerate(index.docnos(docs))}
+        for rel, names in TREC_EVAL.items():
+            values = pytrec_eval.RelevanceEvaluator(qrels, names, relevance_level=rel).evaluate(run)
+            for m, parsed in enumerate(MEASURES):
+                if parsed.rel != rel:
+                    continue
+                name = {"AP": "map", "P": "P", "Bpref": "bpref"}[parsed.kind]
+                if parsed.cutoff is not None:
+                    name = f"{'map_cut' if name == 'map' else name}_{parsed.cutoff}"
+                for t, topic in enumerate(pool.topics):
+                    expected = values.get(topic, {}).get(name, 0.0)
+                    assert ours[t, s, m] == pytest.approx(expected, abs=1e-12), (topic, name)
+
+
+def test_the_result_does_not_depend_on_threads() -> None:
+    index, topics, qrels = random_collection(3, topics=40)
+    pool = CandidatePool.build(index, topics, qrels)
+    one, four = (
+        measure_settings(pool, [0.1, 0.5], [10.0, 100.0], MEASURES, threads=n) for n in (1, 4)
+    )
+    assert np.array_equal(one, four)
+
+
+def test_long_queries_do_not_overflow() -> None:
+    words = [f"w{i}" for i in range(400)]
+    index = TinyIndex({"a": " ".join(words), "b": " ".join(words[:200]), "c": "w1"})
+    pool = CandidatePool.build(index, {"1": " ".join(words)}, {"1": {"a": 1, "c": 0}})
+    for lambda_, mu in [(0.0, 1e-12), (0.0, 1e9), (0.9, 1.0)]:
+        assert measure(pool, lambda_=lambda_, mu=mu).at["1", "AP"] == 1.0
+
+
+def test_equal_documents_rank_by_docno_descending() -> None:
+    index = TinyIndex({"b": "x y", "c": "x y", "a": "x y"})
+    pool = CandidatePool.build(index, {"1": "x"}, {"1": {"c": 1, "a": 0}})
+    assert index.docnos(pool.candidates.doc) == ["c", "b", "a"]
+    assert measure(pool, lambda_=0.2, mu=10.0).loc["1"].tolist() == [1.0, 1.0, 0.1]
+
+
+def test_shorter_documents_win_ties() -> None:
+    # With mu = 0 and lambda near 1 every score rounds to the same number.
+    index = TinyIndex({"long": "x y z", "short": "x y"})
+    pool = CandidatePool.build(index, {"1": "x"}, {"1": {"short": 1}})
+    assert measure(pool, lambda_=1 - 1e-16, mu=0.0, measures=["AP"]).at["1", "AP"] == 1.0
+
+
+def test_a_topic_that_matches_nothing_counts_zero() -> None:
+    index = TinyIndex({"a": "x"})
+    pool = CandidatePool.build(index, {"1": "absent", "2": "x"}, {"1": {"a": 1}, "2": {"a": 1}})
+    assert pool.unknown_terms == {"absent": 1}
+    assert measure(pool, lambda_=0.5, mu=1.0)["AP"].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("AP", "AP"), ("map", "AP"), ("P@10", "P@10"), ("P_10", "P@10"), ("P.10", "P@10"),
+        ("bpref", "Bpref"), ("Bpref", "Bpref"), ("AP(rel=2)@100", "AP(rel=2)@100"),
+        ("map_cut_100", "AP@100"), ("map_cut.7", "AP@7"), ("P(rel=3)@5", "P(rel=3)@5"),
+    ],
+)  # fmt: skip
+def test_names_are_read_in_both_spellings(name: str, canonical: str) -> None:
+    assert str(parse_measure(name)) == canonical
+    assert parse_measure(canonical) == parse_measure(name)
+
+
+@pytest.mark.parametrize("name", ["P", "map_cut", "Bpref@10", "map_10", "", "P@0", "AP(rel=0)"])
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="accepted"):
+        parse_measure(name)
+
+
+def test_all_unknown_names_are_reported_together() -> None:
+    with pytest.raises(InputError, match=r"'Foo', 'Bar'"):
+        parse_measures(["Foo", "AP", "Bar"])

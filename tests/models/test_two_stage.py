@@ -1,0 +1,160 @@
+"""The scorer against the paper's printed formulas in 50-digit arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from lmtune.errors import InputError
+from lmtune.models.two_stage import check_parameters, score, score_and_gradient
+
+mp.dps = 50
+
+RELATIVE = 1e-12
+
+
+Document = tuple[list[int], int, list[float], list[int]]
+
+
+def paper(document: Document, lambda_: Any, mu: Any) -> tuple[Any, ...]:
+    """Evaluate Metzler (2007), section 3, as printed; also the sums of absolute gradient terms."""
+    tf, size, p, count = document
+    lambda_, mu, length = mpf(lambda_), mpf(mu), mpf(size)
+    g = dlambda = dmu = size_lambda = size_mu = mpf(0)
+    for t, pw, c in zip(tf, p, count, strict=True):
+        t, pw, c = mpf(int(t)), mpf(float(pw)), int(c)
+        a = (t + mu * pw) / (mu + length)
+        x = (1 - lambda_) * a + lambda_ * pw
+        g += c * mp.log(x)
+        in_lambda = (pw - a) / x
+        in_mu = (1 - lambda_) * length / (mu + length) ** 2 * (pw - t / length) / x
+        dlambda += c * in_lambda
+        dmu += c * in_mu
+        size_lambda += c * abs(in_lambda)
+        size_mu += c * abs(in_mu)
+    return g, dlambda, dmu, size_lambda, size_mu
+
+
+PARAMETERS = [
+    (0.0, 1e-12), (0.0, 1e-3), (0.0, 1.0), (0.0, 2500.0), (0.0, 1e9),
+    (1e-15, 50.0), (0.4, 2500.0), (0.7, 1e-9), (0.5, 1e9), (0.95, 10.0),
+    (1 - 1e-9, 1e-6), (1 - 1e-15, 300.0), (1 - 1e-12, 1e9), (0.3, 0.0), (0.999, 0.0),
+]  # fmt: skip
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    terms = draw(st.integers(1, 8))
+    tf = draw(st.lists(st.integers(0, 40), min_size=terms, max_size=terms))
+    length = max(1, sum(tf)) + draw(st.integers(0, 5000))
+    # Exact powers and arbitrary ones; 0.999... is a term that nearly is the collection.
+    p = draw(
+        st.lists(
+            st.one_of(st.floats(1e-10, 0.05), st.floats(0.05, 1 - 1e-9)),
+            min_size=terms,
+            max_size=terms,
+        )
+    )
+    count = draw(st.lists(st.integers(1, 4), min_size=terms, max_size=terms))
+    return tf, length, p, count
+
+
+def assert_agrees(document: Document, lambda_: float, mu: float) -> None:
+    tf, length, p, count = document
+    ours = score_and_gradient(
+        np.array(tf)[:, None], [length], p, lambda_=lambda_, mu=mu, count=count
+    )
+    g, dlambda, dmu, size_lambda, size_mu = paper(document, lambda_, mu)
+    assert abs(ours.score[0] - g) <= RELATIVE * abs(g)
+    # A sum whose terms cancel has no relative accuracy to speak of; its terms have.
+    assert abs(ours.dlambda[0] - dlambda) <= RELATIVE * size_lambda
+    assert abs(ours.dmu[0] - dmu) <= RELATIVE * size_mu
+
+
+@settings(max_examples=300, deadline=None)
+@given(documents(), st.floats(0.0, 1.0, exclude_max=True), st.floats(1e-6, 1e7))
+def test_random_settings_agree_with_the_formula(
+    document: Document, lambda_: float, mu: float
+) -> None:
+    assert_agrees(document, lambda_, mu)
+
+
+@pytest.mark.parametrize(("lambda_", "mu"), PARAMETERS)
+@settings(max_examples=40, deadline=None)
+@given(documents())
+def test_extreme_settings_agree_with_the_formula(
+    lambda_: float, mu: float, document: Document
+) -> None:
+    assert_agrees(document, lambda_, mu)
+
+
+@pytest.mark.parametrize(("lambda_", "mu"), PARAMETERS)
+@pytest.mark.parametrize(
+    "document",
+    [
+        ([1], 1, [1e-6], [1]),  # a document of one word, which is the query
+        ([1], 1, [0.999999], [3]),
+        ([0, 0], 1, [1e-4, 0.2], [1, 1]),  # a document that lacks every term
+        ([3, 0, 1], 4, [0.1, 1e-9, 0.5], [1, 2, 5]),  # repeated query terms
+    ],
+)
+def test_odd_documents_agree_with_the_formula(
+    lambda_: float, mu: float, document: Document
+) -> None:
+    assert_agrees(document, lambda_, mu)
+
+
+@settings(max_examples=150, deadline=None)
+@given(documents(), st.floats(0.01, 0.98), st.floats(1.0, 1e5))
+def test_gradient_agrees_with_central_differences(
+    document: Document, lambda_: float, mu: float
+) -> None:
+    tf, length, p, count = document
+    ours = score_and_gradient(
+        np.array(tf)[:, None], [length], p, lambda_=lambda_, mu=mu, count=count
+    )
+    h = mpf(10) ** -15  # in 50 digits the difference quotient is good to about 1e-30
+
+    def g(a: Any, b: Any) -> Any:
+        return paper(document, a, b)[0]
+
+    in_lambda = (g(mpf(lambda_) + h, mu) - g(mpf(lambda_) - h, mu)) / (2 * h)
+    in_mu = (g(lambda_, mpf(mu) + h) - g(lambda_, mpf(mu) - h)) / (2 * h)
+    *_, size_lambda, size_mu = paper(document, lambda_, mu)
+    assert abs(ours.dlambda[0] - in_lambda) <= 1e-11 * size_lambda
+    assert abs(ours.dmu[0] - in_mu) <= 1e-11 * size_mu
+
+
+def test_gradient_agrees_with_differences_of_our_own_scores() -> None:
+    rng = np.random.default_rng(0)
+    tf = rng.poisson(1.0, (4, 50))
+    length = tf.sum(0) + rng.integers(1, 300, 50)
+    p = rng.uniform(1e-5, 1e-2, 4)
+    ours = score_and_gradient(tf, length, p, lambda_=0.4, mu=800.0)
+    h = 1e-5
+    up = score(tf, length, p, lambda_=0.4 + h, mu=800.0)
+    down = score(tf, length, p, lambda_=0.4 - h, mu=800.0)
+    np.testing.assert_allclose((up - down) / (2 * h), ours.dlambda, rtol=1e-6, atol=1e-9)
+    h = 1e-2
+    up = score(tf, length, p, lambda_=0.4, mu=800.0 + h)
+    down = score(tf, length, p, lambda_=0.4, mu=800.0 - h)
+    np.testing.assert_allclose((up - down) / (2 * h), ours.dmu, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("lambda_", "mu"),
+    [(-0.1, 10), (1.0, 10), (float("nan"), 10), (0.5, -1), (0.5, float("inf")), (0.0, 0.0)],
+)
+def test_parameters_outside_their_domain_are_refused(lambda_: float, mu: float) -> None:
+    with pytest.raises(InputError, match=r"lambda|mu"):
+        check_parameters(lambda_, mu)
+
+
+def test_shapes_that_do_not_fit_are_named() -> None:
+    with pytest.raises(InputError, match=r"\(2, 3\)"):
+        score(np.zeros((2, 3)), [1, 2, 3], [0.1], lambda_=0.1, mu=10.0)
