@@ -148,13 +148,13 @@ def _write_if_new(target: Path, write: Callable[[Path], None]) -> bool:
 
 def _pages() -> dict[str, _Page]:
     """Take the public docstrings apart; keep those with words beyond the summary, by docno."""
-    found = public_docstrings()
-    if not found:
+    if sys.flags.optimize >= 2:
         raise InputError(
-            "numpy, scipy and pandas have no docstrings here",
+            f"{NAME} is made of docstrings, which this Python was told to drop",
             value=f"optimization level {sys.flags.optimize}",
-            accepted="a Python that was started without -OO and PYTHONOPTIMIZE=2",
+            accepted="Python without -OO and PYTHONOPTIMIZE=2",
         )
+    found = public_docstrings()
     pages = {
         names[0]: _Page(split_docstring(docstring), names) for docstring, names in found.items()
     }

@@ -1,0 +1,154 @@
+"""A test collection in a folder: which of its files are documents, topics and judgements."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from lmtune.errors import InputError
+from lmtune.formats.documents import document_files
+
+_PACKED = r"(\.gz|\.bz2|\.zst)?"
+# For each role, names in tiers: the first tier that the folder has decides, and must be one file.
+_DOCUMENTS = (rf"docs\.jsonl{_PACKED}", rf"(documents|corpus|collection)\.jsonl{_PACKED}")
+_DOCUMENT_FOLDERS = ("docs", "documents")
+_TOPICS = (
+    rf"topics(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
+    rf"queries(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
+    rf"topics\..+\.(tsv|txt|jsonl){_PACKED}",
+    rf"queries\..+\.(tsv|txt|jsonl){_PACKED}",
+)
+_QRELS = (
+    rf"qrels\.txt{_PACKED}",
+    rf"qrels(\.(tsv|trec|qrels))?{_PACKED}",
+    rf"qrels\..+\.(txt|tsv){_PACKED}",
+)
+_ACCEPTED = {
+    "documents": "docs.jsonl, or TREC document files in the folder itself, docs/ or documents/",
+    "topics": "topics.tsv, topics.txt, topics.jsonl, queries.tsv, ... or topics.NAME.txt",
+    "qrels": "qrels.txt, qrels, qrels.tsv or qrels.NAME.txt",
+}
+
+
+def find_documents(folder: str | os.PathLike[str]) -> list[Path]:
+    """Find a folder's document files.
+
+    Parameters
+    ----------
+    folder : path-like
+        Taken, in this order: ``docs.jsonl`` (or ``documents.jsonl``, ``corpus.jsonl``,
+        ``collection.jsonl``), plain or compressed; all files under ``docs/`` or ``documents/``;
+        the files in the folder itself that do not belong to another role.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files in collection order; at least one.
+
+    Raises
+    ------
+    InputError
+        If there are none, or several in the same place of that order.
+    """
+    home = Path(folder)
+    single = _find("documents", home, _DOCUMENTS)
+    if single is not None:
+        return [single]
+    folders = [home / name for name in _DOCUMENT_FOLDERS if (home / name).is_dir()]
+    if len(folders) > 1:
+        raise _ambiguous("documents", home, [path.name + "/" for path in folders])
+    if folders:
+        return document_files(folders[0])
+    try:
+        loose = [path for path in document_files(home) if path.parent == home]
+    except InputError:
+        loose = []
+    if not loose:
+        raise _missing("documents", home)
+    return loose
+
+
+def find_topics(folder: str | os.PathLike[str]) -> Path:
+    """Find a folder's topics.
+
+    Parameters
+    ----------
+    folder : path-like
+        Taken, in this order, plain or compressed: ``topics`` with one of the suffixes ``.tsv``,
+        ``.txt``, ``.jsonl``, ``.trec``, ``.sgml``, ``.xml`` or none; ``queries`` likewise;
+        ``topics.NAME.txt`` (``.tsv``, ``.jsonl``); ``queries.NAME.txt`` likewise.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several in the same place of that order.
+    """
+    return _require("topics", Path(folder), _TOPICS)
+
+
+def find_qrels(folder: str | os.PathLike[str]) -> Path:
+    """Find a folder's judgements.
+
+    Parameters
+    ----------
+    folder : path-like
+        Taken, in this order, plain or compressed: ``qrels.txt``; ``qrels``, ``qrels.tsv``,
+        ``qrels.trec``, ``qrels.qrels``; ``qrels.NAME.txt`` or ``qrels.NAME.tsv``.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several in the same place of that order.
+    """
+    return _require("qrels", Path(folder), _QRELS)
+
+
+def _require(role: str, folder: Path, tiers: tuple[str, ...]) -> Path:
+    found = _find(role, folder, tiers)
+    if found is None:
+        raise _missing(role, folder)
+    return found
+
+
+def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(
+            f"cannot read the folder: {error.strerror}", file=folder, accepted="a folder"
+        ) from error
+    for tier in tiers:
+        found = [path for path in files if re.fullmatch(tier, path.name)]
+        if len(found) > 1:
+            raise _ambiguous(role, folder, [path.name for path in found])
+        if found:
+            return found[0]
+    return None
+
+
+def _missing(role: str, folder: Path) -> InputError:
+    return InputError(
+        f"the folder has no {role}",
+        file=folder,
+        accepted=f"{_ACCEPTED[role]}, plain or as .gz, .bz2, .zst; or --{role} FILE",
+    )
+
+
+def _ambiguous(role: str, folder: Path, names: list[str]) -> InputError:
+    return InputError(
+        f"several files could be the {role}",
+        file=folder,
+        value=", ".join(names),
+        accepted=f"one of them, by --{role} FILE",
+    )

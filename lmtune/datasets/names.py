@@ -1,0 +1,82 @@
+"""Topics and judgements by name: the files that a user has put under ``topics/`` and ``qrels/``."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Literal
+
+from lmtune.errors import InputError
+
+Role = Literal["topics", "qrels"]
+_FORMATS = r"\.(?:txt|tsv|jsonl)(?:\.(?:gz|bz2|zst))?"
+
+
+def named_files(role: Role, home: str | os.PathLike[str] = ".") -> dict[str, list[Path]]:
+    """List the files that can be named.
+
+    Parameters
+    ----------
+    role : {"topics", "qrels"}
+        Which folder of `home` to look in: files are called ``ROLE/ROLE.NAME.txt``, or ``.tsv`` or
+        ``.jsonl`` instead, all also with ``.gz``, ``.bz2`` or ``.zst``.
+    home : path-like
+        The folder that holds ``topics/`` and ``qrels/``.
+
+    Returns
+    -------
+    dict of str to list of pathlib.Path
+        The files of each name, names and files sorted; empty where the folder is missing.
+    """
+    pattern = re.compile(rf"{role}\.(.+?){_FORMATS}")
+    found: dict[str, list[Path]] = {}
+    folder = Path(home, role)
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    for path in entries:
+        name = pattern.fullmatch(path.name)
+        if name is not None and path.is_file():
+            found.setdefault(name[1], []).append(path)
+    return dict(sorted(found.items()))
+
+
+def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Path:
+    """Find topics or judgements by name, or else by path.
+
+    Parameters
+    ----------
+    role : {"topics", "qrels"}
+        What to find.
+    name : str
+        A name as `named_files` lists it, which wins; or a path.
+    home : path-like
+        The folder that holds ``topics/`` and ``qrels/``.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there is neither such a name nor such a file, or several files have the name.
+    """
+    names = named_files(role, home)
+    files = names.get(name, [])
+    if len(files) > 1:
+        raise InputError(
+            f"several {role} files have this name",
+            value=name,
+            accepted=f"the path of one of {', '.join(map(str, files))}",
+        )
+    if files:
+        return files[0]
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = (
+        f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"
+    )
+    what = "is a folder" if path.is_dir() else "no such name or file"
+    raise InputError(f"{role}: {what}", value=name, accepted=f"{known} or the path of a file")
