@@ -1,0 +1,169 @@
+"""Building an embedded index."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmtune.errors import InputError
+from lmtune.formats.documents import DocumentBatch, DocumentSource
+from lmtune.formats.files import atomic_directory
+from lmtune.indexing import manifest
+from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.inversion import Inverter, Run
+from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
+from lmtune.indexing.workers import invert_in_processes
+
+if TYPE_CHECKING:
+    from lmtune.indexing.analysis import Analyzer
+
+# Below this much input, starting workers takes longer than they save.
+_WORTH_WORKERS = 8 << 20
+# A worker's share of the input at a time: small enough that all end at about the same time.
+_SHARES_PER_WORKER = 4
+_LEAST_SHARE = 1 << 20
+# Tokens and postings take about 5 bytes of memory for each byte of text.
+_MEMORY_PER_INPUT = 8
+
+
+def build_index(
+    source: DocumentSource,
+    path: Path,
+    analyzer: Analyzer,
+    *,
+    workers: int | None = None,
+    memory_bytes: int = 1 << 30,
+    progress: Callable[[int, int], None] | None = None,
+) -> ColumnarIndex:
+    """Index a collection.
+
+    The index's bytes depend on the documents and the analyzer alone, not on the number of
+    workers or the memory. Nothing is left behind when building fails or is interrupted.
+
+    Parameters
+    ----------
+    source : DocumentSource
+        The documents.
+    path : pathlib.Path
+        The index's folder. An index that is there already is replaced once the new one is whole.
+    analyzer : Analyzer
+        Turns text into terms.
+    workers : int, optional
+        How many processes read and analyse, at least 1; by default the number of cores.
+        With 1, or little input, this process does it.
+    memory_bytes : int, optional
+        A budget for all processes together. Beyond it come the interpreters themselves, the
+        batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
+        each document).
+    progress : callable, optional
+        Called in this thread with the bytes done and the bytes in all (0 if not known).
+
+    Returns
+    -------
+    ColumnarIndex
+        The index, open.
+
+    Raises
+    ------
+    InputError
+        If a document cannot be read, two share a docno, there are none at all, or ``path`` is
+        something else than an index.
+    """
+    if workers is not None and workers < 1:
+        raise InputError("bad number of workers", value=workers, accepted="1 or more")
+    with atomic_directory(path, marker=manifest.FILE) as folder:
+        scratch = folder / "runs"
+        scratch.mkdir()
+        runs = _invert(source, scratch, analyzer, workers or _cores(), memory_bytes, progress)
+        if not runs:
+            raise InputError("no documents", file=source.name, accepted="at least one document")
+        try:
+            columns = merge_docs(runs, folder)
+        except DuplicateDocnoError as error:
+            raise _duplicate(source, str(error)) from None
+        columns |= merge_postings(runs, folder, memory_bytes)
+        shutil.rmtree(scratch)
+        manifest.write_manifest(
+            folder,
+            manifest.Manifest(
+                source=source.name,
+                source_digest=source.digest(),
+                analyzer={"stemmer": analyzer.stemmer, "stopwords": analyzer.stopwords},
+                analyzer_fingerprint=analyzer.fingerprint,
+                num_docs=columns["doc_lengths"].count,
+                total_terms=sum(run.num_tokens for run in runs),
+                unique_terms=columns["term_cfs"].count,
+                num_postings=columns["posting_docs"].count,
+                columns={name: columns[name] for name in manifest.COLUMNS},
+            ),
+        )
+    return ColumnarIndex.open(path, verify=False)
+
+
+def _invert(
+    source: DocumentSource,
+    folder: Path,
+    analyzer: Analyzer,
+    workers: int,
+    memory_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> list[Run]:
+    done, size = 0, source.size
+
+    def report(finished: int) -> None:
+        nonlocal done
+        done += finished
+        if progress is not None:
+            progress(done, size)
+
+    batches = source.batches()
+    first = list(_take(batches, _WORTH_WORKERS))
+    alone = workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS
+    # Workers cannot import what only the caller's script defines.
+    if alone or type(first[0]).__module__ == "__main__":
+        inverter = Inverter(analyzer, folder, "run", memory_bytes)
+        for batch in itertools.chain(first, batches):
+            inverter.add(batch.read())
+            report(batch.size)
+        return inverter.finish()
+    most = max(memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
+    share = size // (workers * _SHARES_PER_WORKER) or most
+    return invert_in_processes(
+        itertools.chain(first, batches),
+        analyzer,
+        folder,
+        workers=workers,
+        memory_bytes=memory_bytes // workers,
+        task_bytes=min(max(share, _LEAST_SHARE), most),
+        report=report,
+    )
+
+
+def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
+    """Yield batches until they come to ``size`` bytes."""
+    while size > 0 and (batch := next(batches, None)) is not None:
+        yield batch
+        size -= batch.size
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _duplicate(source: DocumentSource, docno: str) -> InputError:
+    places = source.locate(docno)
+    file, line = places[1] if len(places) > 1 else (source.name, None)
+    first = f", as at {places[0][0]}:{places[0][1]}" if places else ""
+    return InputError(
+        f"a second document of the same docno{first}",
+        file=file,
+        line=line,
+        value=docno,
+        accepted="every docno once",
+    )

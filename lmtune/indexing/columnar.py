@@ -1,0 +1,232 @@
+"""The embedded index: columns on disk, mapped into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.indexing.columns import REBUILD, Strings, check_column, decode, encode, map_column
+from lmtune.indexing.index import Postings
+from lmtune.indexing.manifest import (
+    COLUMNS,
+    FILE,
+    Manifest,
+    make_fingerprint,
+    read_manifest,
+)
+
+if TYPE_CHECKING:
+    from lmtune.formats.documents import DocumentSource
+    from lmtune.indexing.analysis import Analyzer
+
+# Up to this size an index is verified on opening unless the caller says otherwise.
+_SMALL_BYTES = 256 << 20
+# Looking up one docno costs about as much as reading this many in one go.
+_READS_PER_LOOKUP = 16
+
+
+class ColumnarIndex:
+    """An inverted index in a folder of memory-mapped columns; satisfies `Index`.
+
+    Use `open`, or `lmtune.indexing.builder.build_index`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The folder.
+    manifest : Manifest
+        Counts, origin and files.
+    lengths : numpy.ndarray of int32, shape (num_docs,)
+        Document lengths in tokens.
+    docno_rank : numpy.ndarray of int32, shape (num_docs,)
+        Each document's place among the docnos in ascending code-point order.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        columns = manifest.columns
+        self.path = path
+        self.manifest = manifest
+        self.lengths: NDArray[np.int32] = map_column(path, columns["doc_lengths"])
+        self.docno_rank: NDArray[np.int32] = map_column(path, columns["docno_ranks"])
+        self._docs: NDArray[np.int32] = map_column(path, columns["posting_docs"])
+        self._tfs: NDArray[Any] = map_column(path, columns["posting_tfs"])
+        self._offsets: NDArray[np.int64] = map_column(path, columns["posting_offsets"])
+        self._cfs: NDArray[np.int64] = map_column(path, columns["term_cfs"])
+        self._terms = Strings(path, columns["terms"], columns["term_bytes"])
+        self._docnos = Strings(path, columns["docnos"], columns["docno_bytes"])
+
+    @classmethod
+    def open(cls, path: Path, *, verify: bool | None = None) -> ColumnarIndex:
+        """Open an index.
+
+        Parameters
+        ----------
+        path : pathlib.Path
+            Its folder.
+        verify : bool, optional
+            Whether to read all files and compare their checksums. Presence and sizes are always
+            checked. By default, indexes below 256 MiB are verified.
+
+        Raises
+        ------
+        InputError
+            If there is no index, or it is damaged or of another format version.
+        """
+        path = Path(path)
+        manifest = read_manifest(path)
+        if verify is None:
+            verify = manifest.size < _SMALL_BYTES
+        for name in COLUMNS:
+            check_column(path, manifest.columns[name], verify=verify)
+        return cls(path, manifest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.path,)
+
+    def __repr__(self) -> str:
+        return f"ColumnarIndex({str(self.path)!r}, num_docs={self.num_docs})"
+
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+        return self.manifest.source
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        return self.manifest.num_docs
+
+    @property
+    def total_terms(self) -> int:
+        """The number of tokens in the collection, |C|."""
+        return self.manifest.total_terms
+
+    @property
+    def unique_terms(self) -> int:
+        """The number of distinct terms."""
+        return self.manifest.unique_terms
+
+    @property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of the documents and of the analysis that made the index."""
+        return self.manifest.fingerprint
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """The analyzer that made the index.
+
+        Raises
+        ------
+        InputError
+            If this version of lmtune analyses otherwise than the one that built the index.
+        """
+        from lmtune.indexing.analysis import Analyzer
+
+        settings = self.manifest.analyzer
+        analyzer = Analyzer(**settings)
+        if analyzer.fingerprint != self.manifest.analyzer_fingerprint:
+            raise InputError(
+                "the index was built with an analysis that this version of lmtune does not have",
+                file=self.path / FILE,
+                value=settings,
+                accepted=REBUILD,
+            )
+        return analyzer
+
+    def analyze(self, text: str) -> list[str]:
+        """Turn query text into index terms, in order, repeats kept."""
+        return self.analyzer.analyze(text)
+
+    def postings(self, term: str) -> Postings | None:
+        """Return the term's postings, or None where the collection lacks the term."""
+        number = self._terms.find(encode(term))
+        if number < 0:
+            return None
+        begin, end = self._offsets[number], self._offsets[number + 1]
+        return Postings(self._docs[begin:end], self._tfs[begin:end].astype(np.int32, copy=False))
+
+    def collection_frequency(self, term: str) -> int:
+        """Return how often the term occurs in the collection; 0 where it does not."""
+        number = self._terms.find(encode(term))
+        return 0 if number < 0 else int(self._cfs[number])
+
+    def terms(self) -> list[str]:
+        """Return the whole vocabulary, in ascending code-point order."""
+        return [decode(term) for term in self._terms[:]]
+
+    def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return the docnos of document numbers.
+
+        Raises
+        ------
+        IndexError
+            If a number is not one of 0 to ``num_docs - 1``.
+        """
+        numbers = np.asarray(docs, np.int64)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.num_docs:
+            raise IndexError(f"document numbers must be from 0 to {self.num_docs - 1}")
+        return [decode(docno) for docno in self._docnos.take(numbers)]
+
+    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+        """Return the document numbers of docnos, -1 where the index lacks one.
+
+        Many are looked up in a dictionary of all docnos, which lives no longer than the call.
+        """
+        wanted = [encode(docno) for docno in docnos]
+        if len(wanted) * _READS_PER_LOOKUP > self.num_docs:
+            table = {docno: number for number, docno in enumerate(self._docnos[:])}
+            found = (table.get(docno, -1) for docno in wanted)
+        else:
+            found = (self._docnos.find(docno, self._docs_by_docno) for docno in wanted)
+        return np.fromiter(found, np.int32, len(wanted))
+
+    @cached_property
+    def _docs_by_docno(self) -> NDArray[np.int32]:
+        order = np.empty(self.num_docs, np.int32)
+        order[self.docno_rank] = np.arange(self.num_docs, dtype=np.int32)
+        return order
+
+
+def _reopen(path: Path) -> ColumnarIndex:
+    return ColumnarIndex.open(path, verify=False)
+
+
+def stale_reason(path: Path, source: DocumentSource, analyzer: Analyzer) -> str | None:
+    """Say why an index does not stand for documents and analysis.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The index's folder.
+    source : DocumentSource
+        The documents that are wanted.
+    analyzer : Analyzer
+        The analysis that is wanted.
+
+    Returns
+    -------
+    str or None
+        The reason in a few words: the index is missing, damaged, or of other documents or another
+        analysis; None if it is current.
+    """
+    try:
+        index = ColumnarIndex.open(path)
+    except InputError as error:
+        return error.message
+    made = index.manifest
+    if made.analyzer_fingerprint != analyzer.fingerprint:
+        return "the index was built with another analysis"
+    if made.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
+        return "the index was built from other documents"
+    return None
+
+
+def is_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> bool:
+    """Tell whether there is a whole index of these documents under this analysis."""
+    return stale_reason(path, source, analyzer) is None

@@ -1,0 +1,195 @@
+"""Turning documents into sorted runs on disk, within a memory budget."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.formats.documents import Document
+from lmtune.indexing.columns import encode
+
+if TYPE_CHECKING:
+    from lmtune.indexing.analysis import Analyzer
+
+# Peak bytes for each buffered token: 5 as it waits, the rest while it is inverted.
+_BYTES_PER_TOKEN = 40
+# Bytes for each distinct raw token that the cache of analysed tokens remembers.
+_BYTES_PER_CACHED = 250
+
+
+class Section(NamedTuple):
+    """Where one array lies in a run's file."""
+
+    dtype: str
+    size: int
+    begin: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Postings of consecutive documents, sorted by (term, document), in one temporary file.
+
+    Sections: ``lengths``, ``docnos``, ``docno_bounds`` tell about documents; ``terms`` (in
+    ascending order), ``term_bounds``, ``dfs``, ``cfs`` about terms; ``docs`` (counted from the
+    run's first document) and ``tfs`` are the postings.
+    """
+
+    path: Path
+    num_tokens: int
+    sections: dict[str, Section]
+
+    def read(self, name: str, begin: int = 0, end: int | None = None) -> NDArray[Any]:
+        """Read one section, or its elements from ``begin`` up to ``end``."""
+        dtype, size, at = self.sections[name]
+        end = size if end is None else end
+        offset = at + begin * np.dtype(dtype).itemsize
+        return np.fromfile(self.path, dtype, end - begin, offset=offset)
+
+    def strings(self, name: str) -> list[bytes]:
+        """Read one section of strings (``terms``, ``docnos``)."""
+        text = self.read(name).tobytes()
+        bounds = self.read(f"{name[:-1]}_bounds").tolist()
+        return [text[begin:end] for begin, end in pairwise(bounds)]
+
+
+class _TermNumbers(dict[str, int]):
+    """Term numbers by raw token, analysed on first sight; -1 for tokens that analysis drops."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.terms: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._term = analyzer.term
+
+    def __missing__(self, token: str) -> int:
+        term = self._term(token)
+        number = -1
+        if term is not None:
+            number = self._numbers.setdefault(term, len(self.terms))
+            if number == len(self.terms):
+                self.terms.append(term)
+        self[token] = number
+        return number
+
+
+class Inverter:
+    """Collects documents and writes them out as runs.
+
+    Memory holds the tokens of the current run (4 bytes each, some 40 while the run is being
+    inverted), its docnos, and a cache with the distinct raw tokens; all three within
+    ``memory_bytes``. A document that is larger than that alone is held as a whole.
+
+    Parameters
+    ----------
+    analyzer : Analyzer
+        Turns text into terms.
+    folder : pathlib.Path
+        Where the runs go.
+    prefix : str
+        What their file names start with; of its own for every inverter in a folder.
+    memory_bytes : int
+        The memory budget.
+    """
+
+    def __init__(self, analyzer: Analyzer, folder: Path, prefix: str, memory_bytes: int) -> None:
+        self._analyzer = analyzer
+        self._folder = folder
+        self._prefix = prefix
+        self._most_tokens = max(1, memory_bytes * 3 // 4 // _BYTES_PER_TOKEN)
+        self._most_cached = max(1, memory_bytes // 4 // _BYTES_PER_CACHED)
+        self._numbers = _TermNumbers(analyzer)
+        self._written = 0
+        self._runs: list[Run] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._tokens = array("i")
+        self._ends = array("q", [0])
+        self._docnos: list[bytes] = []
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Take documents, in collection order."""
+        tokenize, number = self._analyzer.tokenize, self._numbers.__getitem__
+        for docno, text in documents:
+            self._tokens.extend(map(number, tokenize(text)))
+            self._ends.append(len(self._tokens))
+            self._docnos.append(encode(docno))
+            # A docno weighs about as much as two tokens.
+            if len(self._tokens) + 2 * len(self._docnos) >= self._most_tokens:
+                self._flush()
+                number = self._numbers.__getitem__
+
+    def finish(self) -> list[Run]:
+        """Write what is left and hand over the runs since the last call, in order."""
+        if self._docnos:
+            self._flush()
+        runs, self._runs = self._runs, []
+        return runs
+
+    def _flush(self) -> None:
+        tokens = np.frombuffer(self._tokens, np.int32)
+        kept = tokens >= 0
+        ends = np.concatenate([[0], np.cumsum(kept)])[np.frombuffer(self._ends, np.int64)]
+        sections = _invert(tokens[kept], ends, self._numbers.terms)
+        sections["lengths"] = np.diff(ends).astype(np.int32)
+        sections |= _pack("docno", self._docnos)
+        path = self._folder / f"{self._prefix}-{self._written}.run"
+        self._written += 1
+        self._runs.append(Run(path, int(ends[-1]), _write(path, sections)))
+        self._clear()
+        if len(self._numbers) > self._most_cached:
+            self._numbers = _TermNumbers(self._analyzer)
+
+
+def _invert(
+    tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str]
+) -> dict[str, NDArray[Any]]:
+    """Sort tokens, given document by document, into postings by (term, document)."""
+    from scipy.sparse import csr_array
+
+    used = np.flatnonzero(np.bincount(tokens, minlength=len(terms))).tolist()
+    names = {number: encode(terms[number]) for number in used}
+    used.sort(key=names.__getitem__)
+    place = np.zeros(len(terms), np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    ones = np.ones(len(tokens), np.int32)
+    # Compressed rows to compressed columns is a counting sort, linear and stable.
+    matrix = csr_array(
+        (ones, place[tokens], ends.astype(np.int32)), shape=(len(ends) - 1, len(used))
+    ).tocsc()
+    matrix.sum_duplicates()
+    dfs = np.diff(matrix.indptr)
+    most = int(matrix.data.max(initial=0))
+    return {
+        "docs": matrix.indices.astype("<i4", copy=False),
+        "tfs": matrix.data.astype(tf_dtype(most)),
+        "dfs": dfs.astype("<i4", copy=False),
+        "cfs": np.bincount(place[tokens], minlength=len(used)).astype("<i8", copy=False),
+        **_pack("term", [names[number] for number in used]),
+    }
+
+
+def tf_dtype(most: int) -> str:
+    """Return the smallest type that holds term frequencies up to ``most``."""
+    return "|u1" if most < 1 << 8 else "<u2" if most < 1 << 16 else "<i4"
+
+
+def _pack(name: str, strings: list[bytes]) -> dict[str, NDArray[Any]]:
+    sizes = np.fromiter(map(len, strings), np.int64, len(strings))
+    text = np.frombuffer(b"".join(strings), np.uint8)
+    return {f"{name}s": text, f"{name}_bounds": np.concatenate([[0], np.cumsum(sizes)])}
+
+
+def _write(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Section]:
+    sections = {}
+    with path.open("wb") as file:
+        for name, values in arrays.items():
+            sections[name] = Section(values.dtype.str, len(values), file.tell())
+            file.write(np.ascontiguousarray(values).data)
+    return sections

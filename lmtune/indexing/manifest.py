@@ -1,0 +1,148 @@
+"""The manifest of an embedded index: what it holds, what it was made from, and its checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lmtune.errors import InputError
+from lmtune.indexing.columns import REBUILD, Column
+
+FORMAT = "lmtune columnar index"
+VERSION = 1
+FILE = "index.json"
+
+COLUMNS = {
+    "posting_docs": "posting_offsets",
+    "posting_tfs": "posting_offsets",
+    "posting_offsets": "terms",
+    "term_cfs": "terms",
+    "terms": "terms",
+    "term_bytes": "terms",
+    "doc_lengths": "docs",
+    "docno_ranks": "docs",
+    "docnos": "docs",
+    "docno_bytes": "docs",
+}
+"""The columns of an index by name, and what each one tells about."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What ``index.json`` says.
+
+    Attributes
+    ----------
+    source, source_digest : str
+        The collection's name, and the digest of its documents.
+    analyzer : dict of str to str
+        The analyzer's settings.
+    analyzer_fingerprint : str
+        A digest of what those settings meant when the index was built.
+    num_docs, total_terms, unique_terms, num_postings : int
+        Counts: documents, tokens, distinct terms, (term, document) pairs.
+    columns : dict of str to Column
+        The files by the name of what they hold.
+    """
+
+    source: str
+    source_digest: str
+    analyzer: dict[str, str]
+    analyzer_fingerprint: str
+    num_docs: int
+    total_terms: int
+    unique_terms: int
+    num_postings: int
+    columns: dict[str, Column]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of the documents, the analysis and the format."""
+        return make_fingerprint(self.source_digest, self.analyzer_fingerprint)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all columns."""
+        return sum(column.size for column in self.columns.values())
+
+
+def make_fingerprint(source_digest: str, analyzer_fingerprint: str) -> str:
+    """Digest what an index depends on.
+
+    Parameters
+    ----------
+    source_digest, analyzer_fingerprint : str
+        The digests of the documents and of the analysis.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    parts = [FORMAT, str(VERSION), source_digest, analyzer_fingerprint]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``index.json`` into an index's folder."""
+    content = {"format": FORMAT, "version": VERSION, "fingerprint": manifest.fingerprint}
+    content |= asdict(manifest)
+    content["crc32"] = _crc32(content)
+    text = json.dumps(content, indent=1, ensure_ascii=True) + "\n"
+    (folder / FILE).write_text(text, encoding="ascii")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ``index.json`` from an index's folder.
+
+    Raises
+    ------
+    InputError
+        If there is no index, or it is damaged or of another format version.
+    """
+    path = folder / FILE
+    if not folder.is_dir():
+        raise InputError(
+            "there is no index here", file=folder, accepted="a folder that `lmtune index` wrote"
+        )
+    try:
+        content = json.loads(path.read_bytes())
+        found = content["format"]
+    except OSError:
+        raise InputError(
+            f"not an index: no {FILE} in the folder",
+            file=folder,
+            accepted="a folder that `lmtune index` wrote",
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(path) from None
+    if (found, content.get("version")) != (FORMAT, VERSION):
+        raise InputError(
+            "the index has another format",
+            file=path,
+            value=f"{found} {content.get('version')}",
+            accepted=f"{FORMAT} {VERSION}; build the index again with `lmtune index`",
+        )
+    crc32 = content.pop("crc32", None)
+    if crc32 != _crc32(content):
+        raise _damaged(path)
+    return _parse(content)
+
+
+def _parse(content: dict[str, Any]) -> Manifest:
+    # The checksum held, so this is what `write_manifest` wrote.
+    fields = {name: content[name] for name in Manifest.__dataclass_fields__}
+    fields["columns"] = {name: Column(**column) for name, column in content["columns"].items()}
+    return Manifest(**fields)
+
+
+def _crc32(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError("the index's manifest is damaged", file=path, accepted=REBUILD)

@@ -1,0 +1,174 @@
+"""Merging sorted runs into the columns of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.indexing.columns import (
+    Column,
+    ColumnWriter,
+    decode,
+    write_column,
+    write_strings,
+)
+from lmtune.indexing.inversion import Run
+
+# Peak bytes for each posting of the block that is being merged.
+_BYTES_PER_POSTING = 40
+
+
+class DuplicateDocnoError(ValueError):
+    """Two documents share a docno, which is the only argument."""
+
+
+def merge_docs(runs: list[Run], folder: Path) -> dict[str, Column]:
+    """Write the columns that tell about documents.
+
+    Memory holds every docno once.
+
+    Parameters
+    ----------
+    runs : list of Run
+        The runs in collection order.
+    folder : pathlib.Path
+        Where the columns go.
+
+    Returns
+    -------
+    dict of str to Column
+        ``doc_lengths``, ``docnos``, ``docno_bytes`` and ``docno_ranks``.
+
+    Raises
+    ------
+    DuplicateDocnoError
+        If two documents share a docno.
+    """
+    docnos: list[bytes] = []
+    with ColumnWriter(folder / "doc_lengths", "<i4") as lengths:
+        for run in runs:
+            lengths.write(run.read("lengths"))
+            docnos += run.strings("docnos")
+        columns = {"doc_lengths": lengths.close()}
+    columns["docnos"], columns["docno_bytes"] = write_strings(
+        folder / "docnos", folder / "docno_bytes", [docnos]
+    )
+    # UTF-8 sorts as code points do.
+    order = sorted(range(len(docnos)), key=docnos.__getitem__)
+    for one, other in pairwise(order):
+        if docnos[one] == docnos[other]:
+            raise DuplicateDocnoError(decode(docnos[one]))
+    ranks = np.empty(len(order), np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    columns["docno_ranks"] = write_column(folder / "docno_ranks", "<i4", ranks)
+    return columns
+
+
+def merge_postings(runs: list[Run], folder: Path, memory_bytes: int) -> dict[str, Column]:
+    """Write the columns that tell about terms and postings.
+
+    Memory holds the vocabulary, a few numbers a term, and a block of postings that fits
+    ``memory_bytes`` (or one term's, where a single term has more).
+
+    Parameters
+    ----------
+    runs : list of Run
+        The runs in collection order.
+    folder : pathlib.Path
+        Where the columns go.
+    memory_bytes : int
+        The memory budget for postings.
+
+    Returns
+    -------
+    dict of str to Column
+        ``terms``, ``term_bytes``, ``term_cfs``, ``posting_offsets``, ``posting_docs`` and
+        ``posting_tfs``.
+    """
+    vocabulary = sorted(set[bytes]().union(*(run.strings("terms") for run in runs)))
+    columns: dict[str, Column] = {}
+    columns["terms"], columns["term_bytes"] = write_strings(
+        folder / "terms", folder / "term_bytes", [vocabulary]
+    )
+    dfs, cfs = _number_terms(runs, vocabulary)
+    del vocabulary
+    offsets = np.concatenate([[0], np.cumsum(dfs)]).astype(np.int64)
+    columns["term_cfs"] = write_column(folder / "term_cfs", "<i8", cfs)
+    columns["posting_offsets"] = write_column(folder / "posting_offsets", "<i8", offsets)
+    tf_type = max((run.sections["tfs"].dtype for run in runs), key=_width)
+    blocks = _cut(offsets, max(1, memory_bytes // _BYTES_PER_POSTING))
+    with (
+        ColumnWriter(folder / "posting_docs", "<i4") as docs,
+        ColumnWriter(folder / "posting_tfs", tf_type) as tfs,
+    ):
+        for block_docs, block_tfs in _merge_blocks(runs, offsets, blocks, tf_type):
+            docs.write(block_docs)
+            tfs.write(block_tfs)
+        columns["posting_docs"], columns["posting_tfs"] = docs.close(), tfs.close()
+    return columns
+
+
+def _width(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
+
+
+def _number_terms(
+    runs: list[Run], vocabulary: list[bytes]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Note each run's term numbers beside it; return document and collection frequencies."""
+    number = {term: place for place, term in enumerate(vocabulary)}
+    dfs = np.zeros(len(vocabulary), np.int64)
+    cfs = np.zeros(len(vocabulary), np.int64)
+    for run in runs:
+        terms = run.strings("terms")
+        places = np.fromiter(map(number.__getitem__, terms), np.int32, len(terms))
+        places.tofile(_places_file(run))
+        dfs[places] += run.read("dfs")
+        cfs[places] += run.read("cfs")
+    return dfs, cfs
+
+
+def _places_file(run: Run) -> Path:
+    return run.path.with_suffix(".places")
+
+
+def _cut(offsets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Cut the terms into blocks of at most ``most`` postings, or of one term."""
+    cuts = [0]
+    while cuts[-1] < len(offsets) - 1:
+        reach = int(np.searchsorted(offsets, offsets[cuts[-1]] + most, "right")) - 1
+        cuts.append(max(reach, cuts[-1] + 1))
+    return np.array(cuts)
+
+
+def _merge_blocks(
+    runs: list[Run], offsets: NDArray[np.int64], cuts: NDArray[np.int64], tf_type: str
+) -> Iterator[tuple[NDArray[np.int32], NDArray[Any]]]:
+    """Yield the postings (docs, tfs) of one block of terms after the other."""
+    bases = np.cumsum([0, *(run.sections["lengths"].size for run in runs)])
+    bounds = [np.searchsorted(np.fromfile(_places_file(run), np.int32), cuts) for run in runs]
+    taken = [0] * len(runs)
+    for block, (first, last) in enumerate(pairwise(cuts.tolist())):
+        # Where the next posting of each term goes: documents are in the order of the runs.
+        free = offsets[first:last] - offsets[first]
+        docs = np.empty(offsets[last] - offsets[first], np.int32)
+        tfs = np.empty(len(docs), tf_type)
+        for at, run in enumerate(runs):
+            begin, end = int(bounds[at][block]), int(bounds[at][block + 1])
+            if begin == end:
+                continue
+            terms = np.fromfile(_places_file(run), np.int32, end - begin, offset=4 * begin) - first
+            dfs = run.read("dfs", begin, end)
+            ends = np.cumsum(dfs, dtype=np.int64)
+            count = int(ends[-1])
+            places = np.repeat(free[terms] - (ends - dfs), dfs) + np.arange(count)
+            docs[places] = run.read("docs", taken[at], taken[at] + count) + np.int32(bases[at])
+            tfs[places] = run.read("tfs", taken[at], taken[at] + count)
+            free[terms] += dfs
+            taken[at] += count
+        yield docs, tfs
