@@ -43,7 +43,8 @@ class FileBatch:
         """Yield (line within the batch, docno, text)."""
         parse = parse_jsonl if self.kind == "jsonl" else parse_trec
         with open_bytes(self.path) as stream:
-            stream.seek(self.start)
+            if self.start:
+                stream.seek(self.start)
             try:
                 yield from parse(self._blocks(stream), self.path)
             except InputError as error:

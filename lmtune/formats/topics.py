@@ -208,15 +208,16 @@ def _json_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> 
                 accepted=f"a string as one of {', '.join(_TEXT_KEYS)}",
             )
         _check_identifier(path, number, str(identifier))
-        yield Topic(str(identifier), text, number)
+        # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
+        yield Topic(str(identifier), text.encode("utf-8", "replace").decode(), number)
 
 
 def _check_identifier(path: str | os.PathLike[str], line: int, identifier: str) -> None:
-    if identifier.split() != [identifier]:
+    if identifier.split() != [identifier] or not identifier.isprintable():
         raise InputError(
             "bad topic identifier",
             file=path,
             line=line,
-            value=identifier,
+            value=ascii(identifier) if not identifier.isprintable() else identifier,
             accepted="one word, without white space",
         )

@@ -63,7 +63,7 @@ def parse_trec(
         except UnicodeDecodeError:
             source = record.decode("latin-1")
         docno, rest = _docno(path, line, source)
-        header = _HEADER.match(rest) or _HEADER.search(rest)
+        header = _HEADER.search(rest)
         if header is None:
             yield line, docno, news_text(rest)
             continue

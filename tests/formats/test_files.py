@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_directory, atomic_write, open_bytes, read_bytes, read_lines
+
+COMPRESS = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+CONTENT = "".join(f"line {number} of some text\n" for number in range(5000)).encode()
+
+
+def put(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".GZ", ".bz2", ".Bz2", ".zst", ".ZST"])
+def test_reads_every_compression_in_either_case(tmp_path: Path, suffix: str) -> None:
+    path = put(tmp_path / f"a.txt{suffix}", COMPRESS[suffix.lower()](CONTENT))
+    with open_bytes(path) as stream:
+        assert stream.read(10) + stream.read() == CONTENT
+    assert len(list(read_lines(path))) == 5000
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_reads_concatenated_members(tmp_path: Path, suffix: str) -> None:
+    pack = COMPRESS[suffix]
+    path = put(tmp_path / f"a{suffix}", pack(b"one\n") + pack(b"") + pack(b"two\n"))
+    assert read_bytes(path) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("kept", [0.2, 0.9, -1])
+def test_truncated_compressed_file(tmp_path: Path, suffix: str, kept: float) -> None:
+    # Incompressible, so that some lines come out before the end is missed.
+    whole = COMPRESS[suffix](os.urandom(300_000).hex().encode())
+    size = len(whole) - 1 if kept < 0 else int(len(whole) * kept)
+    path = put(tmp_path / f"a{suffix}", whole[:size])
+    with pytest.raises(InputError, match="ends too early") as caught:
+        list(read_lines(path))
+    assert caught.value.file == str(path)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_not_compressed_at_all(tmp_path: Path, suffix: str) -> None:
+    path = put(tmp_path / f"a{suffix}", b"plain text, and more than a header of it\n" * 20)
+    with pytest.raises(InputError, match="damaged compressed file") as caught:
+        read_bytes(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_corrupt_gzip_member_behind_lines_names_the_line_reached(tmp_path: Path) -> None:
+    whole = bytearray(gzip.compress(CONTENT * 10))
+    whole[-6] ^= 0xFF  # the checksum
+    with pytest.raises(InputError, match="damaged") as caught:
+        list(read_lines(put(tmp_path / "a.gz", bytes(whole))))
+    assert caught.value.line is not None
+    assert 25_000 < caught.value.line <= 50_001
+
+
+def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read: No such file") as caught:
+        open_bytes(tmp_path / "none.gz")
+    assert caught.value.file == str(tmp_path / "none.gz")
+    with pytest.raises(InputError, match="cannot read: Is a directory"):
+        list(read_lines(tmp_path))
+    closed = put(tmp_path / "closed", b"x")
+    closed.chmod(0)
+    if os.access(closed, os.R_OK):
+        pytest.skip("this user reads everything")
+    with pytest.raises(InputError, match="cannot read: Permission denied"):
+        open_bytes(closed)
+
+
+def test_lines_bom_crlf_and_no_final_newline(tmp_path: Path) -> None:
+    path = put(tmp_path / "a", "\ufeffone\r\n\ntwo\u2028\x85three\ufeff \r".encode())
+    assert list(read_lines(path)) == [(1, "one"), (2, ""), (3, "two\u2028\x85three\ufeff ")]
+    assert list(read_lines(put(tmp_path / "b", b""))) == []
+
+
+def test_invalid_utf8_names_line_and_bytes(tmp_path: Path) -> None:
+    path = put(tmp_path / "a", b"good\nb\xe4d\n")
+    lines = read_lines(path)
+    assert next(lines) == (1, "good")
+    with pytest.raises(InputError, match="invalid UTF-8 at byte 2") as caught:
+        next(lines)
+    assert (caught.value.line, caught.value.value) == (2, b"\xe4d\n")
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]))))
+def test_lines_are_what_was_written(tmp_path_factory: pytest.TempPathFactory, x: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.gz"
+    with atomic_write(path) as stream:
+        stream.writelines(f"{line}\n" for line in ["first", *x])
+    assert list(read_lines(path)) == list(enumerate(["first", *x], 1))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".zst"])
+def test_writes_utf8_with_newlines_and_makes_parents(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "new" / "folder" / f"a{suffix}"
+    with atomic_write(path) as stream:
+        stream.write("é\nx\n")
+        assert not path.exists()
+    assert read_bytes(path) == "é\nx\n".encode()
+    with atomic_write(path, mode="binary") as binary:
+        binary.write(b"\r\n\xff")
+    with open_bytes(path) as stream_back:
+        assert stream_back.read() == b"\r\n\xff"
+    assert [entry.name for entry in path.parent.iterdir()] == [f"a{suffix}"]
+
+
+def test_gzip_depends_on_the_content_alone(tmp_path: Path) -> None:
+    for name in ("one.gz", "two.gz"):
+        with atomic_write(tmp_path / name) as stream:
+            stream.write("same")
+    first = (tmp_path / "one.gz").read_bytes()
+    assert first == (tmp_path / "two.gz").read_bytes()
+    assert first[3] == 0, "no file name in the header"
+    assert first[4:8] == bytes(4), "no time in the header"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_failure_leaves_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
+    path = put(tmp_path / "a.gz", b"old")
+    with pytest.raises(error), atomic_write(path) as stream:
+        stream.write("new" * 100_000)
+        raise error
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.gz"]
+
+
+def test_new_files_have_the_usual_permissions(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "a"):
+        pass
+    usual = tmp_path / "b"
+    usual.touch()
+    assert (tmp_path / "a").stat().st_mode == usual.stat().st_mode
+
+
+def test_writes_through_a_link_and_to_standard_output(tmp_path: Path) -> None:
+    target = put(tmp_path / "target", b"old")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    with atomic_write(link) as stream:
+        stream.write("new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    if not Path("/dev/stdout").exists():
+        pytest.skip("no /dev/stdout on this platform")
+    code = (
+        "from lmtune.formats.files import atomic_write\n"
+        "with atomic_write('/dev/stdout') as stream: stream.write('piped')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"piped"
+
+
+def test_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a directory"), atomic_write(tmp_path):
+        pass
+    blocker = put(tmp_path / "file", b"x")
+    with pytest.raises(InputError, match="cannot write"), atomic_write(blocker / "a"):
+        pass
+    with pytest.raises(InputError, match="a file"), atomic_directory(blocker):
+        pass
+    assert blocker.read_bytes() == b"x"
+
+
+def test_directory_replaces_the_old_one_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "folder"
+    for content in ("one", "two"):
+        with atomic_directory(path) as folder:
+            assert folder.parent == path.parent
+            (folder / f"{content}.txt").write_text(content)
+    assert [entry.name for entry in path.iterdir()] == ["two.txt"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_failing_directory_leaves_the_old_one(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    put(path / "old", b"x")
+    with pytest.raises(error), atomic_directory(path) as folder:
+        put(folder / "new", b"y")
+        raise error
+    assert [entry.name for entry in path.iterdir()] == ["old"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_directory_with_a_marker_spares_foreign_folders(tmp_path: Path) -> None:
+    path = tmp_path / "home"
+    path.mkdir()
+    with atomic_directory(path, marker="index.json") as folder:
+        put(folder / "index.json", b"{}")
+    with atomic_directory(path, marker="index.json") as folder:
+        put(folder / "index.json", b"{1}")
+    assert (path / "index.json").read_bytes() == b"{1}"
+    (path / "index.json").rename(path / "thesis.tex")
+    with (
+        pytest.raises(InputError, match=r"no index\.json"),
+        atomic_directory(path, marker="index.json"),
+    ):
+        pass
+    assert (path / "thesis.tex").exists()

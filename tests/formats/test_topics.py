@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtune.errors import InputError
+from lmtune.formats.topics import read_topics, write_topics
+
+TIPSTER = """<top>
+<head> Tipster Topic Description
+<num> Number:  051
+<dom> Domain:  International Economics
+<title> Topic:  Airbus
+Subsidies
+
+<desc> Description:
+Assistance to <b>Airbus</b> Industrie, or 3 < 4.
+
+<smry> Summary:
+Not this.
+
+<narr> Narrative:
+
+A document will cite
+it.
+
+<con> Concept(s):
+1. Airbus
+<fac> Factor(s):
+<nat> Nationality: Europe
+</fac>
+<def> Definition(s):
+</top>
+
+<top><num> 52 </num><title> closed tags </title> <desc> D </desc>
+<narr>N</narr></top>
+"""
+
+
+def put(tmp_path: Path, content: str | bytes) -> Path:
+    path = tmp_path / "topics"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def failure(tmp_path: Path, content: str | bytes, *fields: str) -> InputError:
+    path = put(tmp_path, content)
+    with pytest.raises(InputError) as caught:
+        read_topics(path, fields=fields or ("title",))
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_sgml_fields(tmp_path: Path) -> None:
+    path = put(tmp_path, TIPSTER)
+    title = {"51": "Airbus Subsidies", "52": "closed tags"}
+    desc = {"51": "Assistance to <b>Airbus</b> Industrie, or 3 < 4.", "52": "D"}
+    narr = {"51": "A document will cite it.", "52": "N"}
+    assert read_topics(path) == title
+    assert read_topics(path, fields=["desc"]) == desc
+    assert read_topics(path, fields=("narr", "title")) == {
+        topic: f"{narr[topic]} {title[topic]}" for topic in title
+    }
+    crlf = put(tmp_path, "\ufeff" + TIPSTER.replace("\n", "\r\n"))
+    assert read_topics(crlf, fields=["desc"]) == desc
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1\tone  word\n02\ttwo: words\r\n",
+        "\ufeffqid\tquery\n1\tone word\n\n02\ttwo: words",
+        '{"_id": "1", "text": "one\\n word"}\n{"_id": "02", "text": "two: words", "title": ""}\n',
+        '{"id": 1, "title": "one word"}\n\n{"qid": "02", "query": "two: words"}',
+    ],
+)
+def test_tsv_and_json(tmp_path: Path, content: str) -> None:
+    assert read_topics(put(tmp_path, content)) == {"1": "one word", "02": "two: words"}
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("", None, ["empty", "TREC SGML"]),
+        (" \n\r\n", None, ["empty"]),
+        ("1\tone\n1 two\n", 2, ["no tab", "'1 two'", "id<TAB>text"]),
+        ("1 one\n", 1, ["no tab", "TREC SGML"]),
+        ("1\ta\tb\n", 1, ["2 tabs"]),
+        ("1\tone\n2\t \n", 2, ["topic 2 has no text"]),
+        ("\tone\n", 1, ["identifier"]),
+        ("a b\tone\n", 1, ["'a b'"]),
+        ("1\tone\n2\ttwo\n1\tthree\n", 3, ["twice", "line 1", "'1'"]),
+        (b"1\tone\n2\t\xe9\n", 2, ["invalid UTF-8"]),
+        ('{"id": 1}\n', 1, ["topic 1 has no text", "text, title, query"]),
+        ('{"text": "x"}\n', 1, ["no topic identifier"]),
+        ('{"id": 1.5, "text": "x"}\n', 1, ["identifier", "1.5"]),
+        ('{"id": "1", "text": "x"}\n{"id": \n', 2, ["not JSON"]),
+        ('{"id": "1", "text": "x"}\n[1]\n', 2, ["not a JSON object"]),
+        ('{"id": "1", "text": 7}\n', 1, ["no text", "7"]),
+        ("<top>\n<num> 1\n<title> x\n<top>\n<num> 2\n</top>", 1, ["unclosed <top>"]),
+        ("<top>\n<num> 1\n<title> x\n</top>\n\n<top>\n<num> 2", 6, ["unclosed <top>"]),
+        ("\n<top>\n<title> x\n</top>", 2, ["without <num>"]),
+        ("<top>\n<num> Number:\n<title> x\n</top>", 1, ["without <num>"]),
+        ("<top>\n<num> 1 2\n<title> x\n</top>", 1, ["topic number", "'1 2'"]),
+        ("<top>\n<num> 1\n<title>\n</top>", 1, ["topic 1 has no text"]),
+        ("<top>\n<num> 1\n<desc> x\n</top>", 1, ["topic 1 has no <title>", "desc"]),
+        ("<top>\n<num> 1\n<title> x\n<title> y\n</top>", 4, ["second <title>"]),
+        ("<top>\n<num> 1\n<title> x\n</top>\nstray\n", 5, ["outside <top>", "stray"]),
+        ("<num> 1\n<title> x\n", 1, ["outside <top>"]),
+        ("</top>\n", 1, ["outside <top>"]),
+        ("<topics>\n</topics>\n", None, ["no topics"]),
+        ("<top>\n<num> 7\n<title>x\n</top>\n<top><num>007<title>y</top>", 5, ["twice", "'7'"]),
+    ],
+)
+def test_bad_input(
+    tmp_path: Path, content: str | bytes, line: int | None, words: list[str]
+) -> None:
+    error = failure(tmp_path, content)
+    assert error.file == str(tmp_path / "topics")
+    assert error.line == line
+    for word in words:
+        assert word in str(error)
+
+
+def test_fields_need_sgml_and_a_known_name(tmp_path: Path) -> None:
+    assert "SGML" in str(failure(tmp_path, "1\tx\n", "desc"))
+    assert "SGML" in str(failure(tmp_path, '{"id": 1, "text": "x"}', "title", "desc"))
+    assert "'description'" in str(failure(tmp_path, TIPSTER, "description"))
+    assert "'title'" in str(failure(tmp_path, TIPSTER, "title", "title"))
+    with pytest.raises(InputError, match="no topic field"):
+        read_topics(put(tmp_path, TIPSTER), fields=())
+
+
+TAG = re.compile("</?(top|num|title|desc|narr|head|dom|smry|con|fac|nat|time|def)", re.IGNORECASE)
+WORDS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff"), min_size=1
+).filter(lambda text: text.split() and not TAG.search(text))
+IDENTIFIERS = st.from_regex(r"(0|[1-9][0-9]{0,3}|[a-zA-Z_.-][a-zA-Z0-9_.:-]{0,9})", fullmatch=True)
+
+
+@given(st.dictionaries(IDENTIFIERS, st.one_of(WORDS, WORDS.map("Topic: {}".format)), min_size=1))
+def test_written_topics_read_back(
+    tmp_path_factory: pytest.TempPathFactory, topics: dict[str, str]
+) -> None:
+    path = tmp_path_factory.mktemp("topics") / "t.txt.gz"
+    write_topics(path, topics)
+    assert read_topics(path) == {key: " ".join(text.split()) for key, text in topics.items()}
+
+
+@pytest.mark.parametrize(
+    ("identifier", "text"),
+    [("1", " "), ("007", "x"), ("a b", "x"), ("", "x"), ("1", "x <desc> y")],
+)
+def test_refuses_to_write_what_would_not_read_back(
+    tmp_path: Path, identifier: str, text: str
+) -> None:
+    with pytest.raises(InputError, match="cannot write topic"):
+        write_topics(tmp_path / "t", {"9": "fine", identifier: text})
+    assert not list(tmp_path.iterdir())
+
+
+def test_nist_files_agree_with_their_titles(shared_data: Path) -> None:
+    folders = sorted((shared_data / "trec_topics").iterdir())
+    assert len(folders) == 8
+    for folder in folders:
+        (raw,) = (folder / "raw").iterdir()
+        titles = dict(line.split("\t") for line in (folder / "topics.tsv").read_text().splitlines())
+        assert read_topics(raw) == titles == read_topics(folder / "topics.tsv")
+        text = raw.read_text()
+        for field, label in (("desc", "Description"), ("narr", "Narrative")):
+            for words in read_topics(raw, fields=[field]).values():
+                assert not words.startswith(label)
+                assert "<" not in words.replace("<$", "")
+                assert " ".join(words.split()[:3]) in " ".join(text.split())
+
+
+def test_classic_topics(shared_data: Path) -> None:
+    counts = {"cranfield": 225, "cacm": 64, "npl": 93, "med": 30, "robust03": 100}
+    for name, count in counts.items():
+        assert len(read_topics(shared_data / name / "topics.tsv")) == count
