@@ -24,7 +24,7 @@ def write_corpus(
     documents: int,
     files: int = 8,
     types: int = 200_000,
-    tokens: int = 202,
+    tokens: int = 177,
     foreign: float = 0.0,
     seed: int = 0,
 ) -> int:
