@@ -4,7 +4,7 @@ import bz2
 import gzip
 import json
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -177,7 +177,12 @@ def test_truncated_gzip(tmp_path: Path) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     source = FileDocuments("x", [tmp_path / "none"])
-    for action in (source.digest, lambda: list(source.batches()), lambda: source.size):
+    actions: list[Callable[[], object]] = [
+        source.digest,
+        lambda: list(source.batches()),
+        lambda: source.size,
+    ]
+    for action in actions:
         with pytest.raises(InputError, match="No such file"):
             action()
 

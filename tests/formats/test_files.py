@@ -219,3 +219,12 @@ def test_directory_with_a_marker_spares_foreign_folders(tmp_path: Path) -> None:
     ):
         pass
     assert (path / "thesis.tex").exists()
+
+
+def test_importing_the_formats_stays_light() -> None:
+    code = (
+        "import sys, lmtune.formats.documents, lmtune.formats.topics, lmtune.formats.runs\n"
+        "print({'lxml', 'zstandard', 'pandas', 'scipy', 'numba'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == "set()"
