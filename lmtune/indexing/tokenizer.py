@@ -1,72 +1,77 @@
-"""Words of a text by the Unicode word-break rules (UAX #29), as Lucene's StandardTokenizer."""
+"""Words of a text by the Unicode word-break rules, as Lucene's StandardTokenizer finds them.
+
+The rules are those of Unicode Standard Annex 29 with Lucene's additions: every ideograph and
+Hiragana character is a token, runs of Katakana, of Hangul and of a South-East Asian script are
+one, and so is an emoji sequence (Unicode Technical Standard 51). A text is first turned into a
+string of the same length that holds each character's class, and the rules are a pattern over
+these classes.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-import regex
+from lmtune.indexing.word_break import CLASSES
 
 MAX_TOKEN_UNITS = 255
 """Lucene's limit on a token's length, in UTF-16 units; longer tokens are cut there."""
 
-# ASCII, in lower case. A word may hold . : ' between letters and . , ; ' between digits.
-_ASCII_MID = r"[.:',;](?:(?<=[a-z][.:'])(?=[a-z])|(?<=[0-9][.,;'])(?=[0-9]))"
-_ASCII_TOKEN = re.compile(rf"_*+[a-z0-9][a-z0-9_]*+(?:{_ASCII_MID}[a-z0-9_]++)*+")
+# The fast way for ASCII text, in lower case, which is nearly all of a collection in English.
+_MID = r"[.:',;](?:(?<=[a-z][.:'])(?=[a-z])|(?<=[0-9][.,;'])(?=[0-9]))"
+_ASCII_TOKEN = re.compile(rf"_{{0,254}}+[a-z0-9][a-z0-9_]*+(?:{_MID}[a-z0-9_]++)*+")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _SPACE = re.compile(r"[ \n]")
 
 
-def _grammar() -> tuple[regex.Pattern[str], regex.Pattern[str]]:
-    """Return the pattern of a word and the pattern of an emoji sequence."""
-    attached = r"[\p{WB=Format}\p{WB=Extend}\p{WB=ZWJ}]*+"
+def _class_table() -> str:
+    table = bytearray(b"." * 0x110000)
+    for letter, ranges in CLASSES.items():
+        for item in ranges.split():
+            first, _, last = item.partition("-")
+            start, stop = int(first, 16), int(last or first, 16) + 1
+            table[start:stop] = letter.encode() * (stop - start)
+    return table.decode("ascii")
 
-    def unit(members: str) -> str:
-        # WB4: format characters and combining marks belong to the character before them.
-        return f"(?:[{members}]{attached})"
 
-    letter = unit(r"\p{WB=ALetter}\p{WB=Hebrew_Letter}")
-    hebrew = unit(r"\p{WB=Hebrew_Letter}")
-    single_quote = unit(r"\p{WB=Single_Quote}")
-    double_quote = unit(r"\p{WB=Double_Quote}")
-    mid_letter = unit(r"\p{WB=MidLetter}\p{WB=MidNumLet}\p{WB=Single_Quote}")
-    number = unit(r"\p{WB=Numeric}\uFF10-\uFF19")
-    mid_number = unit(r"\p{WB=MidNum}\p{WB=MidNumLet}\p{WB=Single_Quote}")
-    katakana = unit(r"\p{WB=Katakana}")
-    joiner = unit(r"\p{WB=ExtendNumLet}")
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns, over classes, of a token and of an emoji sequence."""
+    # Marks, format characters and joiners belong to the character before them (rule WB4).
+    attached = "[xzteMSkgh]*+"
+    letter = f"[LQH]{attached}"
+    hebrew = f"H{attached}"
+    number = f"N{attached}"
+    katakana = f"K{attached}"
+    joiner = f"J{attached}"
+    mid_letter = f"[lmq]{attached}"
+    mid_number = f"[nmq]{attached}"
 
+    # Letters and digits, with at most one mark of punctuation between two (WB5-WB12). Lucene's
+    # grammar lets no other punctuation follow a Hebrew letter that was itself joined by one.
     piece = (
-        f"(?:{hebrew}{double_quote}{hebrew}|{hebrew}{single_quote}"
+        f"(?:{hebrew}d{attached}{hebrew}|{hebrew}q{attached}"
         f"|{letter}(?:{mid_letter}{letter})*+|{number}(?:{mid_number}{number})*+)"
     )
-    run = f"(?:{katakana}(?:{joiner}*+{katakana})*+|{piece}(?:{joiner}*+{piece})*+)"
-    word = f"{joiner}*+{run}(?:{joiner}++{run})*+{joiner}*+"
-    south_east_asian = unit(r"\p{LB=SA}") + "++"
-    ideograph = unit(r"\p{Script=Han}")
-    hiragana = unit(r"\p{Script=Hiragana}")
+    run = f"(?:{katakana}(?:(?:{joiner})*+{katakana})*+|{piece}(?:(?:{joiner})*+{piece})*+)"
+    word = f"(?:{joiner}){{0,254}}+{run}(?:(?:{joiner})++{run})*+(?:{joiner})*+"
+    south_east_asian = f"(?:[AM]{attached})++"
+    ideograph = f"I{attached}"
 
-    zwj = r"\u200D"
-    picture = r"[\p{Extended_Pictographic}]"
-    modifier = r"[\p{Emoji_Modifier}]"
-    loose = r"[\p{WB=Format}\p{WB=Extend}--\uFE0E\uFE0F\u200D]"
-    absorbed = f"(?:{loose}|{zwj}(?!{zwj}*+(?:{picture}|{modifier})))*+"
-    absorbed_all = f"(?:{loose}|{zwj})*+"
-    base = r"[\p{Emoji_Modifier_Base}]"
-    one = (
-        f"(?:{zwj}*+{base}{absorbed_all}{modifier}{absorbed}|{modifier}{absorbed}"
-        rf"|{zwj}*+{picture}{absorbed}\uFE0F?+)"
+    # The presentation selectors t and e end what belongs to a picture, and a zero-width joiner
+    # before the next picture is left to join the two.
+    absorbed = "(?:[xMSkgh]|z(?!z*+[PQ]))*+"
+    picture = f"(?:z{{0,254}}+[PQ]{absorbed}e?+|S{absorbed})"
+    pictures = f"{picture}(?:g++h|(?:z{picture})*+)"
+    keycap = "c[xzMSkgh]*e?k[xzMSkgh]*+"
+    flag = f"F{attached}F{attached}"
+    return (
+        re.compile(f"{word}|{south_east_asian}|{ideograph}|{pictures}|{keycap}|{flag}"),
+        re.compile(pictures),
     )
-    tags = r"[\U000E0020-\U000E007E]++\U000E007F"
-    flag = unit(r"\p{WB=Regional_Indicator}") + "{2}"
-    keycap = rf"[0-9#*](?:{loose}|{zwj})*\uFE0F?\u20E3{absorbed_all}"
-    emoji = f"{one}(?:{tags}|(?:{zwj}{one})*+)|{keycap}|{flag}"
-
-    flags = regex.VERSION1
-    words = regex.compile(f"{word}|{south_east_asian}|{ideograph}|{hiragana}", flags)
-    return words, regex.compile(emoji, flags)
 
 
-_WORD, _EMOJI = _grammar()
+_TABLE = _class_table()
+_TOKEN, _PICTURES = _patterns()
 
 
 def tokenize(text: str) -> list[str]:
@@ -80,8 +85,8 @@ def tokenize(text: str) -> list[str]:
     Returns
     -------
     list of str
-        Its tokens, at most 255 UTF-16 units long each. Stretches of ASCII text come in lower
-        case, the rest as it stands.
+        Its tokens, each at most 255 UTF-16 units long. Those of ASCII characters come in lower
+        case where no other characters are near; the rest are as they stand in the text.
     """
     if text.isascii():
         return _tokenize_ascii(text)
@@ -97,8 +102,7 @@ def _pieces(text: str) -> Iterator[str]:
     while (found := _NON_ASCII.search(text, done)) is not None:
         here = found.start()
         start = max(text.rfind(" ", done, here), text.rfind("\n", done, here), done)
-        if start > done:
-            yield text[done:start]
+        yield text[done:start]
         space = _SPACE.search(text, here)
         done = len(text) if space is None else space.start()
         yield text[start:done]
@@ -106,39 +110,50 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _tokenize_ascii(text: str) -> list[str]:
-    tokens = _ASCII_TOKEN.findall(text.lower())
-    if tokens and max(map(len, tokens)) > MAX_TOKEN_UNITS:
-        return _tokenize_any(text.lower())
+    text = text.lower()
+    tokens = _ASCII_TOKEN.findall(text)
+    if tokens and len(max(tokens, key=len)) > MAX_TOKEN_UNITS:
+        return _scan(text, text.translate(_TABLE))
     return tokens
 
 
 def _tokenize_any(text: str) -> list[str]:
+    classes = text.translate(_TABLE)
+    if "Q" in classes:
+        return _scan(text, classes)
+    spans = [match.span() for match in _TOKEN.finditer(classes)]
+    if any(end - start > MAX_TOKEN_UNITS // 2 for start, end in spans):
+        return _scan(text, classes)
+    return [text[start:end] for start, end in spans]
+
+
+def _scan(text: str, classes: str) -> list[str]:
     """Take the longest token that starts at each place, within the limit."""
     tokens = []
     position = 0
     while position < len(text):
-        window = _window(text, position)
-        found = [
-            match.end()
-            for match in (_WORD.match(text, position, window), _EMOJI.match(text, position, window))
-            if match is not None
-        ]
-        if found:
-            end = max(found)
-            tokens.append(text[position:end])
-            position = end
-        else:
+        limit = _limit(text, position)
+        match = _TOKEN.match(classes, position, limit)
+        if match is None:
             position += 1
+            continue
+        end = match.end()
+        if classes[position] == "Q":
+            # A circled letter and its like may start a word as well as a sequence of pictures.
+            pictures = _PICTURES.match(classes, position, limit)
+            end = max(end, pictures.end() if pictures is not None else end)
+        tokens.append(text[position:end])
+        position = end
     return tokens
 
 
-def _window(text: str, position: int) -> int:
-    end = position + MAX_TOKEN_UNITS
-    stretch = text[position:end]
-    if len(stretch.encode("utf-16-le", "surrogatepass")) > 2 * MAX_TOKEN_UNITS:
-        units = 0
-        for offset, character in enumerate(stretch):
-            units += 2 if character > "\uffff" else 1
-            if units > MAX_TOKEN_UNITS:
-                return position + offset
-    return end
+def _limit(text: str, position: int) -> int:
+    """Return the end of the longest stretch that fits into a token."""
+    stretch = text[position : position + MAX_TOKEN_UNITS]
+    if stretch.isascii() or max(stretch) <= "\uffff":
+        return position + len(stretch)
+    units = stretch.encode("utf-16-le", "surrogatepass")[: 2 * MAX_TOKEN_UNITS]
+    kept = len(units.decode("utf-16-le", "surrogatepass"))
+    # A pair of surrogates that the limit cuts in two does not fit.
+    cut = len(stretch[:kept].encode("utf-16-le", "surrogatepass")) > len(units)
+    return position + kept - cut
