@@ -1,0 +1,76 @@
+"""Tune query-likelihood smoothing on TREC-style collections, and measure it as trec_eval does.
+
+The public names below are imported when first used, so that ``import lmtune`` is immediate.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmtune.candidates.pool import CandidatePool
+    from lmtune.datasets.dataset import Dataset
+    from lmtune.datasets.loading import load
+    from lmtune.errors import InputError, MissingExtraError
+    from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.builder import build_index
+    from lmtune.indexing.cache import index_for
+    from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.measures.evaluate import measure
+    from lmtune.models.ranking import rank
+    from lmtune.models.two_stage import score, score_and_gradient
+    from lmtune.tuning.coordinate_ascent import CoordinateAscent
+    from lmtune.tuning.grid import GridSearch
+    from lmtune.tuning.ranknet import RankNetTuner
+    from lmtune.tuning.space import ParameterSpace
+
+_HOMES = {
+    "Analyzer": "indexing.analysis",
+    "CandidatePool": "candidates.pool",
+    "ColumnarIndex": "indexing.columnar",
+    "CoordinateAscent": "tuning.coordinate_ascent",
+    "Dataset": "datasets.dataset",
+    "GridSearch": "tuning.grid",
+    "InputError": "errors",
+    "MissingExtraError": "errors",
+    "ParameterSpace": "tuning.space",
+    "RankNetTuner": "tuning.ranknet",
+    "build_index": "indexing.builder",
+    "index_for": "indexing.cache",
+    "load": "datasets.loading",
+    "measure": "measures.evaluate",
+    "rank": "models.ranking",
+    "score": "models.two_stage",
+    "score_and_gradient": "models.two_stage",
+}
+
+__all__ = [
+    "Analyzer",
+    "CandidatePool",
+    "ColumnarIndex",
+    "CoordinateAscent",
+    "Dataset",
+    "GridSearch",
+    "InputError",
+    "MissingExtraError",
+    "ParameterSpace",
+    "RankNetTuner",
+    "build_index",
+    "index_for",
+    "load",
+    "measure",
+    "rank",
+    "score",
+    "score_and_gradient",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lmtune' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"lmtune.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -12,7 +12,8 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 Box = tuple[tuple[float, float], ...]
 
 _FIRST_STEP = 0.5
-_TOLERANCE = 1e-7
+# Of logit lambda and log mu: lambda to 5 decimals, mu to 5 digits.
+_TOLERANCE = 1e-5
 _MOST_ROUNDS = 100
 
 
@@ -76,7 +77,7 @@ def _minimise_along(
     while downhill != 0 and near != bound:
         end = float(np.clip(near + downhill * step, *bounds))
         if slope(end) * downhill >= 0:
-            end = float(brentq(slope, near, end, xtol=_TOLERANCE / 10))
+            end = float(brentq(slope, near, end, xtol=_TOLERANCE / 100))
             slope(end)
             break
         near = end

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
 
 
@@ -18,6 +19,78 @@ class Fold:
 
     train: tuple[str, ...]
     test: tuple[str, ...]
+
+
+def make_folds(
+    usable: Sequence[str],
+    topics: Sequence[str],
+    *,
+    folds: str | None = None,
+    train: str | None = None,
+    test: str | None = None,
+    seed: int = 0,
+) -> tuple[list[Fold], str]:
+    """Turn what a user says of training and test topics into folds.
+
+    Parameters
+    ----------
+    usable : sequence of str
+        Topics with a relevant document; only these are in the folds.
+    topics : sequence of str
+        All topics; only these can be named.
+    folds : str, optional
+        A number of folds, or a file as `read_parts` reads; ``"2"`` where nothing is given.
+    train, test : str, optional
+        Selections as `lmtune.datasets.selection.select_topics` reads; either alone leaves the
+        other topics for the other role.
+    seed : int
+        For the shuffle of a number of folds.
+
+    Returns
+    -------
+    list of Fold, and str
+        The folds and a description of them.
+
+    Raises
+    ------
+    InputError
+        For unknown or shared topics, an empty role, or folds that cannot be made.
+    """
+    if train is None and test is None:
+        if folds is None or folds.lstrip("-").isdigit():
+            count = int(folds or 2)
+            how = f"{count}-fold cross-validation (topics shuffled with seed {seed})"
+            return cross_validation(usable, count, seed=seed), how
+        parts = read_parts(folds)
+        for part in parts:
+            select_topics(",".join(part), topics)
+        made = [fold for fold in from_parts(usable, parts) if fold.test]
+        return made, f"{len(made)}-fold cross-validation ({os.path.basename(folds)})"  # noqa: PTH119
+    chosen_train = None if train is None else set(select_topics(train, topics))
+    chosen_test = None if test is None else set(select_topics(test, topics))
+    if chosen_train is None:
+        chosen_train = set(topics) - (chosen_test or set())
+    if chosen_test is None:
+        chosen_test = set(topics) - chosen_train
+    shared = [topic for topic in topics if topic in chosen_train & chosen_test]
+    if shared:
+        raise InputError(
+            "a topic is both for training and for testing",
+            value=shared[0],
+            accepted="disjoint --train-topics and --test-topics",
+        )
+    fold = Fold(
+        tuple(topic for topic in usable if topic in chosen_train),
+        tuple(topic for topic in usable if topic in chosen_test),
+    )
+    for role, chosen in (("training", fold.train), ("test", fold.test)):
+        if not chosen:
+            raise InputError(
+                f"no {role} topic has a relevant document",
+                value={"train": train, "test": test},
+                accepted="topics with judgements",
+            )
+    return [fold], f"trained on {len(fold.train)} topics, reported on {len(fold.test)}"
 
 
 def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> list[Fold]:

@@ -92,7 +92,8 @@ class Pairs:
     @property
     def per_topic(self) -> NDArray[np.int64]:
         """The number of pairs of each topic, shape (topics,)."""
-        return self.relevant * (np.diff(self.columns.start) - self.relevant)
+        others = np.diff(self.columns.start) - self.relevant
+        return (self.relevant * others).astype(np.int64)
 
     def cost(
         self,

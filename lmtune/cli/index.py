@@ -1,0 +1,49 @@
+"""``lmtune index``: build the embedded index of a collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lmtune.cli import options
+from lmtune.cli.screen import note, stages, timed
+from lmtune.errors import InputError
+
+
+def index(
+    dataset: Annotated[
+        str | None, typer.Argument(help="pydocs, a folder, or irds:ID; see `lmtune datasets`.")
+    ] = None,
+    documents: options.Documents = None,
+    output: Annotated[Path | None, typer.Option(help="Default: where `lmtune tune` looks.")] = None,
+    stemmer: options.Stemmer = "porter",
+    stopwords: options.Stopwords = "lucene",
+    workers: Annotated[int | None, typer.Option(help="Processes; default: the cores.")] = None,
+    memory: Annotated[int, typer.Option(help="Budget for all processes, in MiB.")] = 1024,
+) -> None:
+    """Build an index."""
+    from lmtune.datasets.loading import load_documents
+    from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.builder import build_index
+    from lmtune.indexing.cache import cached_path
+
+    if memory < 1:
+        raise InputError("bad --memory", value=memory, accepted="1 or more, in MiB")
+    source = load_documents(dataset, documents=documents)
+    analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
+    path = output or cached_path(source, analyzer)
+    with stages() as report, timed(f"indexed {source.name}"):
+        built = build_index(
+            source,
+            path,
+            analyzer,
+            workers=workers,
+            memory_bytes=memory << 20,
+            progress=lambda done, total: report(f"indexing {source.name}", done, total),
+        )
+    note(
+        f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, "
+        f"{built.unique_terms:,} terms"
+    )

@@ -1,0 +1,163 @@
+"""From names on the command line to a dataset, its index and a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmtune.cli.screen import note, stages, timed
+from lmtune.errors import InputError
+
+if TYPE_CHECKING:
+    from lmtune.candidates.pool import CandidatePool
+    from lmtune.datasets.dataset import Dataset
+    from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.tuning.folds import Fold
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the user named: a collection, or its parts."""
+
+    dataset: str | None
+    documents: str | None
+    index: Path | None
+    topics: str | None
+    qrels: str | None
+    topic_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """What the user said of training and test topics."""
+
+    folds: str | None
+    train: str | None
+    test: str | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A collection ready to tune on, what the reader must know of it, and its identity."""
+
+    pool: CandidatePool
+    folds: list[Fold]
+    notes: list[str]
+    facts: dict[str, Any]
+
+
+def prepare(
+    names: Names, analyzer: Analyzer, indexes: Path, split: Split, *, ignore_unknown: bool
+) -> Ready:
+    """Load, index, check and split a collection, and extract its pool."""
+    from lmtune.datasets.consistency import check, split_topics
+    from lmtune.reporting.provenance import describe
+    from lmtune.tuning.folds import make_folds
+
+    dataset = open_dataset(names)
+    index = open_index(dataset, names.index, analyzer, indexes)
+    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
+    dataset = checked.dataset
+    usable, skipped = split_topics(dataset)
+    folds, how = make_folds(
+        usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test,
+        seed=split.seed,
+    )  # fmt: skip
+    needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
+    pool, pool_notes = build_pool(dataset, index, [t for t in usable if t in needed])
+    notes = [f"{index.num_docs:,} documents, {len(pool.topics):,} topics, {how}"]
+    if skipped:
+        notes.append(
+            f"{len(skipped)} topics without a relevant document are skipped ({shorten(skipped)})"
+        )
+    if checked.unknown_topics:
+        notes.append(f"judgements of {checked.unknown_topics} unknown topics are left out")
+    if checked.unknown_docnos:
+        notes.append(
+            f"{checked.unknown_docnos} judged documents are not in the collection: "
+            "they count as never retrieved"
+        )
+    return Ready(pool, folds, [*notes, *pool_notes], describe(dataset, index))
+
+
+def open_dataset(names: Names, *, need_qrels: bool = True) -> Dataset:
+    """Load documents, topics and judgements; keep pydocs' files where a user looks for them."""
+    from lmtune.datasets.loading import load
+    from lmtune.datasets.pydocs import NAME, write_pydocs
+
+    dataset = load(
+        names.dataset,
+        documents=names.documents,
+        topics=names.topics,
+        qrels=names.qrels,
+        topic_fields=names.topic_fields,
+        need_documents=names.index is None,
+        **({} if need_qrels else {"need_qrels": False}),
+    )
+    if names.dataset == NAME:
+        written = write_pydocs(".", dataset)
+        if written.changed:
+            note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
+    return dataset
+
+
+def open_index(
+    dataset: Dataset, index: Path | None, analyzer: Analyzer, indexes: Path
+) -> ColumnarIndex:
+    """Open the named index, or the collection's own, built where it is missing or stale."""
+    from lmtune.indexing.cache import index_for
+    from lmtune.indexing.columnar import ColumnarIndex, stale_reason
+
+    if index is not None:
+        opened = ColumnarIndex.open(index)
+        if dataset.documents is not None:
+            reason = stale_reason(index, dataset.documents, opened.analyzer)
+            if reason is not None:
+                raise InputError(
+                    f"stale index: {reason}",
+                    file=index,
+                    accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
+                )
+        return opened
+    if dataset.documents is None:
+        raise InputError("no documents and no index", value=dataset.name, accepted="--index PATH")
+    with stages() as report:
+        return index_for(
+            dataset.documents,
+            analyzer,
+            home=indexes,
+            progress=lambda done, total: report(f"indexing {dataset.name}", done, total),
+            on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),
+        )
+
+
+def build_pool(
+    dataset: Dataset, index: ColumnarIndex, topics: Sequence[str]
+) -> tuple[CandidatePool, list[str]]:
+    """Extract the candidates of topics; return the pool and what to tell of unknown terms."""
+    from lmtune.candidates.pool import CandidatePool
+
+    with stages() as report, timed(f"{dataset.name}: {len(topics)} topics extracted"):
+        pool = CandidatePool.build(
+            index,
+            {topic: dataset.topics[topic] for topic in topics},
+            dataset.qrels,
+            name=dataset.name,
+            progress=lambda done, total: report(f"topics of {dataset.name}", done, total),
+        )
+    notes = []
+    if pool.unknown_terms:
+        notes.append(
+            f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
+            f"({shorten(sorted(pool.unknown_terms))})"
+        )
+    return pool, notes
+
+
+def shorten(names: Sequence[str], most: int = 5) -> str:
+    """List the first few names."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -1,0 +1,182 @@
+"""``lmtune tune``: the main job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lmtune.cli import options, values
+from lmtune.cli.prepare import Names, Split, prepare
+from lmtune.cli.screen import note, stages, timed
+from lmtune.errors import InputError
+
+if TYPE_CHECKING:
+    from lmtune.candidates.pool import CandidatePool
+    from lmtune.tuning.experiment import CollectionResult
+
+
+def tune(
+    datasets: Annotated[
+        list[str] | None,
+        typer.Argument(help="pydocs, folders, irds:ID; several make one table."),
+    ] = None,
+    documents: options.Documents = None,
+    index: options.Index = None,
+    topics: options.Topics = None,
+    qrels: options.Qrels = None,
+    topic_fields: options.TopicFields = "title",
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure", "-m", help="AP, P@k, Bpref, AP@k, (rel=N); default AP Bpref P@10."
+        ),
+    ] = None,
+    folds: Annotated[
+        str | None,
+        typer.Option(help="Cross-validation: how many folds (default 2), or a JSON file of them."),
+    ] = None,
+    train_topics: Annotated[
+        str | None, typer.Option(help="Train on these: 51-100, a list 51,52 or a file.")
+    ] = None,
+    test_topics: Annotated[
+        str | None, typer.Option(help="Report on these; default: all others.")
+    ] = None,
+    grid: Annotated[str, typer.Option(help="Points along lambda and mu.")] = "20x26",
+    lambda_range: Annotated[str, typer.Option(help="LOW,HIGH for every method.")] = "0,0.95",
+    mu_range: Annotated[str, typer.Option(help="LOW,HIGH for every method.")] = "1,100000",
+    restarts: Annotated[int, typer.Option(help="Random restarts of the coordinate ascent.")] = 2,
+    ranknet_optimizer: Annotated[str, typer.Option(help="coordinate-descent or l-bfgs.")] = (
+        "coordinate-descent"
+    ),
+    ranknet_starts: Annotated[int, typer.Option(help="Starts of the descent.")] = 4,
+    ranknet_validation: Annotated[
+        float,
+        typer.Option(help="Share of training topics to stop on; adds the row RankNet-val."),
+    ] = 0.0,
+    negatives_depth: Annotated[
+        int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
+    ] = 100,
+    depth: Annotated[int, typer.Option(help="Run depth of measures and runs.")] = 1000,
+    stemmer: options.Stemmer = "porter",
+    stopwords: options.Stopwords = "lucene",
+    indexes: options.Indexes = Path("indexes"),
+    ignore_unknown: options.IgnoreUnknown = False,
+    seed: Annotated[int, typer.Option(help="Of folds, starts and restarts.")] = 0,
+    style: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+    output: Annotated[
+        Path | None, typer.Option(help="Keep tables, parameters, traces and runs in this folder.")
+    ] = None,
+) -> None:
+    """Tune lambda and mu by direct search and by RankNet; report on held-out topics."""
+    from lmtune.indexing.analysis import Analyzer
+    from lmtune.measures.measure import parse_measures
+    from lmtune.reporting.provenance import versions
+    from lmtune.reporting.results import write_results
+    from lmtune.reporting.tables import STYLES
+    from lmtune.tuning.experiment import Plan, run_experiment
+
+    named: list[str | None] = [*(datasets or [])]
+    parts = {"--documents": documents, "--index": index, "--topics": topics, "--qrels": qrels}
+    given = [option for option, value in parts.items() if value is not None]
+    if len(named) > 1 and given:
+        raise InputError(
+            f"{given[0]} with several collections", value=named, accepted="one collection at most"
+        )
+    if len(set(named)) < len(named):
+        raise InputError("a collection is named twice", value=named)
+    if not named and not given:
+        raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
+    if style not in STYLES:
+        raise InputError("unknown --format", value=style, accepted=", ".join(STYLES))
+    if folds is not None and (train_topics or test_topics):
+        raise InputError(
+            "both folds and a split", value=folds, accepted="--folds, or --train-topics"
+        )
+    plan = Plan(
+        measures=tuple(parse_measures(measure or ["AP", "Bpref", "P@10"])),
+        space=values.space(lambda_range, mu_range),
+        grid=values.grid(grid),
+        restarts=restarts,
+        optimizer=ranknet_optimizer,
+        starts=ranknet_starts,
+        validation=ranknet_validation,
+        negatives_depth=negatives_depth,
+        seed=seed,
+        depth=depth,
+    )
+    analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
+    results: list[CollectionResult] = []
+    pools: list[CandidatePool] = []
+    described: list[dict[str, Any]] = []
+    split = Split(folds, train_topics, test_topics, seed)
+    for name in named or [None]:
+        names = Names(name, documents, index, topics, qrels, values.fields(topic_fields))
+        ready = prepare(names, analyzer, indexes, split, ignore_unknown=ignore_unknown)
+        with stages() as report, timed(f"{ready.pool.name}: tuned"):
+            results.append(
+                run_experiment(ready.pool, ready.folds, plan, notes=ready.notes, progress=report)
+            )
+        pools.append(ready.pool)
+        described.append(ready.facts)
+    if len({result.name for result in results}) < len(results):
+        raise InputError("two collections have one name", value=[r.name for r in results])
+    _show(results, style)
+    if output is not None:
+        record = {
+            "command": _command(),
+            "versions": versions(),
+            "seed": seed,
+            "plan": {
+                **vars(plan),
+                "measures": [str(m) for m in plan.measures],
+                "space": vars(plan.space),
+            },
+            "analysis": vars(analyzer),
+            "collections": described,
+            "notes": {result.name: result.notes for result in results},
+        }
+        with stages() as report, timed(f"kept in {output}"):
+            write_results(
+                output, results, pools, record, hits=depth,
+                progress=lambda done, total: report("writing runs", done, total),
+            )  # fmt: skip
+
+
+def _show(results: list[CollectionResult], style: str) -> None:
+    from rich.console import Console
+
+    from lmtune.reporting.tables import LEGEND, parameter_table, plain, table, terminal_table
+
+    notes = [f"{result.name}: {text}" for result in results for text in result.notes]
+    if style != "table":
+        for text in notes:
+            note(text)
+        sys.stdout.write(table(results, style))
+        return
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(terminal_table(results), LEGEND, "", parameter_table(results), sep="\n")
+    else:
+        print(table(results), plain(parameter_table(results)), sep="\n", end="")
+    print()
+    for text in notes:
+        print(text)
+
+
+def _command() -> str:
+    """Return the command line without ``--output``, which does not influence the result."""
+    import shlex
+
+    arguments = iter(sys.argv[1:])
+    kept = []
+    for argument in arguments:
+        if argument == "--output":
+            next(arguments, None)
+        elif not argument.startswith("--output="):
+            kept.append(argument)
+    return shlex.join(["lmtune", *kept])

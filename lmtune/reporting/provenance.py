@@ -1,0 +1,41 @@
+"""How a result was made: versions, inputs and settings, without anything that changes by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmtune.datasets.dataset import Dataset
+    from lmtune.indexing.index import Index
+
+_LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, lmtune and the libraries that its numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
+
+
+def describe(dataset: Dataset, index: Index) -> dict[str, Any]:
+    """Identify a test collection by content: counts, digests and the index's fingerprint."""
+    return {
+        "name": dataset.name,
+        "documents": index.num_docs,
+        "tokens": index.total_terms,
+        "index_fingerprint": index.fingerprint,
+        "topics": len(dataset.topics),
+        "topics_digest": _digest(dataset.topics),
+        "qrels_topics": len(dataset.qrels),
+        "qrels_digest": _digest(dataset.qrels),
+        **({"versions": dataset.versions} if dataset.versions else {}),
+    }
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

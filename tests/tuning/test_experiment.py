@@ -1,0 +1,125 @@
+"""Folds and the experiment's promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from support import random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import measure
+from lmtune.measures.measure import parse_measures
+from lmtune.measures.significance import paired_t_test
+from lmtune.tuning.experiment import DIRECT, OPTIMAL, RANKNET, STOPPED, Plan, run_experiment
+from lmtune.tuning.folds import cross_validation, make_folds, read_parts
+
+TOPICS = [str(t) for t in range(1, 21)]
+
+
+@pytest.fixture(scope="module")
+def pool() -> CandidatePool:
+    index, topics, qrels = random_collection(7, documents=100, topics=20)
+    return CandidatePool.build(index, topics, qrels)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan(tuple(parse_measures(["AP", "Bpref", "P@10"])), grid=(4, 5), validation=0.3)
+
+
+@given(st.integers(2, 20), st.integers(0, 5))
+def test_folds_partition_the_topics(folds: int, seed: int) -> None:
+    made = cross_validation(TOPICS, folds, seed=seed)
+    tests = [topic for fold in made for topic in fold.test]
+    assert sorted(tests) == sorted(TOPICS)
+    assert len(made) == folds
+    for fold in made:
+        assert sorted(fold.train + fold.test) == sorted(TOPICS)
+    sizes = [len(fold.test) for fold in made]
+    assert max(sizes) - min(sizes) <= 1
+    assert made == cross_validation(TOPICS, folds, seed=seed)
+
+
+@pytest.mark.parametrize("folds", ["0", "1", "21", "-2"])
+def test_impossible_folds_are_refused(folds: str) -> None:
+    with pytest.raises(InputError, match="folds"):
+        make_folds(TOPICS, TOPICS, folds=folds)
+
+
+def test_a_split_is_read_from_selections() -> None:
+    [fold], how = make_folds(TOPICS, TOPICS, train="1-5", test="7,9")
+    assert fold.train == ("1", "2", "3", "4", "5")
+    assert fold.test == ("7", "9")
+    assert "5" in how
+    [fold], _ = make_folds(TOPICS[:10], TOPICS, train="1-5")
+    assert fold.test == ("6", "7", "8", "9", "10")
+    with pytest.raises(InputError, match="both"):
+        make_folds(TOPICS, TOPICS, train="1-5", test="5-9")
+    with pytest.raises(InputError, match="no test topic"):
+        make_folds(TOPICS[:5], TOPICS, train="1-5", test="6-9")
+
+
+def test_folds_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "folds.json"
+    path.write_text(json.dumps([[1, 2], ["3"]]))
+    assert read_parts(path) == [["1", "2"], ["3"]]
+    folds, _ = make_folds(TOPICS, TOPICS, folds=str(path))
+    assert [fold.test for fold in folds] == [("1", "2"), ("3",)]
+    for bad in ("{", "[]", '[["1"]]', '[["1"], []]', '[["1"], ["1"]]'):
+        path.write_text(bad)
+        with pytest.raises(InputError, match=r"folds\.json"):
+            read_parts(path)
+
+
+def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> None:
+    folds = cross_validation(pool.topics, 2)
+    result = run_experiment(pool, folds, plan)
+    rows = {(str(row.measure), row.method): row for row in result.rows}
+    assert len(rows) == 3 * 4
+    for name in ("AP", "Bpref", "P@10"):
+        direct, optimal = rows[name, DIRECT], rows[name, OPTIMAL]
+        for number, fold in enumerate(folds):
+            for method in (RANKNET, STOPPED):
+                fit = rows[name, method].fits[number]
+                assert direct.fits[number].train_value >= fit.train_value - 1e-12
+                assert optimal.fits[number].test_value >= fit.test_value - 1e-12
+            assert optimal.fits[number].test_value >= direct.fits[number].test_value - 1e-12
+            fit = direct.fits[number]
+            values = measure(
+                pool, lambda_=fit.lambda_, mu=fit.mu, measures=[name], topics=fold.test
+            )[name]
+            assert fit.test_value == pytest.approx(values.mean(), rel=1e-12)
+        for row in (direct, optimal):
+            assert row.topics == (*folds[0].test, *folds[1].test)
+            assert row.mean == pytest.approx(np.mean(row.values))
+        expected = stats.ttest_rel(optimal.values, direct.values).pvalue
+        if np.isfinite(expected):
+            assert optimal.p_values[DIRECT] == pytest.approx(expected, rel=1e-10)
+    again = run_experiment(pool, folds, plan)
+    for row, other in zip(result.rows, again.rows, strict=True):
+        assert row.fits == other.fits
+        assert np.array_equal(row.values, other.values)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40),
+)
+def test_t_test_agrees_with_scipy(values: list[tuple[float, float]]) -> None:
+    a, b = (np.round(column, 6) for column in np.array(values).T)
+    expected = stats.ttest_rel(a, b).pvalue
+    if np.isnan(expected):
+        assert paired_t_test(a, b) == 1.0
+    elif (a - b).std() > 1e-9:
+        assert paired_t_test(a, b) == pytest.approx(expected, rel=1e-10, abs=1e-300)
+
+
+def test_equal_differences_are_certain() -> None:
+    assert paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.75]) == 0.0
+    assert paired_t_test([0.5, 0.75], [0.5, 0.75]) == 1.0

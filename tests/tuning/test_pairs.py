@@ -1,0 +1,129 @@
+"""The RankNet cost and its gradient against the paper's sums, written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from support import TinyIndex, random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.models.two_stage import score_and_gradient
+from lmtune.tuning.pairs import Pairs
+
+mp.dps = 50
+
+SETTINGS = [
+    (0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.95, 1e5), (1 - 1e-9, 3.0), (0.5, 1e-12),
+]  # fmt: skip
+
+
+def paper_cost(index, topics, qrels, lambda_, mu):  # type: ignore[no-untyped-def]
+    """Sum log(1 + exp(Y)) and its derivatives over all pairs in 50 digits, from the documents."""
+    total = [mpf(0)] * 3
+    sizes = [mpf(0)] * 3
+    for topic, text in topics.items():
+        terms = [term for term in text.split() if index.postings(term) is not None]
+        scored = []
+        for docno, gain in qrels[topic].items():
+            doc = int(index.doc_numbers([docno])[0])
+            if doc < 0 or gain < 0 or not terms:
+                continue
+            g = dl = dm = mpf(0)
+            length = int(index.lengths[doc])
+            for term in terms:
+                postings = index.postings(term)
+                tf = dict(zip(postings.docs.tolist(), postings.tfs.tolist(), strict=True))
+                p = mpf(float(postings.tfs.sum()) / index.total_terms)
+                a = (tf.get(doc, 0) + mpf(mu) * p) / (mpf(mu) + length)
+                x = (1 - mpf(lambda_)) * a + mpf(lambda_) * p
+                g += mp.log(x)
+                dl += (p - a) / x
+                slope = length / (mpf(mu) + length) ** 2 * (p - mpf(tf.get(doc, 0)) / length)
+                dm += (1 - mpf(lambda_)) * slope / x
+            scored.append((gain, g, dl, dm))
+        for gain, g, dl, dm in scored:
+            for other, h, el, em in scored:
+                if gain >= 1 > other:
+                    y = h - g
+                    share = mp.exp(y) / (1 + mp.exp(y))
+                    for i, part in enumerate(
+                        (mp.log1p(mp.exp(y)), share * (el - dl), share * (em - dm))
+                    ):
+                        total[i] += part
+                        sizes[i] += abs(part)
+    return total, sizes
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("lambda_", "mu"), SETTINGS)
+def test_cost_and_gradient_are_the_papers(seed: int, lambda_: float, mu: float) -> None:
+    index, topics, qrels = random_collection(seed, documents=25, topics=4)
+    pool = CandidatePool.build(index, topics, qrels)
+    ours = Pairs.build(pool).cost(lambda_, mu)
+    expected, sizes = paper_cost(index, topics, qrels, lambda_, mu)
+    assert sizes[0] > 0
+    for own, exact, size in zip(ours, expected, sizes, strict=True):
+        assert abs(own - exact) <= 1e-11 * size
+
+
+def test_the_two_ways_of_summing_agree() -> None:
+    # 40 rare terms against long documents: products of likelihood ratios overflow, so that the
+    # kernel adds logarithms; scores from the scorer give the same cost.
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(40)]
+    texts = {f"d{i}": " ".join(rng.choice(words, 30)) for i in range(6)}
+    texts["empty"] = " ".join(f"x{i}" for i in range(5000))
+    index = TinyIndex(texts)
+    qrels = {"1": {"d0": 1, "d1": 0, "d2": 1, "empty": 0, "d3": 0}}
+    pool = CandidatePool.build(index, {"1": " ".join(words)}, qrels)
+    for mu in (1e-6, 1.0, 1e4):
+        scores = dict(zip(index.docnos(pool.judged.doc), score_and_gradient(
+            pool.tf_block(pool.judged, 0), pool.judged.length, pool.p, lambda_=0.0, mu=mu
+        ).score, strict=True))  # fmt: skip
+        expected = sum(
+            np.logaddexp(0.0, scores[n] - scores[r])
+            for r in ("d0", "d2")
+            for n in ("d1", "d3", "empty")
+        )
+        assert Pairs.build(pool).cost(0.0, mu).value == pytest.approx(expected, rel=1e-11)
+
+
+def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
+    texts = {f"d{i}": "x " * (i + 1) + "y" for i in range(6)} | {"other": "z"}
+    index = TinyIndex(texts)
+    pool = CandidatePool.build(index, {"1": "x", "2": "z"}, {"1": {"d5": 1}, "2": {"other": 2}})
+    pairs = Pairs.build(pool, depth=3)
+    assert "stand in" in pairs.rule
+    # The three best of the default run are d5, d4 and d3; the first is relevant.
+    assert sorted(index.docnos(pairs.columns.doc[pairs.columns.rows(0)])) == ["d3", "d4", "d5"]
+    assert pairs.per_topic.tolist() == [2, 0]
+
+
+def test_one_judged_nonrelevant_document_anywhere_is_enough() -> None:
+    index = TinyIndex({"a": "x", "b": "x y", "c": "y"})
+    qrels = {"1": {"a": 1, "b": 0}, "2": {"c": 1}}
+    pairs = Pairs.build(CandidatePool.build(index, {"1": "x", "2": "y"}, qrels))
+    assert pairs.rule == "all (relevant, nonrelevant) judged pairs"
+    assert pairs.per_topic.tolist() == [1, 0]
+
+
+def test_negative_gains_are_no_judgements() -> None:
+    index = TinyIndex({"a": "x", "b": "x y", "c": "y x"})
+    pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 1, "b": -1, "c": 0}})
+    assert index.docnos(pool.judged.doc) == ["a", "c"]
+    assert Pairs.build(pool).per_topic.tolist() == [1]
+
+
+def test_no_pair_at_all_is_an_error() -> None:
+    index = TinyIndex({"a": "x"})
+    pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 1}})
+    with pytest.raises(InputError, match="no pair"):
+        Pairs.build(pool)
+
+
+def test_costs_do_not_depend_on_threads() -> None:
+    index, topics, qrels = random_collection(1, topics=30)
+    pairs = Pairs.build(CandidatePool.build(index, topics, qrels))
+    assert pairs.cost(0.3, 50.0, threads=1) == pairs.cost(0.3, 50.0, threads=4)
