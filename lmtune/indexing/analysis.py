@@ -7,27 +7,31 @@ from dataclasses import dataclass
 
 from lmtune.indexing.stemming import load_stemmer
 from lmtune.indexing.stopwords import load_stopwords
-from lmtune.indexing.tokenizer import tokenize
+from lmtune.indexing.tokenizer import lower_case, tokenize
 
 ANALYSIS_VERSION = 1
 """Raised whenever the same settings come to give other terms."""
 
-_APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}\N{FULLWIDTH APOSTROPHE}"
+_POSSESSIVES = ("'s", "\N{RIGHT SINGLE QUOTATION MARK}s", "\N{FULLWIDTH APOSTROPHE}s")
 
 
 @dataclass(frozen=True)
 class Analyzer:
     """Turns text into index terms: tokens, possessives off, lower case, stopwords, stems.
 
-    The terms are those of Anserini's ``DefaultEnglishAnalyzer`` (Lucene's StandardTokenizer,
-    EnglishPossessiveFilter, LowerCaseFilter, StopFilter and PorterStemFilter or KStemFilter).
+    With ``"porter"`` and ``"none"`` the terms are those of Anserini's ``DefaultEnglishAnalyzer``
+    (Lucene 9.9.1: StandardTokenizer, EnglishPossessiveFilter, LowerCaseFilter, StopFilter,
+    PorterStemFilter). With ``"krovetz"`` a few words differ, whose forms Lucene's dictionary and
+    the Krovetz stemmer's own give differently (later, cursor), and words of over 24 letters.
 
     Parameters
     ----------
     stemmer : {"porter", "krovetz", "none"}
         How words are stemmed.
     stopwords : str
-        ``"lucene"``, ``"none"`` or the path of a file with one word a line.
+        ``"lucene"`` (the 33 words of Lucene's EnglishAnalyzer), ``"none"``, or the path of a
+        UTF-8 file with one word a line, which is read once, here. Words are dropped before they
+        are stemmed.
 
     Raises
     ------
@@ -47,16 +51,17 @@ class Analyzer:
 
     def __post_init__(self) -> None:
         load_stemmer(self.stemmer)
+        load_stopwords.cache_clear()  # a file may have changed since it was last read
         load_stopwords(self.stopwords)
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the raw tokens of a text in order; words of ASCII letters are in lower case."""
+        """Return the raw tokens of a text in order; they may be in lower case already."""
         return tokenize(text)
 
     def term(self, token: str) -> str | None:
         """Return the index term of a token, or None where the token is a stopword."""
-        word = lower(token)
-        if word[-2:-1] in _APOSTROPHES and word[-1:] == "s" and len(word) > 1:
+        word = lower_case(token)
+        if word.endswith(_POSSESSIVES):
             word = word[:-2]
         if word in load_stopwords(self.stopwords):
             return None
@@ -68,18 +73,7 @@ class Analyzer:
 
     @property
     def fingerprint(self) -> str:
-        """A hexadecimal digest that changes when the analysis of some text may change."""
-        words = " ".join(sorted(load_stopwords(self.stopwords)))
-        settings = f"analysis {ANALYSIS_VERSION}\nstemmer {self.stemmer}\nstopwords {words}\n"
-        return hashlib.sha256(settings.encode()).hexdigest()
-
-
-def lower(token: str) -> str:
-    """Return a token in lower case, each character by itself as Java does it.
-
-    Python's ``str.lower`` looks at a sigma's neighbours and turns one dotted capital I into two
-    characters.
-    """
-    if token.isascii():
-        return token.lower()
-    return "".join([character.lower()[0] for character in token])
+        """A hexadecimal digest that changes when the terms of some text may change."""
+        settings = [f"analysis {ANALYSIS_VERSION}", f"stemmer {self.stemmer}", "stopwords"]
+        text = "\n".join([*settings, *sorted(load_stopwords(self.stopwords))])
+        return hashlib.sha256(text.encode()).hexdigest()

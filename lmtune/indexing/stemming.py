@@ -22,7 +22,8 @@ def load_stemmer(name: str) -> Stemmer:
     ----------
     name : str
         ``"porter"`` (Martin Porter's own program, as in Lucene's PorterStemFilter), ``"krovetz"``
-        (as in Lucene's KStemFilter) or ``"none"``.
+        (Krovetz's own program, which Lucene's KStemFilter rewrites with a dictionary of its own) or
+        ``"none"``.
 
     Returns
     -------
@@ -45,30 +46,66 @@ def load_stemmer(name: str) -> Stemmer:
     raise InputError("unknown stemmer", value=name, accepted=", ".join(STEMMERS))
 
 
-# Porter's program has two rules that the published algorithm, which Snowball implements, lacks:
-# bli -> ble (for abli -> able) and logi -> log, where a vowel and then a consonant come before.
-# Once those rules have fired only steps 3 to 5 are left, and these are all that the library's
-# stemmer does to a word that ends in ble or log.
-_MEASURE_ABOVE_0 = r"y?+[^aeiouy]*+[aeiouy][aeiou]*[^aeiou]"
-_TAIL = r"(?:[iy](?:ed|ing)?s?|ies)"
-_DEPARTURE = re.compile(rf"({_MEASURE_ABOVE_0}.*)(?:(bl)|log){_TAIL}", re.DOTALL)
-
-
 def _porter() -> Stemmer:
     import Stemmer as PyStemmer
 
-    stem = PyStemmer.Stemmer("porter", 0).stemWord
+    published = PyStemmer.Stemmer("porter", 0).stemWord
 
     def porter(word: str) -> str:
+        if not word.isascii() and max(word) > "\uffff":
+            return _with_surrogates(word, porter)
         if len(word) < 3:
             return word
-        if "bl" in word or "log" in word:
-            departure = _DEPARTURE.fullmatch(word)
-            if departure is not None:
-                word = departure[1] + ("ble" if departure[2] else "log")
-        return str(stem(word))
+        if word.endswith(("ed", "ing", "eds", "ings")) or "bl" in word or "log" in word:
+            word = _departures(word)
+        return str(published(word))
 
     return porter
+
+
+# Snowball's Porter stemmer keeps to the published algorithm. Porter's program departs from it in
+# that it halves every doubled consonant before ed and ing, turns bli (not only abli) into ble, and
+# turns logi into log. Where it does so, the word is replaced by one that the published algorithm
+# takes to the same stem: the doubled letter halved and the ending gone, as step 1b leaves it, or
+# ending in ble or log, which steps 1 and 2 leave alone.
+_DOUBLED = re.compile(r"(.*([^aeioulszbdfgmnprt]))\2(?:ed|ing)s?", re.DOTALL)
+_BLI_LOGI = re.compile(r"(.*)(bl|log)(?:[iy](?:ed|ing)?s?|ies)", re.DOTALL)
+
+
+def _departures(word: str) -> str:
+    doubled = _DOUBLED.fullmatch(word)
+    if doubled is not None:
+        kinds = _kinds(doubled[1] + doubled[2])
+        if "v" in kinds and kinds[-1] == "c":
+            word = doubled[1]
+    suffix = _BLI_LOGI.fullmatch(word)
+    if suffix is not None and "vc" in _kinds(suffix[1]):
+        word = suffix[1] + ("ble" if suffix[2] == "bl" else "log")
+    return word
+
+
+def _kinds(stem: str) -> str:
+    """Return a v for each vowel and a c for each consonant; y is a vowel after a consonant."""
+    kinds = ""
+    for letter in stem:
+        vowel = letter in "aeiou" or (letter == "y" and kinds[-1:] == "c")
+        kinds += "v" if vowel else "c"
+    return kinds
+
+
+_ASTRAL = re.compile(r"[^\x00-\uffff]")
+_STAND_IN = "\ue000\ue001"
+
+
+def _with_surrogates(word: str, stem: Stemmer) -> str:
+    """Stem as Java does, to which a character beyond U+FFFF is two."""
+    characters = iter(_ASTRAL.findall(word))
+    stemmed = stem(_ASTRAL.sub(_STAND_IN, word))
+    return re.sub(_STAND_IN, lambda _: next(characters), stemmed)
+
+
+KROVETZ_LONGEST = 24
+"""Words with more letters are their own stems to the library; Lucene stems up to 49."""
 
 
 def _krovetz() -> Stemmer:
@@ -76,9 +113,11 @@ def _krovetz() -> Stemmer:
         import krovetzstemmer
     except ImportError as error:
         raise MissingExtraError("the Krovetz stemmer", "krovetz") from error
-    stem = krovetzstemmer.Stemmer()
+    stem = krovetzstemmer.Stemmer().stem
 
     def krovetz(word: str) -> str:
+        if len(word) > KROVETZ_LONGEST or not (word.isascii() and word.isalpha()):
+            return word
         return str(stem(word))
 
     return krovetz

@@ -6,50 +6,19 @@ from functools import lru_cache
 from pathlib import Path
 
 from lmtune.errors import InputError
+from lmtune.indexing.tokenizer import lower_case
 
-LUCENE_ENGLISH = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "for",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "such",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "will",
-        "with",
-    ]
+_ENGLISH = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with"
 )
+LUCENE_ENGLISH = frozenset(_ENGLISH.split())
 """The 33 words of ``org.apache.lucene.analysis.en.EnglishAnalyzer``."""
 
 _ACCEPTED = "lucene, none, or the path of a file with one word a line"
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def load_stopwords(name: str) -> frozenset[str]:
     """Return the words that a list drops, in lower case.
 
@@ -91,5 +60,5 @@ def load_stopwords(name: str) -> frozenset[str]:
             raise InputError(
                 "several words on a line", file=path, line=number, value=line, accepted="one word"
             )
-        words.add(line.lower())
+        words.add(lower_case(line))
     return frozenset(words)

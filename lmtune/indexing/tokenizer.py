@@ -96,6 +96,18 @@ def tokenize(text: str) -> list[str]:
     return tokens
 
 
+def lower_case(token: str) -> str:
+    """Return a token in lower case, each character by itself as Java does it.
+
+    Python's ``str.lower`` looks at a sigma's neighbours, and turns a dotted capital I into two
+    characters.
+    """
+    if not token.isascii():
+        token = token.replace("\N{GREEK CAPITAL LETTER SIGMA}", "\N{GREEK SMALL LETTER SIGMA}")
+        token = token.replace("\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "i")
+    return token.lower()
+
+
 def _pieces(text: str) -> Iterator[str]:
     """Cut a text at white space, so that non-ASCII characters are in few and small pieces."""
     done = 0

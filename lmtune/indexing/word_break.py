@@ -1,10 +1,9 @@
 """What Lucene takes each character for when it looks for words.
 
-Written by benchmarks/word_break_classes.py, which asked Lucene 9.9.1's
-StandardTokenizer; do not edit. These are the Word_Break classes of Unicode 12.1 and what
-Lucene adds to them: ideographs, South-East Asian scripts, emoji. Characters that are not
-here separate words. The table is ours, and not the Python or regex library's, because
-their Unicode version moves on while an index must stay what it is.
+Written by benchmarks/word_break_classes.py, which asked Lucene 9.9.1's StandardTokenizer; do not
+edit. These are the Word_Break classes of Unicode 12.1 and what Lucene adds to them: ideographs,
+South-East Asian scripts, emoji. Characters that are not here separate words. The table does not
+come from Python or a library, because their Unicode version moves on while an index stays.
 """
 
 from __future__ import annotations
