@@ -128,7 +128,8 @@ def _from_files(
 ) -> Dataset:
     if topics is None or qrels is None or (documents is None and need_documents):
         given = (("documents", documents), ("topics", topics), ("qrels", qrels))
-        lacking = [role for role, value in given if value is None]
+        needed = given if need_documents else given[1:]
+        lacking = [role for role, value in needed if value is None]
         raise InputError(
             f"nothing says where the {' and the '.join(lacking)} are",
             accepted="the name of a collection, or --documents (or --index), --topics and --qrels",

@@ -40,6 +40,14 @@ def named_files(role: Role, home: str | os.PathLike[str] = ".") -> dict[str, lis
     return dict(sorted(found.items()))
 
 
+def is_file(name: str) -> bool:
+    """Tell whether `name` is a file's path; one that no path can be, such as a long one, is not."""
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Path:
     """Find topics or judgements by name, or else by path.
 
@@ -73,7 +81,7 @@ def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Pat
     if files:
         return files[0]
     path = Path(name)
-    if path.is_file():
+    if is_file(name):
         return path
     known = (
         f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
@@ -46,6 +47,13 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
 }
 
 _WITH_SHORT_ALL = frozenset({"pandas.api.types"})  # its __all__ lacks the is_*_dtype functions
+# scipy's deprecation notes print a set of names, whose order goes with PYTHONHASHSEED.
+_SET = re.compile(r"(Use of argument\(s\) ``)\{([^{}]*)\}")
+# scipy adds this note to docstrings, to numpy's too, depending on SCIPY_ARRAY_API.
+_ARRAY_API_NOTE = re.compile(
+    r"\n\n+\*\*Array API Standard Support\*\*\n.*?dev-arrayapi[^\n]*", re.DOTALL
+)
+_EMPTY_NOTES = re.compile(r"\n+Notes\n-----(?=\n+[^\n]+\n---|\s*\Z)")
 _DEEPEST_ACCESSOR = 2  # pandas.Series.str, pandas.Series.plot: classes that are members
 
 
@@ -73,7 +81,9 @@ def public_docstrings() -> dict[str, list[str]]:
     installed or was imported before, nor on the platform. So members that a class takes from
     the standard library are left out (their text goes with the Python version), and so are
     numpy's concrete scalar types (which C type is ``int64`` differs between platforms, and
-    their docstrings say which).
+    their docstrings say which). scipy draws some examples at random when it is imported, and
+    notes for some functions which array libraries they take if an environment variable says so:
+    those docstrings and those notes are left out.
     """
     ranks: dict[str, dict[str, bool]] = {}
     members: dict[type, list[_Member]] = {}
@@ -81,11 +91,12 @@ def public_docstrings() -> dict[str, list[str]]:
         warnings.simplefilter(
             "ignore"
         )  # some public names are deprecated and say so when looked at
-        for namespaces in NAMESPACES.values():
-            for namespace in namespaces:
-                for name, docstring, inherited in _namespace_docstrings(namespace, members):
-                    names = ranks.setdefault(docstring, {})
-                    names[name] = names.get(name, True) and inherited
+        # All are imported before any is read: scipy changes some of numpy's docstrings.
+        modules = {name: _find_module(name) for names in NAMESPACES.values() for name in names}
+        for namespace, module in modules.items():
+            for name, docstring, inherited in _module_docstrings(namespace, module, members):
+                names = ranks.setdefault(docstring, {})
+                names[name] = names.get(name, True) and inherited
     found = [
         (sorted(names, key=lambda name: (names[name], len(name), name)), docstring)
         for docstring, names in ranks.items()
@@ -93,10 +104,9 @@ def public_docstrings() -> dict[str, list[str]]:
     return {docstring: names for names, docstring in sorted(found)}
 
 
-def _namespace_docstrings(
-    namespace: str, members: dict[type, list[_Member]]
+def _module_docstrings(
+    namespace: str, module: ModuleType | None, members: dict[type, list[_Member]]
 ) -> Iterator[tuple[str, str, bool]]:
-    module = _find_module(namespace)
     if module is None:
         return
     listed = None if namespace in _WITH_SHORT_ALL else getattr(module, "__all__", None)
@@ -121,7 +131,7 @@ def _object_docstrings(
     name: str, found: Any, members: dict[type, list[_Member]], depth: int
 ) -> Iterator[tuple[str, str, bool]]:
     docstring = _own_docstring(found)
-    if docstring is not None:
+    if docstring is not None and not _is_drawn(found):
         yield name, docstring, False
     if not isinstance(found, type):
         return
@@ -162,7 +172,19 @@ def _own_docstring(found: Any) -> str | None:
     # An instance without a docstring of its own shows that of its type.
     if not isinstance(docstring, str) or docstring is type(found).__doc__:
         return None
-    return inspect.cleandoc(docstring) or None
+    return _settled(inspect.cleandoc(docstring)) or None
+
+
+def _settled(docstring: str) -> str:
+    """Undo what environment variables do to docstrings."""
+    if "**Array API Standard Support**" in docstring:
+        docstring = _ARRAY_API_NOTE.sub("", docstring)
+        docstring = _EMPTY_NOTES.sub("", docstring).strip()
+    return _SET.sub(_in_order, docstring)
+
+
+def _in_order(match: re.Match[str]) -> str:
+    return f"{match[1]}{{{', '.join(sorted(match[2].split(', ')))}}}"
 
 
 def _is_ours(found: Any) -> bool:
@@ -172,6 +194,13 @@ def _is_ours(found: Any) -> bool:
         return True
     module = getattr(found, "__module__", None)
     return isinstance(module, str) and module.partition(".")[0] in NAMESPACES
+
+
+def _is_drawn(found: Any) -> bool:
+    """Tell scipy's distribution classes, whose examples are drawn at random on every import."""
+    return isinstance(found, type) and any(
+        base.__name__ == "UnivariateDistribution" for base in found.__mro__
+    )
 
 
 def _is_concrete_scalar(found: Any) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from lmtune.datasets.names import is_file
 from lmtune.errors import InputError
 from lmtune.formats.files import read_lines
 
@@ -44,27 +45,23 @@ def select_topics(spec: str, topics: Sequence[str]) -> list[str]:
     ['301', '302', '310']
     """
     known = frozenset(topics)
+    items = [item.strip() for item in spec.split(",")]
     if spec.startswith("@"):
         chosen = _from_file(Path(spec[1:]), known)
+    elif all(item in known or _RANGE.fullmatch(item) for item in items) or not is_file(spec):
+        chosen = {topic for item in items for topic in _from_item(item, spec, known)}
     else:
-        items = [item.strip() for item in spec.split(",")]
-        if all(item in known or _RANGE.fullmatch(item) for item in items):
-            chosen = set().union(*(_from_item(item, known) for item in items))
-        elif Path(spec).is_file():
-            chosen = _from_file(Path(spec), known)
-        else:
-            unknown = next(
-                item for item in items if item not in known and not _RANGE.fullmatch(item)
-            )
-            what = "no such topic" if unknown else "an empty item among the topics"
-            raise InputError(what, value=unknown or spec, accepted=_ACCEPTED)
+        chosen = _from_file(Path(spec), known)
     return [topic for topic in topics if topic in chosen]
 
 
-def _from_item(item: str, known: Collection[str]) -> set[str]:
+def _from_item(item: str, spec: str, known: Collection[str]) -> set[str]:
     bounds = _RANGE.fullmatch(item)
-    if item in known or bounds is None:
+    if item in known:
         return {item}
+    if bounds is None:
+        what = "no such topic" if item else "an empty item among the topics"
+        raise InputError(what, value=item or spec, accepted=_ACCEPTED)
     first, last = int(bounds[1]), int(bounds[2])
     if first > last:
         raise InputError("the range of topics runs backwards", value=item, accepted=_ACCEPTED)

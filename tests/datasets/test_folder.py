@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lmtune.datasets.folder import find_documents, find_qrels, find_topics
+from lmtune.errors import InputError
+
+
+def fill(folder: Path, *names: str) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("<DOC>\n")
+    return folder
+
+
+def names(found: list[Path], folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
+@pytest.mark.parametrize(
+    ("present", "chosen"),
+    [
+        (["docs.jsonl", "topics.tsv", "qrels.txt", "notes.txt"], ["docs.jsonl"]),
+        (["docs.jsonl.zst", "corpus.jsonl"], ["docs.jsonl.zst"]),
+        (["corpus.jsonl.gz", "queries.jsonl", "README"], ["corpus.jsonl.gz"]),
+        (["docs/b.gz", "docs/a/2", "docs/a/1", "stray"], ["docs/a/1", "docs/a/2", "docs/b.gz"]),
+        (["documents/x", "qrels/qrels.a.txt"], ["documents/x"]),
+        (
+            ["ap880212", "ap880213.gz", "topics.txt", "qrels.txt", "other/x"],
+            ["ap880212", "ap880213.gz"],
+        ),
+    ],
+)
+def test_documents(tmp_path: Path, present: list[str], chosen: list[str]) -> None:
+    assert names(find_documents(fill(tmp_path, *present)), tmp_path) == chosen
+
+
+@pytest.mark.parametrize(
+    ("present", "chosen"),
+    [
+        (["topics.tsv"], "topics.tsv"),
+        (["topics", "queries.tsv"], "topics"),
+        (["topics.jsonl.gz", "topics.dev.txt"], "topics.jsonl.gz"),
+        (["queries.jsonl", "topics.a.txt", "topics.b.txt"], "queries.jsonl"),
+        (["topics.robust04.txt"], "topics.robust04.txt"),
+        (["queries.dev.tsv.bz2"], "queries.dev.tsv.bz2"),
+    ],
+)
+def test_topics(tmp_path: Path, present: list[str], chosen: str) -> None:
+    assert find_topics(fill(tmp_path, *present)) == tmp_path / chosen
+
+
+@pytest.mark.parametrize(
+    ("present", "chosen"),
+    [
+        (["qrels.binary.txt", "qrels.rawcodes.txt", "qrels.txt", "qrels.tsv"], "qrels.txt"),
+        (["qrels", "qrels.a.txt"], "qrels"),
+        (["qrels.tsv.gz"], "qrels.tsv.gz"),
+        (["qrels.robust04.txt"], "qrels.robust04.txt"),
+    ],
+)
+def test_qrels(tmp_path: Path, present: list[str], chosen: str) -> None:
+    assert find_qrels(fill(tmp_path, *present)) == tmp_path / chosen
+
+
+@pytest.mark.parametrize(
+    ("find", "role"),
+    [(find_documents, "documents"), (find_topics, "topics"), (find_qrels, "qrels")],
+)
+def test_a_missing_role_names_the_folder_and_what_is_accepted(
+    tmp_path: Path, find: Callable[[Path], object], role: str
+) -> None:
+    fill(tmp_path, "README.md", ".hidden")
+    with pytest.raises(InputError) as caught:
+        find(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}: the folder has no {role}; accepted: ")
+    assert {"documents": "docs.jsonl"}.get(role, f"{role}.txt") in str(caught.value)
+    assert f"--{role} FILE" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("find", "present"),
+    [
+        (find_topics, ["topics.tsv", "topics.txt"]),
+        (find_topics, ["topics.a.txt", "topics.b.txt"]),
+        (find_qrels, ["qrels.binary.txt", "qrels.rawcodes.txt"]),
+        (find_qrels, ["qrels.txt", "qrels.txt.gz"]),
+        (find_documents, ["docs.jsonl", "docs.jsonl.gz"]),
+        (find_documents, ["docs/", "documents/"]),
+    ],
+)
+def test_ambiguous_roles_list_the_candidates(
+    tmp_path: Path, find: Callable[[Path], object], present: list[str]
+) -> None:
+    fill(tmp_path, *(name + "x" if name.endswith("/") else name for name in present))
+    with pytest.raises(InputError) as caught:
+        find(tmp_path)
+    assert caught.value.value == ", ".join(present)
+    assert "several files" in str(caught.value)
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the folder"):
+        find_topics(tmp_path / "nowhere")
+
+
+def test_an_empty_documents_folder(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    with pytest.raises(InputError, match="no document files"):
+        find_documents(tmp_path)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lmtune.datasets.consistency import check, split_topics
+from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.loading import available, load
+from lmtune.errors import InputError
+
+SGML = """<top>
+<num> Number: 051
+<title> wing flutter
+<desc> Description:
+Flutter of wings.
+</top>
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "docs.jsonl").write_text(json.dumps({"id": "a", "contents": "wing"}) + "\n")
+    (folder / "topics.tsv").write_text("51\tflutter\n")
+    (folder / "qrels.txt").write_text("51 0 a 1\n")
+    for role, text in (("topics", SGML), ("qrels", "51 0 a 2\n")):
+        (tmp_path / role).mkdir()
+        (tmp_path / role / f"{role}.named.txt").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def docnos(dataset: Dataset) -> list[str]:
+    assert dataset.documents is not None
+    return [document.docno for batch in dataset.documents.batches() for document in batch.read()]
+
+
+def test_a_folder(home: Path) -> None:
+    dataset = load(home / "tiny")
+    assert (dataset.name, docnos(dataset)) == ("tiny", ["a"])
+    assert (dataset.topics, dataset.qrels) == ({"51": "flutter"}, {"51": {"a": 1}})
+    assert dataset.topics_file == str(home / "tiny" / "topics.tsv")
+    assert load("tiny/.").name == "tiny"
+
+
+def test_options_override_each_role(home: Path) -> None:
+    (home / "more.jsonl").write_text(json.dumps({"id": "b", "contents": "tail"}) + "\n")
+    dataset = load("tiny", documents="more.jsonl", topics="named", topic_fields=("title", "desc"))
+    assert docnos(dataset) == ["b"]
+    assert dataset.topics == {"51": "wing flutter Flutter of wings."}
+    assert dataset.qrels == {"51": {"a": 1}}
+    assert load("tiny", qrels="named").qrels == {"51": {"a": 2}}
+
+
+@pytest.mark.usefixtures("home")
+def test_explicit_files_alone() -> None:
+    dataset = load(documents="tiny/docs.jsonl", topics="tiny/topics.tsv", qrels="named")
+    assert (dataset.name, docnos(dataset)) == ("docs", ["a"])
+    indexed = load(topics="named", qrels="named", need_documents=False)
+    assert (indexed.name, indexed.documents) == ("named", None)
+
+
+@pytest.mark.usefixtures("home")
+def test_pydocs_with_other_topics() -> None:
+    dataset = load("pydocs", topics="named", qrels="named", documents="tiny/docs.jsonl")
+    assert (dataset.name, docnos(dataset)) == ("pydocs", ["a"])
+    assert dataset.topics == {"51": "wing flutter"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("nowhere", {}, "no such collection: 'nowhere'; accepted: pydocs, FOLDER, irds:ID"),
+        (None, {}, "where the documents and the topics and the qrels are"),
+        (None, {"topics": "named"}, "where the documents and the qrels are"),
+        (None, {"topics": "named", "need_documents": False}, "where the qrels are"),
+        ("tiny", {"topics": "nope"}, "topics: no such name or file: 'nope'"),
+        ("tiny", {"documents": "nope"}, "nope: no such file or folder"),
+        ("tiny", {"topic_fields": ("desc",)}, "topic fields other than the title"),
+        ("pydocs", {"topic_fields": ("desc",)}, "pydocs have a title alone: 'desc'"),
+        ("topics", {}, "topics: the folder has no qrels"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_bad_names_are_one_line(name: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(name, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_documents_serves_an_index(home: Path) -> None:
+    (home / "tiny" / "docs.jsonl").unlink()
+    with pytest.raises(InputError, match="the folder has no documents"):
+        load("tiny")
+    assert load("tiny", need_documents=False).documents is None
+
+
+def test_what_is_available() -> None:
+    assert [name for name, _ in available()] == ["pydocs", "FOLDER", "irds:ID"]
+    assert all(description for _, description in available())
+
+
+@pytest.mark.parametrize(
+    ("name", "documents", "topics", "judged", "judgements"),
+    [
+        ("cranfield", 1400, 225, 225, 1837),
+        ("cacm", 3204, 64, 52, 796),
+        ("npl", 11429, 93, 93, 2083),
+        ("med", 1033, 30, 30, 696),
+    ],
+)
+def test_the_classics(
+    shared_data: Path, name: Any, documents: int, topics: int, judged: int, judgements: int
+) -> None:
+    dataset = load(shared_data / name)
+    found = docnos(dataset)
+    numbers = {docno: number for number, docno in enumerate(found)}
+    checked = check(
+        dataset, doc_numbers=lambda judged: np.array([numbers.get(docno, -1) for docno in judged])
+    )
+    assert (len(found), len(dataset.topics)) == (documents, topics)
+    assert checked[1:] == (0, 0)
+    assert sum(map(len, dataset.qrels.values())) == judgements
+    assert len(split_topics(dataset).usable) == judged
