@@ -134,9 +134,10 @@ class Inverter:
 
     def _flush(self) -> None:
         tokens = np.frombuffer(self._tokens, np.int32)
-        kept = tokens >= 0
-        ends = np.concatenate([[0], np.cumsum(kept)])[np.frombuffer(self._ends, np.int64)]
-        sections = _invert(tokens[kept], ends, self._numbers.terms)
+        dropped = tokens < 0
+        ends = np.frombuffer(self._ends, np.int64)
+        ends = ends - np.searchsorted(np.flatnonzero(dropped), ends)
+        sections = _invert(tokens[~dropped], ends, self._numbers.terms)
         sections["lengths"] = np.diff(ends).astype(np.int32)
         sections |= _pack("docno", self._docnos)
         path = self._folder / f"{self._prefix}-{self._written}.run"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -90,12 +92,12 @@ def merge_postings(runs: list[Run], folder: Path, memory_bytes: int) -> dict[str
         ``terms``, ``term_bytes``, ``term_cfs``, ``posting_offsets``, ``posting_docs`` and
         ``posting_tfs``.
     """
-    vocabulary = sorted(set[bytes]().union(*(run.strings("terms") for run in runs)))
+    vocabulary = _number_terms(runs)
     columns: dict[str, Column] = {}
     columns["terms"], columns["term_bytes"] = write_strings(
         folder / "terms", folder / "term_bytes", [vocabulary]
     )
-    dfs, cfs = _number_terms(runs, vocabulary)
+    dfs, cfs = _add_frequencies(runs, len(vocabulary))
     del vocabulary
     offsets = np.concatenate([[0], np.cumsum(dfs)]).astype(np.int64)
     columns["term_cfs"] = write_column(folder / "term_cfs", "<i8", cfs)
@@ -117,20 +119,34 @@ def _width(dtype: str) -> int:
     return np.dtype(dtype).itemsize
 
 
-def _number_terms(
-    runs: list[Run], vocabulary: list[bytes]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Note each run's term numbers beside it; return document and collection frequencies."""
-    number = {term: place for place, term in enumerate(vocabulary)}
-    dfs = np.zeros(len(vocabulary), np.int64)
-    cfs = np.zeros(len(vocabulary), np.int64)
+def _number_terms(runs: list[Run]) -> list[bytes]:
+    """Return the sorted vocabulary, and note each run's places in it beside the run."""
+    first_seen = defaultdict[bytes, int](itertools.count().__next__)
     for run in runs:
         terms = run.strings("terms")
-        places = np.fromiter(map(number.__getitem__, terms), np.int32, len(terms))
-        places.tofile(_places_file(run))
+        numbers = np.fromiter(map(first_seen.__getitem__, terms), np.int32, len(terms))
+        numbers.tofile(_places_file(run))
+    vocabulary = sorted(first_seen)
+    place = np.empty(len(vocabulary), np.int32)
+    place[[first_seen[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+    for run in runs:
+        place[_read_places(run)].tofile(_places_file(run))
+    return vocabulary
+
+
+def _add_frequencies(runs: list[Run], terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return document and collection frequencies."""
+    dfs, cfs = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
+    for run in runs:
+        places = _read_places(run)
         dfs[places] += run.read("dfs")
         cfs[places] += run.read("cfs")
     return dfs, cfs
+
+
+def _read_places(run: Run, begin: int = 0, end: int | None = None) -> NDArray[np.int32]:
+    count = -1 if end is None else end - begin
+    return np.fromfile(_places_file(run), np.int32, count, offset=4 * begin)
 
 
 def _places_file(run: Run) -> Path:
@@ -151,7 +167,7 @@ def _merge_blocks(
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[Any]]]:
     """Yield the postings (docs, tfs) of one block of terms after the other."""
     bases = np.cumsum([0, *(run.sections["lengths"].size for run in runs)])
-    bounds = [np.searchsorted(np.fromfile(_places_file(run), np.int32), cuts) for run in runs]
+    bounds = [np.searchsorted(_read_places(run), cuts) for run in runs]
     taken = [0] * len(runs)
     for block, (first, last) in enumerate(pairwise(cuts.tolist())):
         # Where the next posting of each term goes: documents are in the order of the runs.
@@ -162,7 +178,7 @@ def _merge_blocks(
             begin, end = int(bounds[at][block]), int(bounds[at][block + 1])
             if begin == end:
                 continue
-            terms = np.fromfile(_places_file(run), np.int32, end - begin, offset=4 * begin) - first
+            terms = _read_places(run, begin, end) - first
             dfs = run.read("dfs", begin, end)
             ends = np.cumsum(dfs, dtype=np.int64)
             count = int(ends[-1])
