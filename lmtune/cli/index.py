@@ -24,14 +24,16 @@ def index(
     memory: Annotated[int, typer.Option(help="Budget for all processes, in MiB.")] = 1024,
 ) -> None:
     """Build an index."""
-    from lmtune.datasets.loading import load_documents
+    from lmtune.datasets.loading import load
+    from lmtune.formats.documents import ListDocuments
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import cached_path
 
     if memory < 1:
         raise InputError("bad --memory", value=memory, accepted="1 or more, in MiB")
-    source = load_documents(dataset, documents=documents)
+    data = load(dataset, documents=documents, need=("documents",))
+    source = data.documents or ListDocuments(data.name, [])
     analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
     path = output or cached_path(source, analyzer)
     with stages() as report, timed(f"indexed {source.name}"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtune.cli.screen import note, stages, timed
+from lmtune.datasets.loading import PARTS, load
 from lmtune.errors import InputError
 
 if TYPE_CHECKING:
@@ -84,9 +85,8 @@ def prepare(
     return Ready(pool, folds, [*notes, *pool_notes], describe(dataset, index))
 
 
-def open_dataset(names: Names, *, need_qrels: bool = True) -> Dataset:
+def open_dataset(names: Names, *, need: Collection[str] = PARTS) -> Dataset:
     """Load documents, topics and judgements; keep pydocs' files where a user looks for them."""
-    from lmtune.datasets.loading import load
     from lmtune.datasets.pydocs import NAME, write_pydocs
 
     dataset = load(
@@ -95,8 +95,7 @@ def open_dataset(names: Names, *, need_qrels: bool = True) -> Dataset:
         topics=names.topics,
         qrels=names.qrels,
         topic_fields=names.topic_fields,
-        need_documents=names.index is None,
-        **({} if need_qrels else {"need_qrels": False}),
+        need=[part for part in PARTS if part in need and (part != "documents" or not names.index)],
     )
     if names.dataset == NAME:
         written = write_pydocs(".", dataset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,7 +27,12 @@ _WHAT_TO_DO = (
 )
 
 
-def load_irds(identifier: str, *, topic_fields: Sequence[str] = ("title",)) -> Dataset:
+def load_irds(
+    identifier: str,
+    *,
+    topic_fields: Sequence[str] = ("title",),
+    need: Collection[str] = ("documents", "topics", "qrels"),
+) -> Dataset:
     """Load topics and judgements through ir_datasets; documents are read when they are asked for.
 
     Parameters
@@ -37,6 +42,8 @@ def load_irds(identifier: str, *, topic_fields: Sequence[str] = ("title",)) -> D
     topic_fields : sequence of {"title", "desc", "narr"}
         The fields that make the query, joined by a space. A collection whose topics have no
         title gives what ir_datasets takes for a topic's text instead.
+    need : collection of {"documents", "topics", "qrels"}
+        The parts to load; the others are left empty.
 
     Returns
     -------
@@ -57,9 +64,9 @@ def load_irds(identifier: str, *, topic_fields: Sequence[str] = ("title",)) -> D
         for role, has in (
             ("documents", collection.has_docs),
             ("topics", collection.has_queries),
-            ("judgements", collection.has_qrels),
+            ("qrels", collection.has_qrels),
         )
-        if not has()
+        if role in need and not has()
     ]
     if lacking:
         raise InputError(
@@ -67,11 +74,12 @@ def load_irds(identifier: str, *, topic_fields: Sequence[str] = ("title",)) -> D
             value=PREFIX + identifier,
             accepted="one with all of documents, queries and qrels, often one level below",
         )
+    documents = ListDocuments(PREFIX + identifier, partial(_documents, identifier))
     return Dataset(
         name=PREFIX + identifier,
-        documents=ListDocuments(PREFIX + identifier, partial(_documents, identifier)),
-        topics=_topics(identifier, collection, topic_fields),
-        qrels=_qrels(identifier, collection),
+        documents=documents if "documents" in need else None,
+        topics=_topics(identifier, collection, topic_fields) if "topics" in need else {},
+        qrels=_qrels(identifier, collection) if "qrels" in need else {},
         topics_file=PREFIX + identifier,
         qrels_file=PREFIX + identifier,
         versions={"ir_datasets": _version()},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from lmtune.datasets import folder, irds
 from lmtune.datasets.dataset import Dataset
@@ -13,11 +14,13 @@ from lmtune.datasets.names import find_named
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.errors import InputError
-from lmtune.formats.documents import DocumentSource, FileDocuments, document_files
+from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 
 PathLike = str | os.PathLike[str]
+Part = Literal["documents", "topics", "qrels"]
+PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
 
 
 def available() -> list[tuple[str, str]]:
@@ -42,7 +45,7 @@ def load(
     topics: PathLike | None = None,
     qrels: PathLike | None = None,
     topic_fields: Sequence[str] = ("title",),
-    need_documents: bool = True,
+    need: Collection[str] = PARTS,
 ) -> Dataset:
     """Load a test collection.
 
@@ -59,9 +62,9 @@ def load(
         or else a path.
     topic_fields : sequence of {"title", "desc", "narr"}
         The fields of SGML topics that make the query.
-    need_documents : bool
-        Whether it is an error that nothing says where the documents are. Without documents an
-        index has to stand for them.
+    need : collection of {"documents", "topics", "qrels"}
+        The parts that the caller has a use for; the others are left empty unless they are given.
+        Without documents an index has to stand for them.
 
     Returns
     -------
@@ -78,88 +81,67 @@ def load(
     >>> load("pydocs").name
     'pydocs'
     """
+    given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
     if name == PYDOCS:
         if topics is None:
             _check_title_alone(topic_fields)
         base = load_pydocs()
     elif isinstance(name, str) and name.startswith(irds.PREFIX):
-        base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields)
-    elif name is not None:
-        return _from_folder(Path(name), documents, topics, qrels, topic_fields, need_documents)
+        own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
+        base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
     else:
-        return _from_files(documents, topics, qrels, topic_fields, need_documents)
-    if documents is not None:
-        base = replace(base, documents=FileDocuments(base.name, document_files(documents)))
+        base, given = _locate(name, given, need)
+    return _with_files(base, given, topic_fields)
+
+
+def _locate(
+    name: PathLike | None, given: dict[Part, PathLike | None], need: Collection[str]
+) -> tuple[Dataset, dict[Part, PathLike | None]]:
+    """Say where each part of a folder, or of nothing but given files, is."""
+    if name is None:
+        lacking = [part for part in PARTS if part in need and given[part] is None]
+        if lacking:
+            raise InputError(
+                f"nothing says where the {' and the '.join(lacking)} are",
+                accepted="the name of a collection,"
+                " or --documents (or --index), --topics and --qrels",
+            )
+        first = next(os.fspath(path) for path in given.values() if path is not None)
+        stem = Path(first).resolve().name
+        return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
+    home = Path(name)
+    if not home.is_dir():
+        known = ", ".join(known for known, _ in available())
+        raise InputError("no such collection", value=str(home), accepted=known)
+    located = dict(given)
+    if given["documents"] is None and "documents" in need:
+        located["documents"] = home
+    if given["topics"] is None and "topics" in need:
+        located["topics"] = folder.find_topics(home)
+    if given["qrels"] is None and "qrels" in need:
+        located["qrels"] = folder.find_qrels(home)
+    return Dataset(home.resolve().name, None, {}, {}), located
+
+
+def _with_files(
+    base: Dataset, given: dict[Part, PathLike | None], topic_fields: Sequence[str]
+) -> Dataset:
+    """Read the given files in place of the dataset's own parts."""
+    documents, topics, qrels = (given[part] for part in PARTS)
     if topics is not None:
         path = find_named("topics", os.fspath(topics))
         base = replace(base, topics=read_topics(path, fields=topic_fields), topics_file=str(path))
     if qrels is not None:
         path = find_named("qrels", os.fspath(qrels))
         base = replace(base, qrels=read_qrels(path), qrels_file=str(path))
+    if documents is not None:
+        base = replace(base, documents=FileDocuments(base.name, _document_files(Path(documents))))
     return base
 
 
-def _from_folder(
-    path: Path,
-    documents: PathLike | None,
-    topics: PathLike | None,
-    qrels: PathLike | None,
-    topic_fields: Sequence[str],
-    need_documents: bool,
-) -> Dataset:
-    if not path.is_dir():
-        known = ", ".join(known for known, _ in available())
-        raise InputError("no such collection", value=str(path), accepted=known)
-    topics_file = folder.find_topics(path) if topics is None else _named("topics", topics)
-    qrels_file = folder.find_qrels(path) if qrels is None else _named("qrels", qrels)
-    if documents is not None:
-        files = document_files(documents)
-    else:
-        files = folder.find_documents(path) if need_documents else []
-    return _read(path.resolve().name, files, topics_file, qrels_file, topic_fields)
-
-
-def _from_files(
-    documents: PathLike | None,
-    topics: PathLike | None,
-    qrels: PathLike | None,
-    topic_fields: Sequence[str],
-    need_documents: bool,
-) -> Dataset:
-    if topics is None or qrels is None or (documents is None and need_documents):
-        given = (("documents", documents), ("topics", topics), ("qrels", qrels))
-        needed = given if need_documents else given[1:]
-        lacking = [role for role, value in needed if value is None]
-        raise InputError(
-            f"nothing says where the {' and the '.join(lacking)} are",
-            accepted="the name of a collection, or --documents (or --index), --topics and --qrels",
-        )
-    files = [] if documents is None else document_files(documents)
-    stem = Path(os.fspath(topics if documents is None else documents)).resolve().name
-    topics_file, qrels_file = _named("topics", topics), _named("qrels", qrels)
-    return _read(stem.partition(".")[0] or stem, files, topics_file, qrels_file, topic_fields)
-
-
-def _named(role: str, value: PathLike) -> Path:
-    return find_named("topics" if role == "topics" else "qrels", os.fspath(value))
-
-
-def _read(
-    name: str,
-    files: list[Path],
-    topics_file: Path,
-    qrels_file: Path,
-    topic_fields: Sequence[str],
-) -> Dataset:
-    source: DocumentSource | None = FileDocuments(name, files) if files else None
-    return Dataset(
-        name=name,
-        documents=source,
-        topics=read_topics(topics_file, fields=topic_fields),
-        qrels=read_qrels(qrels_file),
-        topics_file=str(topics_file),
-        qrels_file=str(qrels_file),
-    )
+def _document_files(path: Path) -> list[Path]:
+    """Find documents by a file's path, or in a folder that may hold topics and qrels too."""
+    return folder.find_documents(path) if path.is_dir() else document_files(path)
 
 
 def _check_title_alone(topic_fields: Sequence[str]) -> None:

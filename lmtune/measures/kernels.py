@@ -60,7 +60,7 @@ def measure_topics(  # type: ignore[no-untyped-def]
                 if wants_bpref:
                     before = np.searchsorted(others, position)
                     # count_above skips one element, its subject, which is not among the others.
-                    above = 0
+                    above = np.int64(0)
                     for k in range(before):
                         above += np.int64(other_score[k] >= score[position])
                     for k in range(before, others.size):

@@ -95,7 +95,7 @@ def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-
 
     Positions are the tie order: an equal score earlier in the array ranks above.
     """
-    above = 0
+    above = np.int64(0)
     head = score[:length_of_prefix]
     for i in range(head.size):
         above += np.int64(head[i] >= threshold)

@@ -123,7 +123,7 @@ def test_a_field_that_the_topics_lack(register: Register) -> None:
 
 def test_a_collection_without_judgements(register: Register) -> None:
     register("lmtune-test/docs", docs_tsv=DOCS)
-    with pytest.raises(InputError, match="no topics and no judgements: 'irds:lmtune-test/docs'"):
+    with pytest.raises(InputError, match="no topics and no qrels: 'irds:lmtune-test/docs'"):
         load("irds:lmtune-test/docs")
 
 

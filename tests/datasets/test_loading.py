@@ -61,7 +61,7 @@ def test_options_override_each_role(home: Path) -> None:
 def test_explicit_files_alone() -> None:
     dataset = load(documents="tiny/docs.jsonl", topics="tiny/topics.tsv", qrels="named")
     assert (dataset.name, docnos(dataset)) == ("docs", ["a"])
-    indexed = load(topics="named", qrels="named", need_documents=False)
+    indexed = load(topics="named", qrels="named", need=("topics", "qrels"))
     assert (indexed.name, indexed.documents) == ("named", None)
 
 
@@ -78,7 +78,7 @@ def test_pydocs_with_other_topics() -> None:
         ("nowhere", {}, "no such collection: 'nowhere'; accepted: pydocs, FOLDER, irds:ID"),
         (None, {}, "where the documents and the topics and the qrels are"),
         (None, {"topics": "named"}, "where the documents and the qrels are"),
-        (None, {"topics": "named", "need_documents": False}, "where the qrels are"),
+        (None, {"topics": "named", "need": ["topics", "qrels"]}, "where the qrels are"),
         ("tiny", {"topics": "nope"}, "topics: no such name or file: 'nope'"),
         ("tiny", {"documents": "nope"}, "nope: no such file or folder"),
         ("tiny", {"topic_fields": ("desc",)}, "topic fields other than the title"),
@@ -98,7 +98,7 @@ def test_a_folder_without_documents_serves_an_index(home: Path) -> None:
     (home / "tiny" / "docs.jsonl").unlink()
     with pytest.raises(InputError, match="the folder has no documents"):
         load("tiny")
-    assert load("tiny", need_documents=False).documents is None
+    assert load("tiny", need=("topics", "qrels")).documents is None
 
 
 def test_what_is_available() -> None:

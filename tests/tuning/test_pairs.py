@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from mpmath import mp, mpf
@@ -19,7 +21,13 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-def paper_cost(index, topics, qrels, lambda_, mu):  # type: ignore[no-untyped-def]
+def paper_cost(
+    index: TinyIndex,
+    topics: dict[str, str],
+    qrels: dict[str, dict[str, int]],
+    lambda_: float,
+    mu: float,
+) -> tuple[list[Any], list[Any]]:
     """Sum log(1 + exp(Y)) and its derivatives over all pairs in 50 digits, from the documents."""
     total = [mpf(0)] * 3
     sizes = [mpf(0)] * 3
@@ -34,6 +42,7 @@ def paper_cost(index, topics, qrels, lambda_, mu):  # type: ignore[no-untyped-de
             length = int(index.lengths[doc])
             for term in terms:
                 postings = index.postings(term)
+                assert postings is not None
                 tf = dict(zip(postings.docs.tolist(), postings.tfs.tolist(), strict=True))
                 p = mpf(float(postings.tfs.sum()) / index.total_terms)
                 a = (tf.get(doc, 0) + mpf(mu) * p) / (mpf(mu) + length)

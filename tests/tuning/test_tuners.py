@@ -100,7 +100,7 @@ def test_validation_picks_the_iterate_that_measures_best(pool: CandidatePool) ->
     tuner = RankNetTuner(stop_on="AP").fit(
         pool, topics=pool.topics[:8], validation=pool.topics[8:14]
     )
-    row = tuner.trace_.loc[tuner.trace_["validation"].idxmax()]
+    row = tuner.trace_.iloc[int(tuner.trace_["validation"].argmax())]
     assert (tuner.lambda_, tuner.mu_) == (row["lambda"], row["mu"])
     values = measure(
         pool, lambda_=tuner.lambda_, mu=tuner.mu_, measures=["AP"], topics=pool.topics[8:14]
