@@ -32,7 +32,7 @@ _MEMORY_PER_INPUT = 8
 
 def build_index(
     source: DocumentSource,
-    path: Path,
+    path: str | os.PathLike[str],
     analyzer: Analyzer,
     *,
     workers: int | None = None,
@@ -48,7 +48,7 @@ def build_index(
     ----------
     source : DocumentSource
         The documents.
-    path : pathlib.Path
+    path : path-like
         The index's folder. An index that is there already is replaced once the new one is whole.
     analyzer : Analyzer
         Turns text into terms.
@@ -76,6 +76,8 @@ def build_index(
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
     with atomic_directory(path, marker=manifest.FILE) as folder:
+        # Before the documents are read: should they change meanwhile, the index is stale.
+        digest = source.digest()
         scratch = folder / "runs"
         scratch.mkdir()
         runs = _invert(source, scratch, analyzer, workers or _cores(), memory_bytes, progress)
@@ -91,7 +93,7 @@ def build_index(
             folder,
             manifest.Manifest(
                 source=source.name,
-                source_digest=source.digest(),
+                source_digest=digest,
                 analyzer={"stemmer": analyzer.stemmer, "stopwords": analyzer.stopwords},
                 analyzer_fingerprint=analyzer.fingerprint,
                 num_docs=columns["doc_lengths"].count,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -62,12 +63,12 @@ class ColumnarIndex:
         self._docnos = Strings(path, columns["docnos"], columns["docno_bytes"])
 
     @classmethod
-    def open(cls, path: Path, *, verify: bool | None = None) -> ColumnarIndex:
+    def open(cls, path: str | os.PathLike[str], *, verify: bool | None = None) -> ColumnarIndex:
         """Open an index.
 
         Parameters
         ----------
-        path : pathlib.Path
+        path : path-like
             Its folder.
         verify : bool, optional
             Whether to read all files and compare their checksums. Presence and sizes are always
@@ -197,12 +198,14 @@ def _reopen(path: Path) -> ColumnarIndex:
     return ColumnarIndex.open(path, verify=False)
 
 
-def stale_reason(path: Path, source: DocumentSource, analyzer: Analyzer) -> str | None:
+def stale_reason(
+    path: str | os.PathLike[str], source: DocumentSource, analyzer: Analyzer
+) -> str | None:
     """Say why an index does not stand for documents and analysis.
 
     Parameters
     ----------
-    path : pathlib.Path
+    path : path-like
         The index's folder.
     source : DocumentSource
         The documents that are wanted.
@@ -227,6 +230,6 @@ def stale_reason(path: Path, source: DocumentSource, analyzer: Analyzer) -> str 
     return None
 
 
-def is_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> bool:
+def is_current(path: str | os.PathLike[str], source: DocumentSource, analyzer: Analyzer) -> bool:
     """Tell whether there is a whole index of these documents under this analysis."""
     return stale_reason(path, source, analyzer) is None

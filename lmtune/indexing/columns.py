@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 
-REBUILD = "an index as `lmtune index` writes it; build it again"
+REBUILD = "a whole index; build it again with `lmtune index`"
 _PIECE = 1 << 24
 
 

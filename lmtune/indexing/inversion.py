@@ -117,7 +117,7 @@ class Inverter:
         """Take documents, in collection order."""
         tokenize, number = self._analyzer.tokenize, self._numbers.__getitem__
         for docno, text in documents:
-            self._tokens.extend(map(number, tokenize(text)))
+            self._tokens.fromlist(list(map(number, tokenize(text))))
             self._ends.append(len(self._tokens))
             self._docnos.append(encode(docno))
             # A docno weighs about as much as two tokens.

@@ -17,18 +17,18 @@ VERSION = 1
 FILE = "index.json"
 
 COLUMNS = {
-    "posting_docs": "posting_offsets",
-    "posting_tfs": "posting_offsets",
-    "posting_offsets": "terms",
-    "term_cfs": "terms",
-    "terms": "terms",
-    "term_bytes": "terms",
-    "doc_lengths": "docs",
-    "docno_ranks": "docs",
-    "docnos": "docs",
-    "docno_bytes": "docs",
+    "posting_docs": "document numbers, term by term, ascending within a term",
+    "posting_tfs": "term frequencies in the same order, in the smallest type that holds them all",
+    "posting_offsets": "where each term's postings begin, and where the last one's end",
+    "term_cfs": "collection frequencies",
+    "terms": "the terms in ascending code-point order, one after the other in UTF-8",
+    "term_bytes": "where each term begins in `terms`, and where the last one ends",
+    "doc_lengths": "document lengths in tokens",
+    "docno_ranks": "each document's place among the docnos in ascending code-point order",
+    "docnos": "the docnos in document order, one after the other in UTF-8",
+    "docno_bytes": "where each docno begins in `docnos`, and where the last one ends",
 }
-"""The columns of an index by name, and what each one tells about."""
+"""The columns of an index, each a file of that name, and what they hold."""
 
 
 @dataclass(frozen=True)

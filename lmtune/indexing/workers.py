@@ -161,6 +161,8 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
+        # Out of reach of the terminal's Ctrl-C, which this process handles for them.
+        process_group=0 if os.name == "posix" else None,
     )
 
 
@@ -223,7 +225,6 @@ def _ended(process: subprocess.Popen[bytes]) -> RuntimeError:
 
 def serve() -> None:
     """Be a worker: invert the batches that come through standard input, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends us
     requests = cast("BufferedReader", sys.stdin.buffer)
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # so that a stray print cannot garble the replies

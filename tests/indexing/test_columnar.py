@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,9 +180,6 @@ def test_another_analysis_version(built: Path) -> None:
 
 
 def test_no_pydantic_nor_scipy_on_opening() -> None:
-    import subprocess
-    import sys
-
     code = "import sys, lmtune.indexing.columnar; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = {name.partition(".")[0] for name in ran.stdout.split()}
