@@ -89,12 +89,21 @@ class FileDocuments:
     files : sequence of path-like
         The files in collection order; see `document_files`.
     batch_bytes : int
-        About how many bytes of a plain file make a batch; at least 1.
+        About how many bytes of a plain file make a batch.
+
+    Raises
+    ------
+    InputError
+        If `batch_bytes` is below 1.
     """
 
     name: str
     files: Sequence[str | os.PathLike[str]]
     batch_bytes: int = field(default=8 << 20, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.batch_bytes < 1:
+            raise InputError("bad batch_bytes", value=self.batch_bytes, accepted="1 or more")
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ from lmtune.formats.documents import (
     document_files,
 )
 
-COMPRESS = {
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor().compress,
@@ -125,8 +125,8 @@ def test_split_files_give_every_document_once(
     source = FileDocuments("x", [path], batch_bytes=batch_bytes)
     assert read(source) == documents
     assert sum(batch.size for batch in source.batches()) == source.size == len(data)
-    for suffix, pack in COMPRESS.items():
-        packed = put(folder / f"docs.jsonl{suffix}", pack(data))
+    for suffix, compress in COMPRESS.items():
+        packed = put(folder / f"docs.jsonl{suffix}", compress(data))
         assert read(FileDocuments("x", [packed], batch_bytes=batch_bytes)) == documents
 
 

@@ -101,6 +101,10 @@ def test_a_nudge_is_absorbed_by_the_next_gap() -> None:
     assert printed.tolist() == [1.0, float(np.nextafter(np.float32(1), np.float32(0))), 0.5]
 
 
+def test_zero_is_printed_without_its_sign() -> None:
+    assert [f"{score:.9g}" for score in printed_scores(["A", "B"], [-0.0, -1.0])] == ["0", "-1"]
+
+
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, 1e39, -1e39])
 def test_scores_that_cannot_be_written(tmp_path: Path, score: float) -> None:
     with pytest.raises(InputError, match="document B"):
