@@ -21,7 +21,7 @@ MAX_TOKEN_UNITS = 255
 _MID = r"[.:',;](?:(?<=[a-z][.:'])(?=[a-z])|(?<=[0-9][.,;'])(?=[0-9]))"
 _ASCII_TOKEN = re.compile(rf"_{{0,254}}+[a-z0-9][a-z0-9_]*+(?:{_MID}[a-z0-9_]++)*+")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
-_SPACE = re.compile(r"[ \n]")
+_SPACE_BEFORE_ASCII = re.compile(r"[ \n](?=[\x00-\x7f])")
 
 
 def _class_table() -> str:
@@ -109,13 +109,13 @@ def lower_case(token: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a text at white space, so that non-ASCII characters are in few and small pieces."""
+    """Cut a text at white space into pieces of ASCII characters alone and pieces with others."""
     done = 0
     while (found := _NON_ASCII.search(text, done)) is not None:
         here = found.start()
         start = max(text.rfind(" ", done, here), text.rfind("\n", done, here), done)
         yield text[done:start]
-        space = _SPACE.search(text, here)
+        space = _SPACE_BEFORE_ASCII.search(text, here)
         done = len(text) if space is None else space.start()
         yield text[start:done]
     yield text[done:]
