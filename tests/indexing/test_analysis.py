@@ -20,16 +20,26 @@ ROOT = Path(__file__).resolve().parents[2]
 # Made by benchmarks/analysis_golden.py with pyserini 1.6.0 (Lucene 9.9.1).
 GOLDEN = Path(__file__).parent / "anserini_analysis.jsonl"
 RECORDS: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.open(encoding="utf-8")]
-# Words in the file whose stems differ between Lucene's dictionary and Krovetz's own.
-KROVETZ_DIFFERENT = {"late": "later", "curse": "cursor", "vortice": "vortex", "centre": "centric",
-                     "wolve": "wolf", "web": "weber", "kel": "kelly"}  # fmt: skip
+# The stems in the file that differ: Lucene's, with its dictionary, and the library's.
+KROVETZ_DIFFERENT = {
+    "bootstrapp": "bootstrap",
+    "byy": "byye",
+    "centre": "centric",
+    "curse": "cursor",
+    "kel": "kelly",
+    "late": "later",
+    "vortice": "vortex",
+    "web": "weber",
+    "wolve": "wolf",
+}
 
 
 @pytest.mark.parametrize("stemmer", ["porter", "none"])
-@pytest.mark.parametrize("record", RECORDS, ids=range(len(RECORDS)))
-def test_terms_are_those_of_anserini(record: dict[str, Any], stemmer: str) -> None:
-    expected = record.get(stemmer, record["none"])
-    assert Analyzer(stemmer=stemmer).analyze(record["text"]) == expected
+def test_terms_are_those_of_anserini(stemmer: str) -> None:
+    analyzer = Analyzer(stemmer=stemmer)
+    assert len(RECORDS) > 300
+    found = [(record["text"], analyzer.analyze(record["text"])) for record in RECORDS]
+    assert found == [(record["text"], record.get(stemmer, record["none"])) for record in RECORDS]
 
 
 def test_krovetz_terms_are_those_of_anserini_but_for_the_dictionary() -> None:
