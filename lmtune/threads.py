@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import cache
+
+# Slices a thread: enough that none idles while another finishes a long one.
+_SHARES = 4
+# Items in a slice whose progress is shown, so that the bar moves and Ctrl-C is answered.
+_SHOWN_STEP = 32
 
 
 def over_slices(
@@ -16,8 +22,7 @@ def over_slices(
 ) -> None:
     """Run `work` over consecutive slices of ``range(total)``.
 
-    Slices are small, so that Ctrl-C is answered soon and no thread idles for long. `work` must
-    write its results by position: then they do not depend on the number of threads.
+    `work` must write its results by position: then they do not depend on the number of threads.
 
     Parameters
     ----------
@@ -31,26 +36,34 @@ def over_slices(
         Called with (items done, items in all).
     """
     threads = threads or os.cpu_count() or 1
-    step = max(1, min(32, -(-total // (4 * threads))))
-    chunks = [slice(first, min(first + step, total)) for first in range(0, total, step)]
-    if threads == 1 or len(chunks) <= 1:
-        for chunk in chunks:
-            work(chunk)
+    step = max(1, -(-total // (_SHARES * threads)))
+    if progress is not None:
+        step = min(step, _SHOWN_STEP)
+    slices = [slice(first, min(first + step, total)) for first in range(0, total, step)]
+    if threads == 1 or len(slices) <= 1:
+        for part in slices:
+            work(part)
             if progress is not None:
-                progress(chunk.stop, total)
+                progress(part.stop, total)
         return
+    futures = {_executor(threads).submit(work, part): part for part in slices}
+    waiting = set(futures)
     done = 0
-    with ThreadPoolExecutor(threads) as executor:
-        try:
-            futures = {executor.submit(work, chunk): chunk for chunk in chunks}
-            waiting = set(futures)
-            while waiting:
-                ready, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
-                for future in ready:
-                    future.result()
-                    done += futures[future].stop - futures[future].start
-                if progress is not None and ready:
-                    progress(done, total)
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
+    try:
+        while waiting:
+            # A time-out lets the main thread see Ctrl-C.
+            ready, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
+            for future in ready:
+                future.result()
+                done += futures[future].stop - futures[future].start
+            if progress is not None and ready:
+                progress(done, total)
+    except BaseException:
+        for future in waiting:
+            future.cancel()
+        raise
+
+
+@cache
+def _executor(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="lmtune")

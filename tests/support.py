@@ -17,6 +17,7 @@ class TinyIndex:
 
     def __init__(self, documents: Mapping[str, str], name: str = "tiny") -> None:
         self.name = name
+        self.documents = dict(documents)
         self._docnos = list(documents)
         self._tokens = [text.split() for text in documents.values()]
         self.num_docs = len(self._docnos)

@@ -24,13 +24,16 @@ class _Commands(TyperGroup):
         except InputError as error:
             note(f"lmtune: {error}")
             ctx.exit(2)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                # The reader of our output has gone: end as other filters do.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                ctx.exit(128 + signal.SIGPIPE)
+            note(f"lmtune: {error.filename or 'input or output'}: {error.strerror or error}")
+            ctx.exit(1)
         except KeyboardInterrupt:
             note("lmtune: interrupted; nothing half-written is left")
             ctx.exit(128 + signal.SIGINT)
-        except BrokenPipeError:
-            # The reader of our output has gone: end as other filters do, without a traceback.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(128 + signal.SIGPIPE)
 
 
 app = typer.Typer(
@@ -63,6 +66,7 @@ def options(
 def main() -> None:
     """Run the command line.
 
-    Exits with 0, with 2 for bad input (one line on standard error), or with 130 when interrupted.
+    Exits with 0; with 2 for bad input and 1 for a file that cannot be read or written, either with
+    one line on standard error; or with 130 when interrupted.
     """
     app()

@@ -14,6 +14,7 @@ from lmtune.errors import InputError
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
     from lmtune.datasets.dataset import Dataset
+    from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.tuning.folds import Fold
@@ -60,7 +61,7 @@ def prepare(
     from lmtune.tuning.folds import make_folds
 
     dataset = open_dataset(names)
-    index = open_index(dataset, names.index, analyzer, indexes)
+    index = open_index(dataset, names, analyzer, indexes)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
     dataset = checked.dataset
     usable, skipped = split_topics(dataset)
@@ -104,23 +105,21 @@ def open_dataset(names: Names, *, need: Collection[str] = PARTS) -> Dataset:
     return dataset
 
 
-def open_index(
-    dataset: Dataset, index: Path | None, analyzer: Analyzer, indexes: Path
-) -> ColumnarIndex:
+def open_index(dataset: Dataset, names: Names, analyzer: Analyzer, indexes: Path) -> ColumnarIndex:
     """Open the named index, or the collection's own, built where it is missing or stale."""
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex, stale_reason
 
-    if index is not None:
-        opened = ColumnarIndex.open(index)
-        if dataset.documents is not None:
-            reason = stale_reason(index, dataset.documents, opened.analyzer)
-            if reason is not None:
-                raise InputError(
-                    f"stale index: {reason}",
-                    file=index,
-                    accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
-                )
+    if names.index is not None:
+        opened = ColumnarIndex.open(names.index)
+        documents = _documents_beside(names)
+        reason = documents and stale_reason(names.index, documents, opened.analyzer)
+        if reason:
+            raise InputError(
+                f"stale index: {reason}",
+                file=names.index,
+                accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
+            )
         return opened
     if dataset.documents is None:
         raise InputError("no documents and no index", value=dataset.name, accepted="--index PATH")
@@ -132,6 +131,18 @@ def open_index(
             progress=lambda done, total: report(f"indexing {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),
         )
+
+
+def _documents_beside(names: Names) -> DocumentSource | None:
+    """Return the documents that a named index should have been built from, if they are here."""
+    if names.documents is None and (names.dataset is None or names.dataset.startswith("irds:")):
+        return None
+    try:
+        return load(names.dataset, documents=names.documents, need=["documents"]).documents
+    except InputError:
+        if names.documents is not None:
+            raise
+        return None
 
 
 def build_pool(

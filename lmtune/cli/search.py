@@ -43,7 +43,7 @@ def search(
         raise InputError("bad --hits", value=hits, accepted="1 or more")
     names = Names(dataset, documents, index, topics, None, values.fields(topic_fields))
     data = open_dataset(names, need=("documents", "topics"))
-    opened = open_index(data, index, Analyzer(stemmer=stemmer, stopwords=stopwords), indexes)
+    opened = open_index(data, names, Analyzer(stemmer=stemmer, stopwords=stopwords), indexes)
     pool, notes = build_pool(data, opened, list(data.topics))
     for text in notes:
         note(f"{data.name}: {text}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
-from lmtune.tuning.space import ParameterSpace
+
+if TYPE_CHECKING:
+    from lmtune.tuning.space import ParameterSpace
 
 
 def grid(text: str) -> tuple[int, int]:
@@ -18,6 +21,8 @@ def grid(text: str) -> tuple[int, int]:
 
 def space(lambda_range: str, mu_range: str) -> ParameterSpace:
     """Read two ``LOW,HIGH`` ranges."""
+    from lmtune.tuning.space import ParameterSpace
+
     lambdas = _range("--lambda-range", lambda_range, "such as 0,0.95")
     mus = _range("--mu-range", mu_range, "such as 1,100000")
     return ParameterSpace(*lambdas, *mus)

@@ -16,6 +16,9 @@ from lmtune.models.ranking import rank
 from lmtune.reporting.tables import parameter_table, plain, table
 from lmtune.tuning.experiment import CollectionResult, Row
 
+RECORD = "made.json"
+"""The file that says how the results were made, and marks a folder as ours to replace."""
+
 _TABLES = {
     "table.txt": "table",
     "table.md": "markdown",
@@ -44,7 +47,7 @@ def write_results(
     Parameters
     ----------
     path : path-like
-        The folder; an older one is replaced.
+        The folder; older results are replaced.
     results : sequence of CollectionResult
         One a collection.
     pools : sequence of CandidatePool
@@ -55,8 +58,13 @@ def write_results(
         Documents a topic in the runs.
     progress : callable, optional
         Called with (runs written, runs in all).
+
+    Raises
+    ------
+    InputError
+        Where the path is something else than an older results folder.
     """
-    with atomic_directory(path) as folder:
+    with atomic_directory(path, marker=RECORD) as folder:
         for name, style in _TABLES.items():
             _write(folder / name, table(results, style))
         _write(folder / "parameters.txt", plain(parameter_table(results)))
@@ -67,7 +75,7 @@ def write_results(
             for result in results
         }
         _write(folder / "folds.json", json.dumps(folds, indent=1) + "\n")
-        _write(folder / "made.json", json.dumps(record, indent=2) + "\n")
+        _write(folder / RECORD, json.dumps(record, indent=2) + "\n")
         for result in results:
             for name, trace in result.traces.items():
                 target = folder / "traces" / file_name(result.name) / f"{file_name(name)}.csv"

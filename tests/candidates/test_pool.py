@@ -1,0 +1,64 @@
+"""The pool against the documents it was made from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import TinyIndex, random_collection
+
+from lmtune.candidates.pool import UNJUDGED, CandidatePool
+from lmtune.errors import InputError
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_say_what_the_documents_say(seed: int) -> None:
+    index, topics, qrels = random_collection(seed)
+    pool = CandidatePool.build(index, topics, qrels)
+    for t, (topic, text) in enumerate(topics.items()):
+        words = [word for word in text.split() if index.postings(word) is not None]
+        rows = pool.candidates.rows(t)
+        assert dict(zip(pool.terms[t], pool.count[pool.term_rows(t)], strict=True)) == {
+            word: words.count(word) for word in words
+        }
+        texts = [index.documents[docno].split() for docno in index.docnos(range(index.num_docs))]
+        matching = {d for d, tokens in enumerate(texts) if set(tokens) & set(words)}
+        docs = pool.candidates.doc[rows].tolist()
+        assert sorted(docs) == sorted(matching)
+        tf = pool.tf_block(pool.candidates, t)
+        order = []
+        for position, doc in enumerate(docs):
+            assert tf[:, position].tolist() == [texts[doc].count(term) for term in pool.terms[t]]
+            assert pool.candidates.length[rows][position] == len(texts[doc])
+            [docno] = index.docnos([doc])
+            gain = qrels[topic].get(docno, UNJUDGED)
+            assert pool.candidates.gain[rows][position] == max(gain, UNJUDGED)
+            rank = sorted(index.documents, reverse=True).index(docno)
+            order.append((len(texts[doc]), -int(tf[:, position].sum()), rank))
+        assert order == sorted(order)
+        for term, p in zip(pool.terms[t], pool.p[pool.term_rows(t)], strict=True):
+            assert p == sum(tokens.count(term) for tokens in texts) / index.total_terms
+        judged = {d for d, gain in qrels[topic].items() if gain >= 0 and d in index.documents}
+        assert set(index.docnos(pool.judged.doc[pool.judged.rows(t)])) == judged
+        relevant, nonrelevant = pool.judged_counts()
+        assert relevant[t] == sum(gain >= 1 for gain in qrels[topic].values())
+        assert nonrelevant[t] == sum(gain == 0 for gain in qrels[topic].values())
+
+
+def test_what_the_collection_lacks_is_counted() -> None:
+    index = TinyIndex({"a": "x"})
+    pool = CandidatePool.build(index, {"1": "x no", "2": "no"}, {"1": {"gone": 1, "a": 0}})
+    assert pool.unknown_terms == {"no": 2}
+    assert pool.unknown_documents == 1
+    assert np.diff(pool.candidates.start).tolist() == [1, 0]
+
+
+def test_places_of_topics() -> None:
+    pool = CandidatePool.build(TinyIndex({"a": "x"}), {"7": "x", "5": "x"})
+    assert pool.positions(["5"]).tolist() == [1]
+    with pytest.raises(InputError, match="'9'"):
+        pool.positions(["9"])
+
+
+def test_a_pool_needs_topics() -> None:
+    with pytest.raises(InputError, match="no topics"):
+        CandidatePool.build(TinyIndex({"a": "x"}), {})

@@ -1,0 +1,188 @@
+"""Bad input: one line that says where, what and what is accepted; status 2; nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+
+DOCS = "\n".join(
+    json.dumps({"id": f"d{i}", "contents": f"alpha beta{i} gamma delta"}) for i in range(6)
+)
+TOPICS = "1\talpha beta1\n2\tgamma beta2\n3\tdelta beta3\n4\talpha beta4\n"
+QRELS = "".join(f"{t} 0 d{t} 1\n{t} 0 d0 0\n" for t in range(1, 5))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / "docs.jsonl").write_text(DOCS + "\n")
+    (folder / "topics.tsv").write_text(TOPICS)
+    (folder / "qrels.txt").write_text(QRELS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_collection_itself_is_fine(home: Path) -> None:
+    code, out, err = run("tune", "c", "--grid", "2x2", "--output", "results")
+    assert code == 0, err
+    assert "MAP" in out
+    assert (home / "results/table.txt").is_file()
+
+
+CASES: dict[str, tuple[str, bytes | None, tuple[str, ...], tuple[str, ...]]] = {
+    # name: (file, content or None to remove it, extra arguments, parts of the line)
+    "qrels-columns": ("qrels.txt", b"1 0 d1 1\n1 0 d2\n", (), ("qrels.txt:2:", "d2")),
+    "qrels-gain": ("qrels.txt", b"1 0 d1 yes\n", (), ("qrels.txt:1:", "'yes'", "integer")),
+    "qrels-twice": ("qrels.txt", b"1 0 d1 1\n2 0 d2 1\n1 0 d1 0\n", (), ("qrels.txt:3:", "d1")),
+    "qrels-empty": ("qrels.txt", b"", (), ("qrels.txt", "accepted")),
+    "qrels-absent": ("qrels.txt", None, (), ("qrels", "accepted")),
+    "qrels-utf8": ("qrels.txt", b"1 0 d1 1\n2 0 d\xff 1\n", (), ("qrels.txt:2:", "UTF-8")),
+    "qrels-topic": ("qrels.txt", b"1 0 d1 1\n77 0 d1 1\n", (), ("qrels.txt:2:", "'77'", "ignore")),
+    "qrels-docno": ("qrels.txt", b"1 0 d1 1\n2 0 zz 1\n", (), ("qrels.txt:2:", "'zz'", "ignore")),
+    "no-relevant": ("qrels.txt", b"1 0 d1 0\n", (), ("qrels.txt", "relevant")),
+    "one-usable": ("qrels.txt", b"1 0 d1 1\n1 0 d2 0\n", (), ("folds", "2 to 1")),
+    "topics-tab": ("topics.tsv", b"1\talpha\n2 beta\n", (), ("topics.tsv:2:", "2 beta")),
+    "topics-twice": ("topics.tsv", b"1\talpha\n1\tbeta\n", (), ("topics.tsv:2:", "'1'")),
+    "topics-text": ("topics.tsv", b"1\talpha\n2\t\n", (), ("topics.tsv:2:",)),
+    "topics-empty": ("topics.tsv", b"", (), ("topics.tsv",)),
+    "topics-sgml": ("topics.txt", b"<top>\n<title> x\n</top>\n", ("--topics", "c/topics.txt"),
+                    ("topics.txt:1:", "num")),
+    "topics-field": ("topics.tsv", TOPICS.encode(), ("--topic-fields", "desc"), ("desc", "SGML")),
+    "docs-json": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n{"id": \n', (), ("docs.jsonl:2:",)),
+    "docs-id": ("docs.jsonl", b'{"contents": "x"}\n', (), ("docs.jsonl:1:", "id")),
+    "docs-text": ("docs.jsonl", b'{"id": "a"}\n', (), ("docs.jsonl:1:", "contents")),
+    "docs-twice": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n' * 2, (),
+                   ("docs.jsonl:2:", "'a'")),
+    "docs-utf8": ("docs.jsonl", b'{"id": "a", "contents": "\xff"}\n', (),
+                  ("docs.jsonl:1:", "UTF-8")),
+    "docs-empty": ("docs.jsonl", b"", (), ("docs.jsonl",)),
+    "docs-truncated": ("docs.jsonl.gz", gzip.compress(DOCS.encode())[:-20],
+                       ("--documents", "c/docs.jsonl.gz"), ("docs.jsonl.gz",)),
+    "docs-unclosed": ("d.trec", b"<DOC>\n<DOCNO> a </DOCNO>\n<TEXT>\nx\n",
+                      ("--documents", "c/d.trec"), ("d.trec:", "DOC")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_files(case: str, home: Path) -> None:
+    file, content, extra, parts = CASES[case]
+    path = home / "c" / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    before = sorted(home.rglob("*"))
+    code, out, err = run("tune", "c", "--grid", "2x2", "--output", "results", *extra)
+    check_line(code, out, err, parts)
+    after = [p for p in sorted(home.rglob("*")) if "indexes" not in p.relative_to(home).parts]
+    assert after == before
+    assert not [p for p in home.rglob("*") if p.name.startswith(".")]
+
+
+OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "measure": (("tune", "c", "-m", "NDCG"), ("'NDCG'", "AP")),
+    "measures": (("tune", "c", "-m", "Foo", "-m", "Bar"), ("'Foo'", "'Bar'")),
+    "collection": (("tune", "nowhere"), ("'nowhere'", "pydocs")),
+    "nothing": (("tune",), ("lmtune datasets",)),
+    "lambda": (("search", "c", "--lambda", "1"), ("lambda", "1.0", "0 <= lambda < 1")),
+    "mu": (("search", "c", "--mu", "-5"), ("mu", "-5.0", "mu > 0")),
+    "mu-nan": (("search", "c", "--mu", "nan"), ("mu", "nan")),
+    "both-zero": (("search", "c", "--mu", "0"), ("mu = 0",)),
+    "hits": (("search", "c", "--hits", "0"), ("--hits", "0")),
+    "tag": (("search", "c", "--run-tag", "a b"), ("'a b'",)),
+    "lambda-range": (("tune", "c", "--lambda-range", "0,1"), ("lambda", "1.0")),
+    "mu-range": (("tune", "c", "--mu-range", "5"), ("--mu-range", "'5'")),
+    "mu-order": (("tune", "c", "--mu-range", "10,5"), ("mu range",)),
+    "grid": (("tune", "c", "--grid", "20"), ("--grid", "'20'", "20x26")),
+    "folds": (("tune", "c", "--folds", "9"), ("folds", "9", "2 to 4")),
+    "folds-file": (("tune", "c", "--folds", "absent.json"), ("absent.json",)),
+    "split": (("tune", "c", "--folds", "2", "--train-topics", "1"), ("folds",)),
+    "train": (("tune", "c", "--train-topics", "1,99"), ("99",)),
+    "range": (("tune", "c", "--train-topics", "50-60"), ("50-60",)),
+    "shared": (("tune", "c", "--train-topics", "1,2", "--test-topics", "2"), ("'2'",)),
+    "format": (("tune", "c", "--format", "html"), ("'html'", "markdown")),
+    "stemmer": (("tune", "c", "--stemmer", "snowball"), ("'snowball'", "porter")),
+    "stopwords": (("tune", "c", "--stopwords", "absent"), ("absent", "lucene")),
+    "optimizer": (("tune", "c", "--ranknet-optimizer", "adam"), ("'adam'", "l-bfgs")),
+    "validation": (("tune", "c", "--ranknet-validation", "1"), ("1.0",)),
+    "several": (("tune", "c", "pydocs", "--qrels", "x"), ("--qrels",)),
+    "twice": (("tune", "c", "c"), ("twice",)),
+    "index": (("tune", "c", "--index", "absent"), ("absent",)),
+    "topics-name": (("tune", "c", "--topics", "robust04"), ("'robust04'", "topics/")),
+    "irds": (("tune", "irds:no/such"), ("irds:no/such",)),
+    "workers": (("index", "c", "--workers", "0"), ("workers", "0")),
+    "memory": (("index", "c", "--memory", "0"), ("--memory", "0")),
+    "parts": (("tune", "--topics", "c/topics.tsv"), ("qrels",)),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.usefixtures("home")
+def test_bad_options(case: str) -> None:
+    arguments, parts = OPTIONS[case]
+    check_line(*run(*arguments), parts)
+
+
+def test_a_damaged_index_is_named(home: Path) -> None:
+    assert run("index", "c", "--output", "built")[0] == 0
+    column = next(p for p in sorted((home / "built").iterdir()) if p.suffix != ".json")
+    data = bytearray(column.read_bytes())
+    data[0] ^= 255
+    column.write_bytes(data)
+    check_line(*run("tune", "c", "--index", "built"), ("built", "lmtune index"))
+    column.write_bytes(data[:-1])
+    check_line(*run("tune", "c", "--index", "built"), ("built", "lmtune index"))
+    (home / "built" / "index.json").write_text("{")
+    check_line(*run("tune", "c", "--index", "built"), ("built",))
+
+
+def test_a_stale_index_is_named_and_the_cached_one_is_rebuilt(home: Path) -> None:
+    assert run("index", "c", "--output", "built")[0] == 0
+    assert run("tune", "c", "--grid", "2x2")[0] == 0
+    with (home / "c/docs.jsonl").open("a") as file:
+        file.write('{"id": "new", "contents": "alpha"}\n')
+    check_line(*run("tune", "c", "--index", "built"), ("built", "stale", "lmtune index"))
+    code, _, err = run("tune", "c", "--grid", "2x2")
+    assert code == 0
+    assert "other documents" in err
+
+
+def test_an_output_that_is_no_results_folder_is_kept(home: Path) -> None:
+    (home / "mine").mkdir()
+    (home / "mine" / "thesis.tex").write_text("years of work")
+    check_line(*run("tune", "c", "--grid", "2x2", "--output", "mine"), ("mine",))
+    assert (home / "mine" / "thesis.tex").read_text() == "years of work"
+    assert run("tune", "c", "--grid", "2x2", "--output", "results")[0] == 0
+    assert run("tune", "c", "--grid", "2x2", "--output", "results")[0] == 0
+
+
+def test_unknown_judgements_can_be_ignored(home: Path) -> None:
+    with (home / "c/qrels.txt").open("a") as file:
+        file.write("77 0 d1 1\n1 0 gone 1\n")
+    code, out, err = run("tune", "c", "--grid", "2x2", "--ignore-unknown")
+    assert code == 0, err
+    assert "1 unknown topics are left out" in out
+    assert "1 judged documents are not in the collection" in out
+
+
+def check_line(code: int, out: str, err: str, parts: tuple[str, ...]) -> None:
+    """One line on standard error, status 2, nothing on standard output."""
+    assert code == 2, (code, out, err)
+    line = err.rstrip("\n").splitlines()[-1]
+    assert line.startswith("lmtune: ")
+    assert "Traceback" not in err
+    assert err.count("lmtune: ") == 1
+    for part in parts:
+        assert part in line, line

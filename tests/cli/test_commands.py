@@ -1,0 +1,180 @@
+"""Commands as a user runs them, in processes of their own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lmtune
+from lmtune.formats.runs import read_run
+
+SEED_WORDS = [f"word{i}" for i in range(40)]
+
+
+def lmtune_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from lmtune.cli.main import main; main()", *arguments],
+        cwd=cwd, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a working folder that holds two small collections."""
+    folder = tmp_path_factory.mktemp("home")
+    for seed, name in enumerate(["one", "two"]):
+        rng = np.random.default_rng(seed)
+        (folder / name).mkdir()
+        with (folder / name / "docs.jsonl").open("w") as file:
+            for d in range(80):
+                text = " ".join(rng.choice(SEED_WORDS, rng.integers(3, 40)))
+                file.write(json.dumps({"id": f"d{d}", "contents": text}) + "\n")
+        with (folder / name / "topics.tsv").open("w") as file:
+            for t in range(1, 13):
+                file.write(f"{t}\t{' '.join(rng.choice(SEED_WORDS, 3))}\n")
+        with (folder / name / "qrels.txt").open("w") as file:
+            for t in range(1, 12):  # topic 12 is not judged
+                for d in rng.permutation(80)[:20]:
+                    file.write(f"{t} 0 d{d} {rng.integers(0, 2)}\n")
+    return folder
+
+
+def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
+    arguments = ["tune", "one", "two", "--folds", "3", "--grid", "4x5", "--seed", "3"]
+    shown = lmtune_command(*arguments, "--output", "kept/a", cwd=home)
+    assert shown.returncode == 0, shown.stderr
+    assert "MAP     Direct" in shown.stdout
+    assert "1 topics without a relevant document are skipped (12)" in shown.stdout
+    assert "3-fold cross-validation" in shown.stdout
+    again = lmtune_command(*arguments, "--output", "kept/b", cwd=home)
+    assert again.stdout == shown.stdout
+    first, second = (
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
+        for folder in (home / "kept/a", home / "kept/b")
+    )
+    assert first == second
+    names = {str(path) for path in first}
+    assert {"table.txt", "table.md", "table.tex", "table.csv", "table.json", "made.json"} <= names
+    assert {"runs/one/ranknet.run.gz", "runs/two/direct-AP.run.gz"} <= names
+    assert {"traces/one/ranknet-fold1.csv", "traces/two/direct-P@10-fold3.csv"} <= names
+    made = json.loads(first[Path("made.json")])
+    assert made["command"] == "lmtune tune one two --folds 3 --grid 4x5 --seed 3"
+    assert made["versions"]["lmtune"]
+    assert len(made["collections"]) == 2
+    table = json.loads(first[Path("table.json")])
+    assert {row["collection"] for row in table} == {"one", "two"}
+
+
+def test_kept_runs_measure_what_the_table_says(home: Path) -> None:
+    shown = lmtune_command(
+        "tune", "one", "--folds", "2", "--grid", "3x4", "--output", "kept/c", cwd=home
+    )
+    assert shown.returncode == 0, shown.stderr
+    import ir_measures
+
+    data = lmtune.load(home / "one")
+    rows = json.loads((home / "kept/c/table.json").read_text())
+    for row in rows:
+        name = row["method"].lower() + ("" if row["method"] == "RankNet" else f"-{row['measure']}")
+        run = read_run(home / f"kept/c/runs/one/{name}.run.gz")
+        measure = ir_measures.parse_measure(row["measure"])
+        qrels = {topic: data.qrels[topic] for topic in run}
+        value = ir_measures.calc_aggregate([measure], qrels, run)[measure]
+        assert row["mean"] == pytest.approx(value, abs=1e-12), row
+
+
+def test_a_split_and_every_format(home: Path) -> None:
+    for style, beginning in [
+        ("markdown", "| Metric | Estimate | one |"),
+        ("latex", r"\begin{tabular}"),
+        ("csv", "collection,measure,method"),
+        ("json", "["),
+    ]:
+        shown = lmtune_command(
+            "tune", "one", "--train-topics", "1-5", "--test-topics", "6-11", "--grid", "2x2",
+            "-m", "P_5", "--format", style, cwd=home,
+        )  # fmt: skip
+        assert shown.returncode == 0, shown.stderr
+        assert shown.stdout.startswith(beginning)
+        assert "trained on 5 topics, reported on 6" in shown.stderr
+
+
+def test_validation_adds_a_row(home: Path) -> None:
+    shown = lmtune_command(
+        "tune", "one", "--grid", "2x2", "-m", "AP", "--ranknet-validation", "0.3", cwd=home
+    )
+    assert "RankNet-val" in shown.stdout, shown.stderr
+
+
+def test_index_then_search(home: Path) -> None:
+    built = lmtune_command("index", "one", "--output", "built", "--stemmer", "none", cwd=home)
+    assert built.returncode == 0, built.stderr
+    assert "80 documents" in built.stderr
+    arguments = ["search", "--index", "built", "--topics", "one/topics.tsv", "--lambda", "0.3"]
+    arguments += ["--mu", "50", "--hits", "7", "--run-tag", "mine"]
+    shown = lmtune_command(*arguments, cwd=home)
+    assert shown.returncode == 0, shown.stderr
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert {line[5] for line in lines} == {"mine"}
+    assert [line[3] for line in lines if line[0] == "1"] == [str(i) for i in range(1, 8)]
+    filed = lmtune_command(*arguments, "--output", "runs/r.gz", cwd=home)
+    assert filed.returncode == 0, filed.stderr
+    assert gzip.decompress((home / "runs/r.gz").read_bytes()).decode() == shown.stdout
+
+
+def test_tune_on_a_named_index_and_named_files(home: Path) -> None:
+    lmtune_command("index", "two", "--output", "built2", cwd=home)
+    for role, suffix in (("topics", "tsv"), ("qrels", "txt")):
+        (home / role).mkdir(exist_ok=True)
+        source = home / "two" / f"{role}.{suffix}"
+        (home / role / f"{role}.second.{suffix}").write_bytes(source.read_bytes())
+    shown = lmtune_command(
+        "tune", "--index", "built2", "--topics", "second", "--qrels", "second", "--grid", "2x2",
+        "-m", "AP", "--format", "csv", cwd=home,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    whole = lmtune_command("tune", "two", "--grid", "2x2", "-m", "AP", "--format", "csv", cwd=home)
+    assert [line.split(",")[1:] for line in shown.stdout.splitlines()] == [
+        line.split(",")[1:] for line in whole.stdout.splitlines()
+    ]
+
+
+def test_version_and_help(home: Path) -> None:
+    assert lmtune_command("--version", cwd=home).stdout.startswith("lmtune 0.")
+    shown = lmtune_command("--help", cwd=home).stdout
+    for command in ("tune", "index", "search", "datasets"):
+        assert command in shown
+
+
+def test_an_interrupt_leaves_nothing_half_written(home: Path) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable, "-c", "from lmtune.cli.main import main; main()", "tune", "one",
+            "--grid", "300x300", "--restarts", "500", "--output", "kept/never",
+        ],
+        cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "topics extracted" in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert not (home / "kept/never").exists()
+    assert not list((home / "kept").glob(".*"))
