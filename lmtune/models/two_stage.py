@@ -102,7 +102,7 @@ def score(
     Examples
     --------
     >>> score([[2], [0]], [10], [0.01, 0.001], lambda_=0.0, mu=100.0).round(6)
-    array([-10.506...])
+    array([-10.604934])
     """
     return score_and_gradient(tf, length, p, lambda_=lambda_, mu=mu, count=count).score
 
