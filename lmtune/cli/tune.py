@@ -72,7 +72,7 @@ def tune(
         Path | None, typer.Option(help="Keep tables, parameters, traces and runs in this folder.")
     ] = None,
 ) -> None:
-    """Tune lambda and mu by direct search and by RankNet; report on held-out topics."""
+    """Tune lambda and mu; report on held-out topics."""
     from lmtune.indexing.analysis import Analyzer
     from lmtune.measures.measure import parse_measures
     from lmtune.reporting.provenance import versions
