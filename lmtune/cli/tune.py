@@ -31,7 +31,7 @@ def tune(
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", "-m", help="AP, P@k, Bpref, AP@k, (rel=N); default AP Bpref P@10."
+            "--measure", "-m", help="AP, P@k, Bpref, nDCG@k, RR, R@k ...; default AP Bpref P@10."
         ),
     ] = None,
     folds: Annotated[

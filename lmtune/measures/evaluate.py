@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 DEPTH = 1000
 """The customary run depth: documents below it count as not retrieved."""
 
-_KIND_CODES = {"AP": kernels.AP, "P": kernels.PRECISION, "Bpref": kernels.BPREF}
+_KIND_CODES = {
+    "AP": kernels.AP,
+    "P": kernels.PRECISION,
+    "Bpref": kernels.BPREF,
+    "nDCG": kernels.DCG,
+    "RR": kernels.RECIPROCAL_RANK,
+    "R": kernels.RECALL,
+    "Success": kernels.SUCCESS,
+}
 _NO_CUTOFF = np.iinfo(np.int64).max
 
 
@@ -72,12 +80,13 @@ def measure_settings(
     for lambda_, mu in zip(lambdas, mus, strict=True):
         check_parameters(float(lambda_), float(mu))
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
-    kinds = np.array([_KIND_CODES[m.kind] for m in measures], np.int64)
+    kinds = np.array([_kind_code(m) for m in measures], np.int64)
     cutoffs = np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64)
     rels = np.array([m.rel for m in measures], np.int64)
     counts = [pool.judged_counts(m.rel) for m in measures]
     relevant = np.stack([relevant for relevant, _ in counts])
     nonrelevant = np.stack([nonrelevant for _, nonrelevant in counts])
+    ideal = np.stack([_ideal_dcg(pool, m) for m in measures])
     out = np.zeros((topics.size, lambdas.size, len(measures)))
     columns = pool.candidates
 
@@ -85,7 +94,7 @@ def measure_settings(
         kernels.measure_topics(
             topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
             columns.tf, pool.term_start, pool.p, pool.count, lambdas, mus, kinds, cutoffs, rels,
-            relevant, nonrelevant, depth, out[chunk],
+            relevant, nonrelevant, ideal, depth, out[chunk],
         )  # fmt: skip
 
     over_slices(work, topics.size, threads=threads, progress=progress)
@@ -135,3 +144,23 @@ def measure(
     return pd.DataFrame(
         values[:, 0, :], index=pd.Index(names, name="topic"), columns=[str(m) for m in parsed]
     )
+
+
+def _kind_code(measure: Measure) -> int:
+    code = _KIND_CODES[measure.kind]
+    return kernels.EXPONENTIAL_DCG if code == kernels.DCG and measure.dcg == "exp-log2" else code
+
+
+def _ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
+    """Return the DCG of each topic's best possible ranking; 1 where it plays no part."""
+    ideal = np.ones(len(pool.topics))
+    if measure.kind != "nDCG":
+        return ideal
+    for t in range(ideal.size):
+        gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
+        best = np.sort(gains[gains > 0])[::-1][: measure.cutoff].astype(np.float64)
+        if measure.dcg == "exp-log2":
+            best = 2.0**best - 1.0
+        if best.size:
+            ideal[t] = (best / np.log2(np.arange(2, best.size + 2))).sum()
+    return ideal

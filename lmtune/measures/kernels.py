@@ -7,19 +7,19 @@ from numba import njit
 
 from lmtune.models.kernels import count_above, product_is_safe, rank_scores, relative_frequencies
 
-AP, PRECISION, BPREF = 0, 1, 2
+AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = range(8)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def measure_topics(  # type: ignore[no-untyped-def]
     topics, doc_start, tf_start, length, gain, tf, term_start, p, count,
-    lambdas, mus, kinds, cutoffs, rels, relevant, nonrelevant, depth, out,
+    lambdas, mus, kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
 ):  # fmt: skip
     """Fill out[i, s, m] for every topic i of ``topics``, setting s and measure m.
 
-    ``relevant`` and ``nonrelevant`` hold trec_eval's R and N for each measure and topic of the
-    pool. A document's rank is the number of documents that score higher, plus those of equal
-    score that stand before it.
+    ``relevant`` and ``nonrelevant`` hold trec_eval's R and N, and ``ideal`` the DCG of the best
+    ranking, for each measure and topic of the pool. A document's rank is the number of documents
+    that score higher, plus those of equal score that stand before it.
     """
     lowest_rel = rels.min()
     wants_bpref = (kinds == BPREF).any()
@@ -70,13 +70,15 @@ def measure_topics(  # type: ignore[no-untyped-def]
             order = np.argsort(ranks[:retrieved])
             for m in range(kinds.size):
                 out[i, s, m] = _value(
-                    kinds[m], cutoffs[m], rels[m], relevant[m, t], nonrelevant[m, t],
+                    kinds[m], cutoffs[m], rels[m], relevant[m, t], nonrelevant[m, t], ideal[m, t],
                     order, ranks, gains, others_above,
                 )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _value(kind, cutoff, rel, relevant, nonrelevant, order, ranks, gains, others_above):  # type: ignore[no-untyped-def]
+def _value(  # type: ignore[no-untyped-def]
+    kind, cutoff, rel, relevant, nonrelevant, ideal, order, ranks, gains, others_above
+):
     if relevant == 0:
         return 0.0
     total = 0.0
@@ -85,7 +87,7 @@ def _value(kind, cutoff, rel, relevant, nonrelevant, order, ranks, gains, others
     bound = min(relevant, nonrelevant)
     for place in range(order.size):
         j = order[place]
-        if kind != BPREF and ranks[j] >= cutoff:
+        if ranks[j] >= cutoff:
             break
         if gains[j] < rel:
             passed += 1
@@ -96,6 +98,18 @@ def _value(kind, cutoff, rel, relevant, nonrelevant, order, ranks, gains, others
         elif kind == BPREF:
             above = passed + others_above[j]
             total += 1.0 - min(above, relevant) / bound if above > 0 else 1.0
+        elif kind == DCG:
+            total += gains[j] / np.log2(ranks[j] + 2.0)
+        elif kind == EXPONENTIAL_DCG:
+            total += (2.0 ** gains[j] - 1.0) / np.log2(ranks[j] + 2.0)
+        elif kind == RECIPROCAL_RANK:
+            return 1.0 / (ranks[j] + 1)
+        elif kind == SUCCESS:
+            return 1.0
     if kind == PRECISION:
         return found / cutoff
+    if kind == RECALL:
+        return found / relevant
+    if kind in (DCG, EXPONENTIAL_DCG):
+        return total / ideal
     return total / relevant
