@@ -109,6 +109,8 @@ def tune(
         seed=seed,
         depth=depth,
     )
+    for slow in (m for m in plan.measures if m.is_slow):
+        note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
     results: list[CollectionResult] = []
     pools: list[CandidatePool] = []

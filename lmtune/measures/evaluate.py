@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures import kernels
+from lmtune.measures.from_runs import from_runs
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.models.two_stage import check_parameters
 from lmtune.threads import over_slices
@@ -68,7 +69,7 @@ def measure_settings(
     Returns
     -------
     numpy.ndarray of float64, shape (topics, settings, measures)
-        Each in [0, 1]; 0 for a topic without relevant documents.
+        Each in [0, 1], but for some of ir_measures' own; 0 for a topic without relevant documents.
 
     Raises
     ------
@@ -80,6 +81,19 @@ def measure_settings(
     for lambda_, mu in zip(lambdas, mus, strict=True):
         check_parameters(float(lambda_), float(mu))
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
+    slow = [m for m, measure in enumerate(measures) if measure.is_slow]
+    if slow:
+        values = np.empty((topics.size, lambdas.size, len(measures)))
+        values[:, :, slow] = from_runs(
+            pool, lambdas, mus, [str(measures[m]) for m in slow], topics, depth, progress
+        )
+        fast = [m for m in range(len(measures)) if m not in slow]
+        if fast:
+            values[:, :, fast] = measure_settings(
+                pool, lambdas, mus, [measures[m] for m in fast], topics=topics, depth=depth,
+                threads=threads,
+            )  # fmt: skip
+        return values
     kinds = np.array([_kind_code(m) for m in measures], np.int64)
     cutoffs = np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64)
     rels = np.array([m.rel for m in measures], np.int64)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lmtune.errors import InputError
 
 ACCEPTED = (
     "AP, P@k, Bpref, nDCG, RR, R@k, Success@k (also AP@k, nDCG@k, RR@k; (rel=2) raises the gain "
     "that is relevant, nDCG(dcg='exp-log2')@k has gains 2^g - 1), or trec_eval's names, such as "
-    "map, P_10, ndcg_cut_10, recip_rank"
+    "map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
 )
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>\d+))?")
@@ -49,7 +51,8 @@ class Measure:
     Attributes
     ----------
     kind : str
-        ``"AP"``, ``"P"``, ``"Bpref"``, ``"nDCG"``, ``"RR"``, ``"R"`` or ``"Success"``.
+        ``"AP"``, ``"P"``, ``"Bpref"``, ``"nDCG"``, ``"RR"``, ``"R"`` or ``"Success"``; or the whole
+        name of another measure, which ir_measures computes from a run.
     cutoff : int or None
         The rank down to which documents count; None for the run's depth.
     rel : int
@@ -66,6 +69,11 @@ class Measure:
 
     def __str__(self) -> str:
         return self.kind + self._settings + ("" if self.cutoff is None else f"@{self.cutoff}")
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether ir_measures has to compute it, from a run at every setting."""
+        return self.kind not in _CUTOFFS
 
     @property
     def title(self) -> str:
@@ -112,12 +120,14 @@ def parse_measure(name: str) -> Measure:
     kinds = {kind.lower(): kind for kind in _CUTOFFS}
     kind = kinds.get(match["kind"].lower()) if match else None
     if match is None or kind is None:
-        raise InputError("unknown measure", value=name, accepted=ACCEPTED)
+        return _of_ir_measures(name)
     cutoff = _cutoff(name, match["cutoff"], _CUTOFFS[kind])
     rel, dcg = 1, "log2"
     for text in match["settings"].split(",") if match["settings"] is not None else ():
         setting = _SETTING.fullmatch(text)
-        if setting is None or (setting["dcg"] and kind != "nDCG") or setting["rel"] == "0":
+        if setting is None:
+            return _of_ir_measures(name)
+        if (setting["dcg"] and kind != "nDCG") or setting["rel"] == "0":
             raise InputError("unknown setting of a measure", value=name, accepted=ACCEPTED)
         if setting["rel"] and kind == "nDCG":
             raise InputError("nDCG uses every gain", value=name, accepted=ACCEPTED)
@@ -140,6 +150,22 @@ def parse_measures(names: Iterable[str]) -> list[Measure]:
     if unknown:
         raise InputError("unknown measures", value=[name for name, _ in unknown], accepted=ACCEPTED)
     return measures
+
+
+def _of_ir_measures(name: str) -> Measure:
+    """Read a measure that only ir_measures knows, in its spelling or trec_eval's."""
+    import ir_measures
+
+    found = []
+    # Whatever its parsers stumble over is a name that is not known.
+    with contextlib.suppress(Exception):
+        found = ir_measures.parse_trec_measure(name)
+    with contextlib.suppress(Exception):
+        found = found or [ir_measures.parse_measure(name)]
+    pipeline: Any = ir_measures.DefaultPipeline
+    if len(found) != 1 or not pipeline.supports(found[0]):
+        raise InputError("unknown measure", value=name, accepted=ACCEPTED)
+    return Measure(str(found[0]))
 
 
 def _cutoff(name: str, text: str | None, rule: str) -> int | None:

@@ -92,7 +92,7 @@ def test_bad_files(case: str, home: Path) -> None:
 
 
 OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "measure": (("tune", "c", "-m", "ERR@20"), ("'ERR@20'", "nDCG")),
+    "measure": (("tune", "c", "-m", "Magic@20"), ("'Magic@20'", "nDCG")),
     "measures": (("tune", "c", "-m", "Foo", "-m", "Bar"), ("'Foo'", "'Bar'")),
     "collection": (("tune", "nowhere"), ("'nowhere'", "pydocs")),
     "nothing": (("tune",), ("lmtune datasets",)),

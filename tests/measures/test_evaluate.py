@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
@@ -15,6 +16,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure, measure_settings
 from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.models.ranking import rank
 
 mp.dps = 50
 
@@ -174,8 +176,9 @@ def test_names_are_read_in_both_spellings(name: str, canonical: str) -> None:
         "RR(dcg=log2)",
         "nDCG(rel=2)@5",
         "nDCG(dcg=other)",
-        "AP()",
-        "ERR@20",
+        "Foo@20",
+        "RBP(p=0.9)",
+        "alpha_nDCG",
         "AP(rel=2",
         "P@x",
     ],
@@ -188,3 +191,24 @@ def test_unknown_names_are_refused(name: str) -> None:
 def test_all_unknown_names_are_reported_together() -> None:
     with pytest.raises(InputError, match=r"'Foo', 'Bar'"):
         parse_measures(["Foo", "AP", "Bar"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_other_measures_come_from_ir_measures(seed: int) -> None:
+    index, topics, qrels = random_collection(seed)
+    qrels = {t: {d: g for d, g in judged.items() if g >= 0} for t, judged in qrels.items()}
+    pool = CandidatePool.build(index, topics, qrels)
+    names = ["Rprec", "AP", "nDCG(judged_only=True)@5", "infAP", "P@5"]
+    measures = parse_measures(names)
+    assert [m.is_slow for m in measures] == [True, False, True, True, False]
+    assert str(parse_measure("set_recall")) == "SetR"
+    ours = measure_settings(pool, [0.1, 0.6], [5.0, 50.0], measures)
+    for s, (lambda_, mu) in enumerate([(0.1, 5.0), (0.6, 50.0)]):
+        run = {}
+        for ranking in rank(pool, lambda_=lambda_, mu=mu):
+            run[ranking.topic] = {d: float(-i) for i, d in enumerate(ranking.docnos)}
+        oracle = {ir_measures.parse_measure(name): m for m, name in enumerate(names)}
+        places = {topic: t for t, topic in enumerate(pool.topics)}
+        for value in ir_measures.iter_calc(list(oracle), qrels, run):
+            own = ours[places[value.query_id], s, oracle[value.measure]]
+            assert own == pytest.approx(value.value, abs=1e-12), value
