@@ -80,6 +80,7 @@ def measure_settings(
     mus = np.atleast_1d(np.asarray(mus, np.float64))
     for lambda_, mu in zip(lambdas, mus, strict=True):
         check_parameters(float(lambda_), float(mu))
+    pool.require(lambdas, mus, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
     slow = [m for m, measure in enumerate(measures) if measure.is_slow]
     if slow:
@@ -107,8 +108,8 @@ def measure_settings(
     def work(chunk: slice) -> None:
         kernels.measure_topics(
             topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
-            columns.tf, pool.term_start, pool.p, pool.count, lambdas, mus, kinds, cutoffs, rels,
-            relevant, nonrelevant, ideal, depth, out[chunk],
+            columns.tf, pool.term_start, pool.p, pool.count, pool.longest, lambdas, mus, kinds,
+            cutoffs, rels, relevant, nonrelevant, ideal, depth, out[chunk],
         )  # fmt: skip
 
     over_slices(work, topics.size, threads=threads, progress=progress)
