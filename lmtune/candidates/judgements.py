@@ -69,10 +69,12 @@ def read_judgements(
     judged = ColumnLists()
     all_gains = []
     unknown = 0
+    docnos = list(dict.fromkeys(docno for topic in topics for docno in qrels.get(topic, {})))
+    numbers = dict(zip(docnos, index.doc_numbers(docnos).tolist(), strict=True))
     for t, topic in enumerate(topics):
         entries = qrels.get(topic, {})
         gains = np.fromiter(entries.values(), np.int32, len(entries))
-        docs = index.doc_numbers(list(entries)) if entries else gains
+        docs = np.fromiter(map(numbers.__getitem__, entries), np.int32, len(entries))
         usable = gains >= 0
         all_gains.append(gains[usable])
         unknown += int((docs[usable] < 0).sum())

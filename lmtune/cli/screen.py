@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,7 +17,7 @@ _console = Console(stderr=True, highlight=False)
 
 def note(text: str) -> None:
     """Print one line."""
-    print(text, file=sys.stderr, flush=True)
+    print(" ".join(text.split("\n")), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -41,6 +43,17 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
             progress.update(tasks[stage], completed=done, total=total or None)
 
         yield report
+
+
+@contextlib.contextmanager
+def utf8_output() -> Iterator[TextIO]:
+    """Give standard output as a UTF-8 stream, whatever the locale."""
+    sys.stdout.flush()
+    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
+    try:
+        yield stream
+    finally:
+        stream.detach()
 
 
 @contextlib.contextmanager

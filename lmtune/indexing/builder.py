@@ -17,6 +17,7 @@ from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.inversion import Inverter, Run
 from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
 from lmtune.indexing.workers import invert_in_processes
+from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
@@ -75,12 +76,12 @@ def build_index(
     """
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
-    with atomic_directory(path, marker=manifest.FILE) as folder:
+    with atomic_directory(path, marker=manifest.FILE, own=manifest.CONTENT) as folder:
         # Before the documents are read: should they change meanwhile, the index is stale.
         digest = source.digest()
         scratch = folder / "runs"
         scratch.mkdir()
-        runs = _invert(source, scratch, analyzer, workers or _cores(), memory_bytes, progress)
+        runs = _invert(source, scratch, analyzer, workers or cores(), memory_bytes, progress)
         if not runs:
             raise InputError("no documents", file=source.name, accepted="at least one document")
         try:
@@ -94,7 +95,7 @@ def build_index(
             manifest.Manifest(
                 source=source.name,
                 source_digest=digest,
-                analyzer={"stemmer": analyzer.stemmer, "stopwords": analyzer.stopwords},
+                analyzer=analyzer.settings,
                 analyzer_fingerprint=analyzer.fingerprint,
                 num_docs=columns["doc_lengths"].count,
                 total_terms=sum(run.num_tokens for run in runs),
@@ -150,12 +151,6 @@ def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch
     while size > 0 and (batch := next(batches, None)) is not None:
         yield batch
         size -= batch.size
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _duplicate(source: DocumentSource, docno: str) -> InputError:

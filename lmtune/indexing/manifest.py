@@ -31,6 +31,10 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 
+CONTENT = frozenset({FILE, *COLUMNS})
+"""Everything that an index's folder holds; building replaces no folder that holds more."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What ``index.json`` says.
@@ -39,7 +43,7 @@ class Manifest:
     ----------
     source, source_digest : str
         The collection's name, and the digest of its documents.
-    analyzer : dict of str to str
+    analyzer : dict
         The analyzer's settings.
     analyzer_fingerprint : str
         A digest of what those settings meant when the index was built.
@@ -51,7 +55,7 @@ class Manifest:
 
     source: str
     source_digest: str
-    analyzer: dict[str, str]
+    analyzer: dict[str, Any]
     analyzer_fingerprint: str
     num_docs: int
     total_terms: int

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lmtune.compiled import compiled
 from lmtune.models.kernels import count_above, rank_scores, relative_frequencies, scores_as_product
 
 AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = range(8)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def measure_topics(  # type: ignore[no-untyped-def]
     topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest,
     lambdas, mus, kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
@@ -75,7 +75,7 @@ def measure_topics(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _value(  # type: ignore[no-untyped-def]
     kind, cutoff, rel, relevant, nonrelevant, ideal, order, ranks, gains, others_above
 ):

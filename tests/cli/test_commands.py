@@ -21,7 +21,7 @@ SEED_WORDS = [f"word{i}" for i in range(40)]
 
 def lmtune_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from lmtune.cli.main import main; main()", *arguments],
+        [sys.executable, "-c", "from lmtune.cli import main; main()", *arguments],
         cwd=cwd, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -161,7 +161,7 @@ def test_version_and_help(home: Path) -> None:
 def test_an_interrupt_leaves_nothing_half_written(home: Path) -> None:
     process = subprocess.Popen(
         [
-            sys.executable, "-c", "from lmtune.cli.main import main; main()", "tune", "one",
+            sys.executable, "-c", "from lmtune.cli import main; main()", "tune", "one",
             "--grid", "300x300", "--restarts", "500", "--output", "kept/never",
         ],
         cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
