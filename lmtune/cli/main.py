@@ -79,7 +79,9 @@ def options(
 def run() -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
     # A batch system's end is as good as Ctrl-C: temporary files go, worker processes end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_: sys.exit(_TERMINATED))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a dagger must not end a run on a plain screen

@@ -43,10 +43,11 @@ def search(
     check_parameters(lambda_, mu)
     if hits < 1:
         raise InputError("bad --hits", value=hits, accepted="1 or more")
+    on_screen = str(output) in ("-", "/dev/stdout")
     tag = f"lmtune-lambda{lambda_:g}-mu{mu:g}" if run_tag is None else run_tag
     check_tag(tag)
     analyzer = values.analyzer(stemmer, stopwords, index)
-    if str(output) != "-":
+    if not on_screen:
         check_file(output)
     names = Names(dataset, documents, index, topics, None, values.fields(topic_fields))
     data = open_dataset(names, need=("documents", "topics"))
@@ -56,7 +57,7 @@ def search(
         note(f"{data.name}: {text}")
     rankings = rank(pool, lambda_=lambda_, mu=mu, hits=hits)
     with timed(f"{len(pool.topics)} topics ranked"):
-        if str(output) != "-":
+        if not on_screen:
             write_run(output, rankings, tag=tag)
             made = {"command": command(), "versions": versions(), **describe(data, opened)}
             with atomic_write(f"{output}.made.json") as file:

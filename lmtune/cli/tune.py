@@ -91,7 +91,10 @@ def tune(
         raise InputError(
             f"{given[0]} with several collections", value=named, accepted="one collection at most"
         )
-    names_kept = [file_name(Path(name or "").resolve().name) for name in named]
+    names_kept = [
+        file_name(name if name and ":" in name else Path(name or "").resolve().name)
+        for name in named
+    ]
     if len(set(names_kept)) < len(named):
         raise InputError("two collections have one name", value=named, accepted="different names")
     if not named and not given:

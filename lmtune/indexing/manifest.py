@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.formats.files import unreadable
 from lmtune.indexing.columns import REBUILD, Column
 
 FORMAT = "lmtune columnar index"
@@ -116,6 +117,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         content = json.loads(path.read_bytes())
         found = content["format"]
+    except PermissionError as error:
+        raise unreadable(path, error) from None
     except OSError:
         raise InputError(
             f"not an index: no {FILE} in the folder",

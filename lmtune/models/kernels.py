@@ -15,6 +15,8 @@ from lmtune.compiled import compiled
 # Products of factors stay within e**-600 .. e**600, well inside the range of a double; outside
 # it the kernels add logarithms instead.
 _SAFE_LOG = 600.0
+# A query that repeats its terms more often is quicker with logarithms.
+_LARGEST_WEIGHT = 200
 
 
 @compiled()
@@ -60,6 +62,8 @@ def relative_frequencies(tf, p, y):  # type: ignore[no-untyped-def]
 @compiled()
 def product_is_safe(y_max, length_min, length_max, weight, lambda_, mu):  # type: ignore[no-untyped-def]
     """Say whether no product of ``weight`` factors can leave the range of a double."""
+    if weight > _LARGEST_WEIGHT:
+        return False
     low = (1.0 - lambda_) * mu / (mu + length_max) + lambda_
     high = (1.0 - lambda_) * (y_max + mu) / (mu + length_min) + lambda_
     return low > 0.0 and weight * max(abs(math.log(low)), abs(math.log(high))) < _SAFE_LOG
@@ -92,13 +96,13 @@ def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: 
         score[i] = 1.0 if product else 0.0
     for w in range(count.size):
         row = y[w]
-        for _ in range(count[w]):
-            if product:
+        if product:
+            for _ in range(count[w]):
                 for i in range(docs):
                     score[i] *= (row[i] + mu) * ratio[i] + lambda_
-            else:
-                for i in range(docs):
-                    score[i] += math.log((row[i] + mu) * ratio[i] + lambda_)
+        else:
+            for i in range(docs):
+                score[i] += count[w] * math.log((row[i] + mu) * ratio[i] + lambda_)
 
 
 @compiled()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 from pathlib import Path
 
@@ -177,6 +178,35 @@ def test_a_stale_index_is_named_and_the_cached_one_is_rebuilt(home: Path) -> Non
     code, _, err = run("tune", "c", "--grid", "2x2")
     assert code == 0
     assert "other documents" in err
+
+
+@pytest.mark.parametrize("command", [("tune", "c", "--grid", "2x2"), ("index", "c")])
+def test_a_folder_that_holds_more_than_ours_is_kept(home: Path, command: tuple[str, ...]) -> None:
+    marker = "made.json" if command[0] == "tune" else "index.json"
+    (home / "site").mkdir()
+    (home / "site" / marker).write_text("{}")
+    (home / "site" / "work.txt").write_text("mine")
+    check_line(*run(*command, "--output", "site"), ("site", "work.txt"))
+    assert (home / "site" / "work.txt").read_text() == "mine"
+
+
+def test_the_analysis_of_a_named_index_is_recorded(home: Path) -> None:
+    (home / "few.txt").write_text("gamma\n")
+    built = run("index", "c", "--output", "built", "--stemmer", "none", "--stopwords", "few.txt")
+    assert built[0] == 0
+    (home / "few.txt").unlink()
+    shown = run("tune", "c", "--index", "built", "--grid", "2x2", "--output", "results")
+    assert shown[0] == 0, shown
+    made = json.loads((home / "results" / "made.json").read_text())
+    analysis = made["collections"][0]["analysis"]
+    assert analysis == {"stemmer": "none", "stopwords": "few.txt", "words": ["gamma"]}
+
+
+@pytest.mark.usefixtures("home")
+def test_the_krovetz_extra_is_named_where_it_is_missing() -> None:
+    if importlib.util.find_spec("krovetzstemmer") is not None:
+        pytest.skip("the krovetz extra is installed")
+    check_line(*run("tune", "c", "--stemmer", "krovetz"), ("pip install 'lmtune[krovetz]'",))
 
 
 def test_an_output_that_is_no_results_folder_is_kept(home: Path) -> None:

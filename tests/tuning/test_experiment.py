@@ -145,6 +145,7 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
         assert np.array_equal(row.values, other.values)
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40),
 )
