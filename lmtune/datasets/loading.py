@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -38,7 +38,7 @@ def available() -> list[tuple[str, str]]:
         (f"{irds.PREFIX}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
         (
             " ".join(synthetic.PREFIX + known for known in synthetic.NAMED),
-            "drawn from a model: Robust04's size, and 4,000 documents",
+            "drawn from a model: 528,155 documents and 250 topics, 4,000 and 50",
         ),
         (f"{synthetic.PREFIX}DOCUMENTSxTOPICS", "the same of any other size"),
     ]
@@ -52,6 +52,7 @@ def load(
     qrels: PathLike | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Load a test collection.
 
@@ -72,6 +73,8 @@ def load(
     need : collection of {"documents", "topics", "qrels"}
         The parts that the caller has a use for; the others are left empty unless they are given.
         Without documents an index has to stand for them.
+    progress : callable, optional
+        Called with (work done, work in all) while a synthetic collection's judgements are made.
 
     Returns
     -------
@@ -97,7 +100,8 @@ def load(
     elif isinstance(name, str) and name.startswith(synthetic.PREFIX):
         if topics is None:
             _check_title_alone(name, topic_fields)
-        base = synthetic.load_synthetic(name.removeprefix(synthetic.PREFIX), need=own)
+        short = name.removeprefix(synthetic.PREFIX)
+        base = synthetic.load_synthetic(short, need=own, progress=progress)
     elif isinstance(name, str) and name.startswith(irds.PREFIX):
         base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
     else:

@@ -64,7 +64,7 @@ def build_index(
     memory_bytes : int, optional
         A budget for all processes together. Beyond it come the interpreters themselves, the
         batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
-        each document).
+        each document). An `Invertible` source holds its postings whatever the budget.
     progress : callable, optional
         Called in this thread with the bytes done and the bytes in all (0 if not known), or in
         units of its own for an `Invertible` source.

@@ -20,9 +20,8 @@ REFERENCE = 528_155
 
 MEAN_LENGTH, LENGTH_SIGMA, SHORTEST, LONGEST = 300.0, 0.75, 10, 30_000
 COMMON_WORDS = 32
-# A document's chance to be about a topic grows with its length to the first power (long documents
-# are more often relevant: Singhal, Buckley and Mitra, SIGIR 1996), the topic's words in it with its
-# length to the second.
+# The powers of a document's length by which it is more often about a topic (as relevant documents
+# are longer: Singhal, Buckley and Mitra, SIGIR 1996), and says more of the topic's words if it is.
 AREA_GROWTH, TOPICAL_GROWTH = 0.75, 0.6
 TOPICAL_SHAPE = 0.8
 AFFINITY_POWER, AFFINITY_SCALE = 1.25, 0.53

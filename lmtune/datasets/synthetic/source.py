@@ -18,7 +18,7 @@ from lmtune.formats.document import Document
 from lmtune.formats.inverted import InvertedCollection
 
 PREFIX = "synthetic:"
-NAMED = {"robust04": Shape(REFERENCE, 250), "small": Shape(4000, 40)}
+NAMED = {"robust04": Shape(REFERENCE, 250), "small": Shape(4000, 50, seed=6)}
 """Collections that have a name of their own."""
 
 _SMALLEST, _LARGEST, _MOST_TOPICS = 1000, 5_000_000, 400

@@ -28,7 +28,7 @@ def word(number: int, syllables: int) -> str:
     Examples
     --------
     >>> word(0, 2), word(1, 2), word(1, 3)
-    ('baba', 'buta', 'buvuba')
+    ('baba', 'sopu', 'bisopu')
     """
     code = number * _STRIDE % (len(_LAST_SYLLABLES) * len(_SYLLABLES) ** (syllables - 1))
     code, last = divmod(code, len(_LAST_SYLLABLES))
