@@ -14,7 +14,7 @@ from lmtune.errors import InputError
 
 def index(
     dataset: Annotated[
-        str | None, typer.Argument(help="pydocs, a folder, or irds:ID; see `lmtune datasets`.")
+        str | None, typer.Argument(help="pydocs, a folder, irds:ID ...; see `lmtune datasets`.")
     ] = None,
     documents: options.Documents = None,
     output: Annotated[Path | None, typer.Option(help="Default: where `lmtune tune` looks.")] = None,

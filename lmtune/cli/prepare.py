@@ -91,14 +91,17 @@ def open_dataset(names: Names, *, need: Collection[str] = PARTS) -> Dataset:
     """Load documents, topics and judgements; keep pydocs' files where a user looks for them."""
     from lmtune.datasets.pydocs import NAME, write_pydocs
 
-    dataset = load(
-        names.dataset,
-        documents=names.documents,
-        topics=names.topics,
-        qrels=names.qrels,
-        topic_fields=names.topic_fields,
-        need=[part for part in PARTS if part in need and (part != "documents" or not names.index)],
-    )
+    needed = [part for part in PARTS if part in need and (part != "documents" or not names.index)]
+    with stages() as report:
+        dataset = load(
+            names.dataset,
+            documents=names.documents,
+            topics=names.topics,
+            qrels=names.qrels,
+            topic_fields=names.topic_fields,
+            need=needed,
+            progress=lambda done, total: report(f"making {names.dataset}", done, total),
+        )
     if names.dataset == NAME:
         try:
             written = write_pydocs(".", dataset)

@@ -16,7 +16,7 @@ from lmtune.errors import InputError
 
 def search(
     dataset: Annotated[
-        str | None, typer.Argument(help="pydocs, a folder, or irds:ID; see `lmtune datasets`.")
+        str | None, typer.Argument(help="pydocs, a folder, irds:ID ...; see `lmtune datasets`.")
     ] = None,
     documents: options.Documents = None,
     index: options.Index = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def tune(
     datasets: Annotated[
         list[str] | None,
-        typer.Argument(help="pydocs, folders, irds:ID; several make one table."),
+        typer.Argument(help="pydocs, folders, irds:ID ...; several make one table."),
     ] = None,
     documents: options.Documents = None,
     index: options.Index = None,
