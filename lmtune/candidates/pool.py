@@ -244,6 +244,7 @@ class _Builder:
         self.docno_rank = np.asarray(index.docno_rank)
         # Scratch by document number.
         self.place = np.empty(index.num_docs, np.int32)
+        self.matches = np.zeros(index.num_docs, np.bool_)
         self.topics: list[str] = []
         self.terms: list[tuple[str, ...]] = []
         self.p: list[float] = []
@@ -267,15 +268,16 @@ class _Builder:
             self.count.append(count)
             self.p.append(float(found.tfs.sum(dtype=np.int64)) / self.index.total_terms)
 
-        matching = np.unique(
-            np.concatenate([np.empty(0, np.int32), *(found.docs for found in postings)])
-        )
+        for found in postings:
+            self.matches[found.docs] = True
+        matching = np.flatnonzero(self.matches).astype(np.int32)
+        self.matches[matching] = False
         tf = np.zeros((len(terms), matching.size), np.int32)
         self.place[matching] = np.arange(matching.size, dtype=np.int32)
         for row, found in zip(tf, postings, strict=True):
             row[self.place[found.docs]] = found.tfs
 
-        order = np.lexsort((-self.docno_rank[matching], -tf.sum(axis=0), self.lengths[matching]))
+        order = _tie_order(self.lengths[matching], tf.sum(axis=0), self.docno_rank[matching])
         docs = matching[order]
         self.candidates.append(
             doc=docs,
@@ -304,3 +306,18 @@ class _Builder:
             unknown_terms=self.unknown_terms,
             unknown_documents=judgements.unknown_documents,
         )
+
+
+def _tie_order(
+    length: NDArray[np.integer], tf_sum: NDArray[np.integer], docno_rank: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    """Sort by length ascending, summed term frequency descending, docno descending."""
+    keys = [length, tf_sum.max(initial=0) - tf_sum, docno_rank.max(initial=0) - docno_rank]
+    widths = [int(key.max(initial=0)).bit_length() for key in keys]
+    if sum(widths) > 63:
+        return np.lexsort(keys[::-1])
+    # One integer sorts several times as fast as three keys do; docnos make it unique.
+    packed = keys[0].astype(np.int64)
+    for key, width in zip(keys[1:], widths[1:], strict=True):
+        packed = packed << width | key
+    return np.argsort(packed)

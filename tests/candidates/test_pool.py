@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.columns import UNJUDGED
-from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.pool import CandidatePool, _tie_order
 from lmtune.errors import InputError
 
 
@@ -63,3 +65,18 @@ def test_places_of_topics() -> None:
 def test_a_pool_needs_topics() -> None:
     with pytest.raises(InputError, match="no topics"):
         CandidatePool.build(TinyIndex({"a": "x"}), {})
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 2**31 - 1), st.integers(0, 50), st.integers(0, 10**6)),
+        max_size=30,
+        unique_by=lambda row: row[2],
+    )
+)
+def test_tie_order_sorts_by_three_keys(rows: list[tuple[int, int, int]]) -> None:
+    length, tf, rank = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    expected = sorted(range(len(rows)), key=lambda i: (length[i], -tf[i], -rank[i]))
+    assert _tie_order(length, tf, rank).tolist() == expected
+    # Numbers too wide to share 63 bits take another way.
+    assert _tie_order(length << 20, tf << 20, rank).tolist() == expected
