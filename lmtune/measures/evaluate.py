@@ -71,6 +71,7 @@ def measure_settings(
     mus = np.atleast_1d(np.asarray(mus, np.float64))
     for lambda_, mu in zip(lambdas, mus, strict=True):
         check_parameters(float(lambda_), float(mu))
+    pool.require(lambdas, mus, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
     kinds = np.array([_KIND_CODES[m.kind] for m in measures], np.int64)
     cutoffs = np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64)
@@ -84,7 +85,7 @@ def measure_settings(
     def work(chunk: slice) -> None:
         kernels.measure_topics(
             topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
-            columns.tf, pool.term_start, pool.p, pool.count, lambdas, mus, kinds, cutoffs, rels,
+            columns.tf, pool.term_start, pool.p, pool.count, pool.longest, lambdas, mus, kinds, cutoffs, rels,
             relevant, nonrelevant, depth, out[chunk],
         )  # fmt: skip
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lmtune.models.kernels import count_above, product_is_safe, rank_scores, relative_frequencies
+from lmtune.models.kernels import count_above, rank_scores, relative_frequencies, scores_as_product
 
 AP, PRECISION, BPREF = 0, 1, 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def measure_topics(  # type: ignore[no-untyped-def]
-    topics, doc_start, tf_start, length, gain, tf, term_start, p, count,
+    topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest,
     lambdas, mus, kinds, cutoffs, rels, relevant, nonrelevant, depth, out,
 ):  # fmt: skip
     """Fill out[i, s, m] for every topic i of ``topics``, setting s and measure m.
@@ -37,7 +37,7 @@ def measure_topics(  # type: ignore[no-untyped-def]
         y = np.empty((count_t.size, docs))
         block = tf[tf_start[t] : tf_start[t + 1]].reshape(count_t.size, docs)
         relative_frequencies(block, p[term_start[t] : term_start[t + 1]], y)
-        y_max, shortest, longest = y.max(), length_t.min(), length_t.max()
+        p_min = p[term_start[t] : term_start[t + 1]].min()
         ratio = np.empty(docs)
         score = np.empty(docs)
         other_score = np.empty(others.size)
@@ -45,7 +45,7 @@ def measure_topics(  # type: ignore[no-untyped-def]
         gains = np.empty(positions.size, np.int64)
         others_above = np.zeros(positions.size, np.int64)
         for s in range(lambdas.size):
-            safe = product_is_safe(y_max, shortest, longest, count_t.sum(), lambdas[s], mus[s])
+            safe = scores_as_product(p_min, longest, count_t.sum(), lambdas[s], mus[s])
             rank_scores(y, length_t, count_t, lambdas[s], mus[s], safe, ratio, score)
             for j in range(others.size):
                 other_score[j] = score[others[j]]

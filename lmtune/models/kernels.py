@@ -65,6 +65,17 @@ def product_is_safe(y_max, length_min, length_max, weight, lambda_, mu):  # type
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def scores_as_product(p_min, longest, weight, lambda_, mu):  # type: ignore[no-untyped-def]
+    """Say whether `rank_scores` multiplies, whichever documents there are to score.
+
+    ``longest`` is the collection's longest document: the answer, and with it every bit of a
+    score, must not depend on the other candidates. No y exceeds |D| / P(w|C), and
+    (|D| / P + mu) / (mu + |D|) grows with |D|.
+    """
+    return product_is_safe(longest / p_min, longest, longest, weight, lambda_, mu)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: ignore[no-untyped-def]
     """Fill scores that order documents exactly as the query likelihood does.
 
@@ -106,12 +117,12 @@ def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def topic_rank_scores(tf, length, p, count, lambda_, mu):  # type: ignore[no-untyped-def]
+def topic_rank_scores(tf, length, p, count, longest, lambda_, mu):  # type: ignore[no-untyped-def]
     """Return `rank_scores` of one topic; it must match a document at least."""
     sizes = length.astype(np.float64)
     y = np.empty(tf.shape)
     relative_frequencies(tf, p, y)
     score = np.empty(sizes.size)
-    safe = product_is_safe(y.max(), sizes.min(), sizes.max(), count.sum(), lambda_, mu)
+    safe = scores_as_product(p.min(), longest, count.sum(), lambda_, mu)
     rank_scores(y, sizes, count, lambda_, mu, safe, np.empty(sizes.size), score)
     return score

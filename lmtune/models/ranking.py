@@ -18,12 +18,13 @@ def top_positions(
 ) -> NDArray[np.int64]:
     """Return the positions, within topic t's candidates, of its best `hits`, best first."""
     check_parameters(lambda_, mu)
+    pool.require(lambda_, mu, hits)
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)
     if rows.stop == rows.start:
         return np.empty(0, np.int64)
     scores = kernels.topic_rank_scores(
         pool.tf_block(pool.candidates, t), pool.candidates.length[rows], pool.p[terms],
-        pool.count[terms], lambda_, mu,
+        pool.count[terms], pool.longest, lambda_, mu,
     )  # fmt: skip
     # Positions are the tie order, so that a stable sort breaks ties as measuring does.
     return np.argsort(-scores, kind="stable")[:hits]

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.pool import UNJUDGED, CandidatePool, ColumnLists, Columns
+from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.ranking import top_positions
 from lmtune.models.two_stage import check_parameters

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from support import TinyIndex, random_collection
 
-from lmtune.candidates.pool import UNJUDGED, CandidatePool
+from lmtune.candidates.columns import UNJUDGED
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 
 
