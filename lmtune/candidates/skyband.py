@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates import skyband_kernels as kernels
-from lmtune.candidates.dominance import SMALLEST, e_is_finite, e_is_safe, margin, polynomials, ranked
+from lmtune.candidates.dominance import (
+    SMALLEST,
+    e_is_finite,
+    e_is_safe,
+    margin,
+    polynomials,
+    ranked,
+)
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
 from lmtune.threads import over_slices

@@ -11,7 +11,7 @@ _COMPACT_EVERY = 128
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
-    """Number the distinct columns of ``tf`` in order of appearance; return how many there are.
+    """Give the distinct columns of ``tf`` numbers in order of appearance; return how many.
 
     Parameters
     ----------

@@ -85,8 +85,8 @@ def measure_settings(
     def work(chunk: slice) -> None:
         kernels.measure_topics(
             topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
-            columns.tf, pool.term_start, pool.p, pool.count, pool.longest, lambdas, mus, kinds, cutoffs, rels,
-            relevant, nonrelevant, depth, out[chunk],
+            columns.tf, pool.term_start, pool.p, pool.count, pool.longest, lambdas, mus, kinds,
+            cutoffs, rels, relevant, nonrelevant, depth, out[chunk],
         )  # fmt: skip
 
     over_slices(work, topics.size, threads=threads, progress=progress)
