@@ -119,8 +119,8 @@ def random_pool(
         terms = block.shape[0]
         low, high = np.log(p_range)
         p.append(np.exp(rng.uniform(low, high, 1 if equal_p else terms) + np.zeros(terms)))
-        doc = np.flatnonzero(block.any(0))
-        doc = doc[np.lexsort((-doc, -block[:, doc].sum(0), lengths[doc]))].astype(np.int32)
+        doc = np.flatnonzero(block.any(0)).astype(np.int32)
+        doc = doc[np.lexsort((-doc, -block[:, doc].sum(0), lengths[doc]))]
         gain = rng.integers(-1, gains + 1, doc.size).astype(np.int32)
         tf = block[:, doc].astype(np.int32)
         columns.append(doc=doc, length=index.lengths[doc], gain=gain, tf=tf)

@@ -23,7 +23,7 @@ def index(
     workers: Annotated[int | None, typer.Option(help="Processes; default: the cores.")] = None,
     memory: Annotated[int, typer.Option(help="Budget for all processes, in MiB.")] = 1024,
 ) -> None:
-    """Build an index."""
+    """Build an index of a collection."""
     from lmtune.datasets.loading import load
     from lmtune.formats.documents import ListDocuments
     from lmtune.indexing.analysis import Analyzer

@@ -32,7 +32,7 @@ def search(
     stopwords: options.Stopwords = "lucene",
     indexes: options.Indexes = Path("indexes"),
 ) -> None:
-    """Rank every topic's documents and write a TREC run that trec_eval orders as we do."""
+    """Write a TREC run."""
     from lmtune.formats.runs import write_run
     from lmtune.indexing.analysis import Analyzer
     from lmtune.models.ranking import rank

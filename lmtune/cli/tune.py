@@ -31,7 +31,7 @@ def tune(
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", "-m", help="AP, P@k, Bpref, AP@k, (rel=N); default AP Bpref P@10."
+            "--measure", "-m", help="AP, P@k, Bpref, nDCG@k, RR, R@k ...; default AP Bpref P@10."
         ),
     ] = None,
     folds: Annotated[
@@ -72,7 +72,7 @@ def tune(
         Path | None, typer.Option(help="Keep tables, parameters, traces and runs in this folder.")
     ] = None,
 ) -> None:
-    """Tune lambda and mu by direct search and by RankNet; report on held-out topics."""
+    """Tune lambda and mu; report on held-out topics."""
     from lmtune.indexing.analysis import Analyzer
     from lmtune.measures.measure import parse_measures
     from lmtune.reporting.provenance import versions
@@ -109,6 +109,8 @@ def tune(
         seed=seed,
         depth=depth,
     )
+    for slow in (m for m in plan.measures if m.is_slow):
+        note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
     results: list[CollectionResult] = []
     pools: list[CandidatePool] = []

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 DIRECT, RANKNET, STOPPED, OPTIMAL = "Direct", "RankNet", "RankNet-val", "Optimal"
 SIGNIFICANCE = 0.05
 
+_LEAST = {
+    "ascents": 1, "restarts": 0, "starts": 1, "rel": 1, "negatives_depth": 1, "seed": 0, "depth": 1,
+}  # fmt: skip
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -75,6 +79,13 @@ class Plan:
     depth: int = DEPTH
 
     def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise InputError(
+                    f"{name.replace('_', ' ')} is outside its domain",
+                    value=getattr(self, name),
+                    accepted=f"{least} or more",
+                )
         if not 0.0 <= self.validation < 1.0:
             raise InputError(
                 "the validation share is outside its domain",

@@ -92,7 +92,7 @@ def test_bad_files(case: str, home: Path) -> None:
 
 
 OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "measure": (("tune", "c", "-m", "NDCG"), ("'NDCG'", "AP")),
+    "measure": (("tune", "c", "-m", "Magic@20"), ("'Magic@20'", "nDCG")),
     "measures": (("tune", "c", "-m", "Foo", "-m", "Bar"), ("'Foo'", "'Bar'")),
     "collection": (("tune", "nowhere"), ("'nowhere'", "pydocs")),
     "nothing": (("tune",), ("lmtune datasets",)),
@@ -116,6 +116,10 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stemmer": (("tune", "c", "--stemmer", "snowball"), ("'snowball'", "porter")),
     "stopwords": (("tune", "c", "--stopwords", "absent"), ("absent", "lucene")),
     "optimizer": (("tune", "c", "--ranknet-optimizer", "adam"), ("'adam'", "l-bfgs")),
+    "restarts": (("tune", "c", "--restarts", "-1"), ("restarts", "-1")),
+    "depth": (("tune", "c", "--depth", "0"), ("depth", "0")),
+    "seed": (("tune", "c", "--seed", "-3"), ("seed", "-3")),
+    "negatives": (("tune", "c", "--negatives-depth", "0"), ("negatives depth", "0")),
     "validation": (("tune", "c", "--ranknet-validation", "1"), ("1.0",)),
     "several": (("tune", "c", "pydocs", "--qrels", "x"), ("--qrels",)),
     "twice": (("tune", "c", "c"), ("twice",)),
