@@ -37,12 +37,6 @@ class Cache:
         self.reasons: list[str] = []
 
     def get(self, **changed: Any) -> CandidatePool:
-        values: dict[str, Any] = {
-            "index": self.index,
-            "topics": self.topics,
-            "qrels": self.qrels,
-            "depth": 7,
-        }
         self.reasons.clear()
         return stored_pool(
             self.folder,
