@@ -10,7 +10,6 @@ import numpy as np
 from lmtune.candidates.columns import Columns, starts
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, skyband
-from lmtune.errors import InputError
 from lmtune.indexing.index import Index
 
 _TOPICS_AT_A_TIME = 16
@@ -51,21 +50,14 @@ def extract_pruned(
     InputError
         As both functions.
     """
-    if not topics:
-        raise InputError("no topics", accepted="at least one topic")
-    items = list(topics.items())
-    parts = []
-    for first in range(0, len(items), _TOPICS_AT_A_TIME):
-        some = dict(items[first : first + _TOPICS_AT_A_TIME])
-        part = CandidatePool.build(index, some, name=name)
-        parts.append(
-            skyband(
-                part, depth=depth, mode=mode, lambda_high=lambda_high, mu_high=mu_high,
-                threads=threads,
-            )
-        )  # fmt: skip
-        if progress is not None:
-            progress(min(first + _TOPICS_AT_A_TIME, len(items)), len(items))
+    parts = [
+        skyband(
+            part, depth=depth, mode=mode, lambda_high=lambda_high, mu_high=mu_high, threads=threads
+        )
+        for part in CandidatePool.build_in_parts(
+            index, topics, _TOPICS_AT_A_TIME, name=name, progress=progress
+        )
+    ]
     return _join(parts).with_judgements(qrels or {})
 
 

@@ -6,7 +6,7 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import Index, Postings
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,21 @@ class CandidatePool:
         InputError
             Where there are no topics.
         """
+        [pool] = cls.build_in_parts(index, topics, len(topics), qrels, name=name, progress=progress)
+        return pool
+
+    @classmethod
+    def build_in_parts(
+        cls,
+        index: Index,
+        topics: Mapping[str, str],
+        size: int,
+        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        *,
+        name: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[CandidatePool]:
+        """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
         builder = _Builder(index)
@@ -139,7 +154,8 @@ class CandidatePool:
             builder.add(topic, text)
             if progress is not None:
                 progress(done, len(topics))
-        return builder.finish(index.name if name is None else name, qrels or {})
+            if done % size == 0 or done == len(topics):
+                yield builder.finish(index.name if name is None else name, qrels or {})
 
     def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return this pool with other judgements, looked up in its index."""
@@ -239,9 +255,15 @@ class _Builder:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.lengths = np.asarray(index.lengths)
-        self.docno_rank = np.asarray(index.docno_rank)
+        # All documents by length ascending, docno descending; and each one's place there.
+        self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
+        self.rank = np.empty_like(self.order)
+        self.rank[self.order] = np.arange(self.order.size, dtype=np.int32)
         # Scratch by document number.
         self.place = np.empty(index.num_docs, np.int32)
+        self.clear()
+
+    def clear(self) -> None:
         self.topics: list[str] = []
         self.terms: list[tuple[str, ...]] = []
         self.p: list[float] = []
@@ -265,29 +287,34 @@ class _Builder:
             self.count.append(count)
             self.p.append(float(found.tfs.sum(dtype=np.int64)) / self.index.total_terms)
 
-        matching = np.unique(
-            np.concatenate([np.empty(0, np.int32), *(found.docs for found in postings)])
-        )
-        tf = np.zeros((len(terms), matching.size), np.int32)
-        self.place[matching] = np.arange(matching.size, dtype=np.int32)
-        for row, found in zip(tf, postings, strict=True):
-            row[self.place[found.docs]] = found.tfs
-
-        order = np.lexsort((-self.docno_rank[matching], -tf.sum(axis=0), self.lengths[matching]))
-        docs = matching[order]
+        docs, tf = self._matching(postings)
         self.candidates.append(
-            doc=docs,
-            length=self.lengths[docs],
-            gain=np.full(docs.size, UNJUDGED, np.int32),
-            tf=tf[:, order],
+            doc=docs, length=self.lengths[docs], gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf
         )
         self.topics.append(topic)
         self.terms.append(tuple(terms))
 
+    def _matching(self, postings: list[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the documents that hold a term, in tie order, and their term frequencies."""
+        from lmtune.candidates.skyband_kernels import order_within_lengths
+
+        if not postings:
+            return np.empty(0, np.int32), np.empty((0, 0), np.int32)
+        ranks = np.sort(np.concatenate([self.rank[found.docs] for found in postings]))
+        docs = self.order[ranks[np.append(True, ranks[1:] != ranks[:-1])]]
+        tf = np.zeros((len(postings), docs.size), np.int32)
+        self.place[docs] = np.arange(docs.size, dtype=np.int32)
+        for row, found in zip(tf, postings, strict=True):
+            row[self.place[found.docs]] = found.tfs
+        summed = tf.sum(axis=0, dtype=np.int32)
+        most = int(summed.max())
+        order = order_within_lengths(self.lengths[docs], most - summed, most)
+        return docs[order], tf[:, order]
+
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         candidates = self.candidates.join()
         judgements = read_judgements(self.index, self.topics, self.terms, candidates, qrels)
-        return CandidatePool(
+        pool = CandidatePool(
             name=name,
             index=self.index,
             topics=tuple(self.topics),
@@ -302,3 +329,5 @@ class _Builder:
             unknown_terms=self.unknown_terms,
             unknown_documents=judgements.unknown_documents,
         )
+        self.clear()
+        return pool

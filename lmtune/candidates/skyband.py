@@ -152,7 +152,7 @@ def _topic(
         # Of documents of one length, a dominator has the greater e_1, or is equal and earlier.
         key = (groups - 1 - has[0])[group]
         order = kernels.order_within_lengths(
-            pool.candidates.length[rows], np.ascontiguousarray(key), groups
+            pool.candidates.length[rows], np.ascontiguousarray(key), groups - 1
         )
     else:
         has = needs = vectors

@@ -56,7 +56,7 @@ def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def order_within_lengths(length, key, keys):  # type: ignore[no-untyped-def]
+def order_within_lengths(length, key, most):  # type: ignore[no-untyped-def]
     """Return documents, already ascending in length, with those of equal length by key ascending.
 
     A counting sort; documents of equal length and key stay in their order.
@@ -66,14 +66,14 @@ def order_within_lengths(length, key, keys):  # type: ignore[no-untyped-def]
     length : array of int32, shape (documents,)
         Ascending.
     key : array of int32, shape (documents,)
-        From 0 to ``keys`` - 1.
-    keys : int
+        From 0 to ``most``.
+    most : int
     """
     docs = length.size
-    begin = np.zeros(keys + 1, np.int32)
+    begin = np.zeros(most + 2, np.int32)
     for i in range(docs):
         begin[key[i] + 1] += 1
-    for k in range(keys):
+    for k in range(most + 1):
         begin[k + 1] += begin[k]
     by_key = np.empty(docs, np.int32)
     for i in range(docs):
