@@ -25,16 +25,15 @@ def measure_topics(  # type: ignore[no-untyped-def]
     are listed) stand together. A cell's candidates are ``cell_position[cell_start[t, cell] :
     cell_start[t, cell + 1]]``, ascending; cell -1 has all.
     """
-    lowest_rel = rels.min()
     for i in range(topics.size):
         t = topics[i]
+        if doc_start[t] == doc_start[t + 1]:
+            out[i] = 0.0
+            continue
         length_t = length[doc_start[t] : doc_start[t + 1]]
         gain_t = gain[doc_start[t] : doc_start[t + 1]]
         count_t = count[term_start[t] : term_start[t + 1]]
         p_t = p[term_start[t] : term_start[t + 1]]
-        if not (gain_t >= lowest_rel).any():
-            out[i] = 0.0
-            continue
         block = tf[tf_start[t] : tf_start[t + 1]].reshape(count_t.size, length_t.size)
         begin = 0
         while begin < settings.size:
@@ -94,6 +93,7 @@ def _measure_settings(  # type: ignore[no-untyped-def]
             out[s] = 0.0
         return
     others = np.flatnonzero((gain >= 0) & (gain < lowest_rel))
+    others_before = np.searchsorted(others, positions)
     ratio = np.empty(docs)
     score = np.empty(docs)
     other_score = np.empty(others.size)
@@ -103,8 +103,9 @@ def _measure_settings(  # type: ignore[no-untyped-def]
     for s in settings:
         safe = scores_as_product(p_min, longest, count.sum(), lambdas[s], mus[s])
         rank_scores(y, length, count, lambdas[s], mus[s], safe, ratio, score)
-        for j in range(others.size):
-            other_score[j] = score[others[j]]
+        if wants_bpref:
+            for j in range(others.size):
+                other_score[j] = score[np.uint64(others[j])]
         retrieved = 0
         for j in range(positions.size):
             position = positions[j]
@@ -114,14 +115,9 @@ def _measure_settings(  # type: ignore[no-untyped-def]
             ranks[retrieved] = rank
             gains[retrieved] = gain[position]
             if wants_bpref:
-                before = np.searchsorted(others, position)
-                # count_above skips one element, its subject, which is not among the others.
-                above = np.int64(0)
-                for k in range(before):
-                    above += np.int64(other_score[k] >= score[position])
-                for k in range(before, others.size):
-                    above += np.int64(other_score[k] > score[position])
-                others_above[retrieved] = above
+                others_above[retrieved] = count_above(
+                    other_score, others_before[j], score[position]
+                )
             retrieved += 1
         order = np.argsort(ranks[:retrieved])
         for m in range(kinds.size):
