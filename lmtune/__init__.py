@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
+    from lmtune.candidates.regions import Regions
+    from lmtune.candidates.skyband import skyband
+    from lmtune.candidates.storage import stored_pool
     from lmtune.datasets.dataset import Dataset
     from lmtune.datasets.loading import load
     from lmtune.errors import InputError, MissingExtraError
@@ -36,6 +39,7 @@ _HOMES = {
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "RankNetTuner": "tuning.ranknet",
+    "Regions": "candidates.regions",
     "build_index": "indexing.builder",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
@@ -43,6 +47,8 @@ _HOMES = {
     "rank": "models.ranking",
     "score": "models.two_stage",
     "score_and_gradient": "models.two_stage",
+    "skyband": "candidates.skyband",
+    "stored_pool": "candidates.storage",
 }
 
 __all__ = [
@@ -56,6 +62,7 @@ __all__ = [
     "MissingExtraError",
     "ParameterSpace",
     "RankNetTuner",
+    "Regions",
     "build_index",
     "index_for",
     "load",
@@ -63,6 +70,8 @@ __all__ = [
     "rank",
     "score",
     "score_and_gradient",
+    "skyband",
+    "stored_pool",
 ]
 
 

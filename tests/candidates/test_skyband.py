@@ -21,6 +21,7 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
+from lmtune.tuning.pairs import Pairs
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 9]
 MEASURES = parse_measures(["AP", "Bpref", "P@10", "AP(rel=2)"])
@@ -279,3 +280,20 @@ def test_repeated_words_count_as_often_as_they_occur() -> None:
     assert set(skyband(pool, depth=3, mode="e").candidates.doc) != set(
         skyband(once, depth=3, mode="e").candidates.doc
     )
+
+
+def test_stand_ins_for_nonrelevant_documents_stay_the_same() -> None:
+    pool = random_pool(2, documents=200, weights=[(1, 1), (1, 1, 2)])
+    # No document is judged nonrelevant: RankNet takes unjudged ones from a default run.
+    relevant = replace(
+        pool,
+        judged=pool.judged.take([np.flatnonzero(pool.judged.gain[pool.judged.rows(t)] > 0)
+                                 for t in range(2)]),
+        judgements=np.maximum(pool.judgements, 1),
+    )  # fmt: skip
+    whole = Pairs.build(relevant, depth=20)
+    pruned = Pairs.build(skyband(relevant, depth=20), depth=20)
+    assert pruned.rule == whole.rule
+    assert "unjudged" in whole.rule
+    assert pruned.cost(0.3, 50.0) == whole.cost(0.3, 50.0)
+    assert np.array_equal(pruned.columns.doc, whole.columns.doc)
