@@ -23,8 +23,9 @@ of a computed score, plus that of computed :math:`e_k`, then puts A strictly fir
 `rounding`. Documents of equal frequencies dominate one another by length and tie order alone.
 Margins keep the relation transitive.
 
-The price is a bound on :math:`c`, that is on :math:`\lambda` and :math:`\mu`, and that documents
-whose :math:`e_k` all but coincide are both kept. As :math:`\lambda` nears 1 the margin grows past
+The price is a bound on :math:`c`, that is on :math:`\lambda` and :math:`\mu`; that P must be a
+product, not logarithms added (`smallest_factor`); and that documents whose :math:`e_k` all but
+coincide are both kept. As :math:`\lambda` nears 1 the margin grows past
 what one occurrence of a term is worth; `e_is_safe` then says no, and tf-dominance prunes more.
 """
 
@@ -38,53 +39,49 @@ from numpy.typing import NDArray
 UNIT = 2.0**-53
 """The relative error of one rounding."""
 
-SMALLEST = 1e-20
-"""e-dominance takes lambda or mu to be at least this."""
-
-# Beyond it a computed polynomial might overflow.
+# Products within exp(-600) to exp(600) are computed as such; see `lmtune.models.kernels`.
 _LARGEST_LOG = 600.0
 
 
-def rounding(weight: int, p_min: float, longest: int, lambda_high: float) -> float:
+def rounding(weight: int, largest_log: float = 0.0) -> float:
     """Bound the relative error of a computed score: of P, or of exp of its sum of logarithms.
 
-    A factor takes five roundings, and a multiplication; logarithms are taken to be good to four
-    units in the last place. They stand in only where the product could leave the range of a
-    double.
+    A factor takes five roundings, and a multiplication. Logarithms, which stand in where the
+    product could leave the range of a double, are taken to be good to four units in the last
+    place.
 
     Parameters
     ----------
     weight : int
         Query words N, repeats counted.
-    p_min : float
-        The smallest P(w|C) among the terms.
-    longest : int
-        The collection's longest document.
-    lambda_high : float
-        The largest lambda, below 1.
+    largest_log : float
+        The largest absolute logarithm of a factor.
 
     Returns
     -------
     float
     """
-    smallest_factor = SMALLEST * (1.0 - lambda_high) / (SMALLEST + longest)
-    largest_log = max(-math.log(smallest_factor), -math.log(p_min))
     if weight * largest_log < _LARGEST_LOG:
         return 6 * weight * UNIT
     return (6 * weight + weight * largest_log * (weight + 8)) * UNIT
 
 
-def margin(
-    weight: int, p_min: float, longest: int, lambda_high: float, mu_high: float
-) -> tuple[float, float]:
+def smallest_factor(weight: int) -> float:
+    """Return how small a factor of P may be for e-dominance: above it P is always a product."""
+    return math.exp(-(_LARGEST_LOG - 1.0) / weight)
+
+
+def margin(weight: int, longest: int, lambda_high: float, mu_high: float) -> tuple[float, float]:
     """Return e-dominance's delta and delta times the largest c; see the module's text.
 
     Parameters
     ----------
-    weight, p_min, longest, lambda_high
-        As for `rounding`.
-    mu_high : float
-        The largest mu.
+    weight : int
+        Query words N, repeats counted.
+    longest : int
+        The collection's longest document.
+    lambda_high, mu_high : float
+        The largest parameters, lambda_high below 1.
 
     Returns
     -------
@@ -93,12 +90,15 @@ def margin(
     """
     largest_c = mu_high + lambda_high * (mu_high + longest) / (1.0 - lambda_high)
     # Each polynomial takes up to 2 N roundings, in A and in B.
-    relative = 4.0 * (rounding(weight, p_min, longest, lambda_high) + 4 * weight * UNIT)
+    relative = 4.0 * (rounding(weight) + 4 * weight * UNIT)
     return relative, relative * largest_c
 
 
 def e_is_finite(weight: int, y_max: float) -> bool:
-    """Say whether the polynomials of `weight` values up to `y_max` stay finite."""
+    """Say whether the polynomials of `weight` values up to `y_max` stay finite.
+
+    Then no product of factors, each at most 1 / P(w|C), leaves the range of a double upwards.
+    """
     return weight * math.log(2.0 * max(y_max, 1.0)) < _LARGEST_LOG
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lmtune.candidates.columns import Columns, starts
 from lmtune.candidates.pool import CandidatePool, Pruning
-from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, skyband
+from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW, skyband
 from lmtune.indexing.index import Index
 
 _TOPICS_AT_A_TIME = 16
@@ -24,6 +24,7 @@ def extract_pruned(
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = LAMBDA_HIGH,
+    mu_low: float = MU_LOW,
     mu_high: float = MU_HIGH,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -36,7 +37,7 @@ def extract_pruned(
     ----------
     index, topics, qrels, name
         As for `CandidatePool.build`.
-    depth, mode, lambda_high, mu_high, threads
+    depth, mode, lambda_high, mu_low, mu_high, threads
         As for `lmtune.candidates.skyband.skyband`.
     progress : callable, optional
         Called with (topics done, topics in all).
@@ -52,7 +53,13 @@ def extract_pruned(
     """
     parts = [
         skyband(
-            part, depth=depth, mode=mode, lambda_high=lambda_high, mu_high=mu_high, threads=threads
+            part,
+            depth=depth,
+            mode=mode,
+            lambda_high=lambda_high,
+            mu_low=mu_low,
+            mu_high=mu_high,
+            threads=threads,
         )
         for part in CandidatePool.build_in_parts(
             index, topics, _TOPICS_AT_A_TIME, name=name, progress=progress
@@ -99,6 +106,6 @@ def _join_pruning(parts: Sequence[Pruning]) -> Pruning:
         parts[0],
         lambda_high=min(part.lambda_high for part in parts),
         mu_high=min(part.mu_high for part in parts),
-        smallest=max(part.smallest for part in parts),
+        factor_low=max(part.factor_low for part in parts),
         by_e=np.concatenate([part.by_e for part in parts]),
     )

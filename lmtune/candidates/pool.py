@@ -31,8 +31,9 @@ class Pruning:
         Rankings are exact down to this rank.
     lambda_high, mu_high : float
         The largest parameters; 1 and infinity where every setting is exact.
-    smallest : float
-        lambda or mu must be at least this; 0 where every setting is exact.
+    factor_low : float
+        (1 - lambda) mu / (mu + |D|) + lambda, with the collection's longest |D|, must be at least
+        this; 0 where every setting is exact.
     by_e : numpy.ndarray of bool, shape (topics,)
         Topics pruned by e-dominance; the others by tf-dominance or not at all.
     """
@@ -41,7 +42,7 @@ class Pruning:
     depth: int
     lambda_high: float
     mu_high: float
-    smallest: float
+    factor_low: float
     by_e: NDArray[np.bool_]
 
 
@@ -212,15 +213,15 @@ class CandidatePool:
                 accepted=f"up to {self.pruning.depth}",
             )
         lambdas, mus = np.atleast_1d(lambdas, mus)
-        high, smallest = (self.pruning.lambda_high, self.pruning.mu_high), self.pruning.smallest
-        outside = (lambdas > high[0]) | (mus > high[1]) | (np.maximum(lambdas, mus) < smallest)
+        high = self.pruning.lambda_high, self.pruning.mu_high
+        factor = (1.0 - lambdas) * (mus / (mus + self.longest)) + lambdas
+        outside = (lambdas > high[0]) | (mus > high[1]) | (factor < self.pruning.factor_low)
         if outside.any():
             at = int(np.argmax(outside))
             raise InputError(
                 "the candidates were pruned for a smaller range of parameters",
                 value=(float(lambdas[at]), float(mus[at])),
-                accepted=f"lambda up to {high[0]:.17g} and mu up to {high[1]:g}, "
-                f"one of them at least {smallest:g}",
+                accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
             )
 
     @cached_property

@@ -15,13 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates import region_kernels as kernels
-from lmtune.candidates.dominance import SMALLEST, rounding
+from lmtune.candidates.dominance import rounding
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.threads import over_slices
 
 OUTSIDE = -1
 """The cell of a setting outside the range."""
+
+SMALLEST_MU = 1e-20
+"""The smallest mu that regions take: far below one token, far above where doubles end."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,14 @@ class Regions:
             For arguments outside their domain, or a range or a depth that a pruned pool was not
             made for.
         """
-        if not (0.0 <= lambda_low <= lambda_high < 1.0 and SMALLEST <= mu_low <= mu_high < np.inf):
+        if not (
+            0.0 <= lambda_low <= lambda_high < 1.0 and SMALLEST_MU <= mu_low <= mu_high < np.inf
+        ):
             raise InputError(
                 "the range of parameters is outside its domain",
                 value=(lambda_low, lambda_high, mu_low, mu_high),
-                accepted=f"0 <= lambda_low <= lambda_high < 1, {SMALLEST:g} <= mu_low <= mu_high",
+                accepted="0 <= lambda_low <= lambda_high < 1, "
+                f"{SMALLEST_MU:g} <= mu_low <= mu_high",
             )
         if min(shape) < 1 or depth < 1:
             raise InputError(
@@ -116,6 +122,8 @@ class Regions:
         while 4 * factors[0] < max(s_edges.size, u_edges.size) - 1:
             factors.insert(0, 2 * factors[0])
         cells = (s_edges.size - 1) * (u_edges.size - 1)
+        # A factor of a score lies between (1 - lambda) mu / (mu + |D|) and 1 / P(w|C).
+        smallest_log = -math.log((1.0 - lambda_high) * mu_low / (mu_low + pool.longest))
         start = np.zeros((len(pool.topics), cells + 1), np.int64)
         parts: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * len(pool.topics)
 
@@ -126,7 +134,7 @@ class Regions:
                     continue
                 p, count = pool.p[terms], pool.count[terms]
                 p_min = float(p.min())
-                error = rounding(int(count.sum()), p_min, pool.longest, lambda_high)
+                error = rounding(int(count.sum()), max(smallest_log, -math.log(p_min)))
                 start[t], parts[t] = kernels.prune_cells(
                     pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None],
                     pool.candidates.length[rows].astype(np.float64), count, p_min, pool.longest,

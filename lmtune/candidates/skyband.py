@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from lmtune.candidates import skyband_kernels as kernels
 from lmtune.candidates.dominance import (
-    SMALLEST,
     e_is_finite,
     e_is_safe,
     margin,
     polynomials,
     ranked,
+    smallest_factor,
 )
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
@@ -30,7 +30,7 @@ MODES = ("auto", "e", "tf")
 VERSION = 1
 """Raised whenever other documents may be kept than before."""
 
-LAMBDA_HIGH, MU_HIGH = 0.999999, 1e7
+LAMBDA_HIGH, MU_LOW, MU_HIGH = 0.9999, 1e-6, 1e6
 """The range that pruned pools are exact for by default."""
 
 # Comparisons per topic, about half a second; only queries of very many words take that long.
@@ -43,6 +43,7 @@ def skyband(
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = LAMBDA_HIGH,
+    mu_low: float = MU_LOW,
     mu_high: float = MU_HIGH,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -64,9 +65,10 @@ def skyband(
         polynomials of tf / P(w|C), which drops several times more, and holds up to `lambda_high`
         and `mu_high`. ``"auto"`` decides for each topic: tf where the margin that rounding asks
         of e-dominance would keep documents that tf-dominance drops (lambda_high near 1), or where
-        the polynomials of a long query could overflow.
-    lambda_high, mu_high : float
-        The largest parameters that the pool will be asked for; 1 and infinity give ``"tf"``.
+        the products of a long query could leave the range of a double.
+    lambda_high, mu_low, mu_high : float
+        The parameters that the pool will be asked for: lambda up to `lambda_high`, and mu from
+        `mu_low` to `mu_high`. A lambda_high of 1 or an infinite mu_high give ``"tf"``.
     threads : int, optional
         Threads over topics; the number of cores by default.
     progress : callable, optional
@@ -87,11 +89,11 @@ def skyband(
         raise InputError("unknown mode of pruning", value=mode, accepted=", ".join(MODES))
     if depth < 1:
         raise InputError("pruning needs a depth", value=depth, accepted="1 or more")
-    if not (0.0 <= lambda_high <= 1.0 and mu_high >= 0.0):
+    if not (0.0 <= lambda_high <= 1.0 and 0.0 < mu_low <= mu_high):
         raise InputError(
             "the range of parameters is outside its domain",
-            value=(lambda_high, mu_high),
-            accepted="0 <= lambda_high <= 1 and mu_high >= 0",
+            value=(lambda_high, mu_low, mu_high),
+            accepted="0 <= lambda_high <= 1 and 0 < mu_low <= mu_high",
         )
     if pool.pruning is not None and depth > pool.pruning.depth:
         raise InputError(
@@ -104,25 +106,35 @@ def skyband(
 
     def work(chunk: slice) -> None:
         for t in range(chunk.start, chunk.stop):
-            kept[t], by_e[t] = _topic(pool, t, depth, mode, lambda_high, mu_high)
+            kept[t], by_e[t] = _topic(pool, t, depth, mode, lambda_high, mu_low, mu_high)
 
     over_slices(work, len(pool.topics), threads=threads, progress=progress)
     pruning = Pruning(mode, depth, 1.0, np.inf, 0.0, by_e)
     if by_e.any():
-        pruning = replace(pruning, lambda_high=lambda_high, mu_high=mu_high, smallest=SMALLEST)
+        weights = np.diff(np.append(0, np.cumsum(pool.count))[pool.term_start])[by_e]
+        pruning = replace(
+            pruning, lambda_high=lambda_high, mu_high=mu_high,
+            factor_low=smallest_factor(int(weights.max())),
+        )  # fmt: skip
     if pool.pruning is not None:
         pruning = replace(
             pruning,
             lambda_high=min(pruning.lambda_high, pool.pruning.lambda_high),
             mu_high=min(pruning.mu_high, pool.pruning.mu_high),
-            smallest=max(pruning.smallest, pool.pruning.smallest),
+            factor_low=max(pruning.factor_low, pool.pruning.factor_low),
             by_e=by_e | pool.pruning.by_e,
         )
     return replace(pool, candidates=pool.candidates.take(kept), pruning=pruning)
 
 
 def _topic(
-    pool: CandidatePool, t: int, depth: int, mode: str, lambda_high: float, mu_high: float
+    pool: CandidatePool,
+    t: int,
+    depth: int,
+    mode: str,
+    lambda_high: float,
+    mu_low: float,
+    mu_high: float,
 ) -> tuple[NDArray[np.int64], bool]:
     """Return the places of the candidates to keep, ascending, and whether e-dominance said so."""
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)
@@ -139,8 +151,9 @@ def _topic(
     if by_e:
         y = vectors * (1.0 / p)[:, None]
         weight = int(count.sum())
-        margins = margin(weight, float(p.min()), pool.longest, lambda_high, mu_high)
+        margins = margin(weight, pool.longest, lambda_high, mu_high)
         by_e = e_is_safe(weight, float(y.max()), float(p.max()), *margins)
+        by_e &= smallest_factor(weight) <= mu_low / (mu_low + pool.longest)
         if mode == "e":
             by_e = e_is_finite(weight, float(y.max()))
             if not by_e:

@@ -44,6 +44,7 @@ def stored_pool(
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = skyband.LAMBDA_HIGH,
+    mu_low: float = skyband.MU_LOW,
     mu_high: float = skyband.MU_HIGH,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -56,7 +57,7 @@ def stored_pool(
     folder : path-like
         Where pools are kept, one file for each set of topics and depth; made if missing. A
         folder inside the index's own goes away with the index.
-    index, topics, qrels, name, depth, mode, lambda_high, mu_high, threads
+    index, topics, qrels, name, depth, mode, lambda_high, mu_low, mu_high, threads
         As for `lmtune.candidates.extraction.extract_pruned`.
     progress : callable, optional
         Called with (topics done, topics in all) while building.
@@ -80,6 +81,7 @@ def stored_pool(
         "depth": depth,
         "mode": mode,
         "lambda_high": lambda_high,
+        "mu_low": mu_low,
         "mu_high": mu_high,
     }
     path = Path(folder, f"{wanted['topics'][:16]}-{depth}.npz")
@@ -91,7 +93,7 @@ def stored_pool(
             on_build(path, str(reason))
     pool = extract_pruned(
         index, topics, qrels, name=title, depth=depth, mode=mode, lambda_high=lambda_high,
-        mu_high=mu_high, threads=threads, progress=progress,
+        mu_low=mu_low, mu_high=mu_high, threads=threads, progress=progress,
     )  # fmt: skip
     _write(path, wanted, pool)
     return pool

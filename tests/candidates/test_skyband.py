@@ -43,15 +43,17 @@ pools = st.builds(
 highs = st.sampled_from([0.5, 0.95, 0.999999, 1 - 1e-9, 1 - 1e-12, 1 - 2**-53, 1.0])
 
 
-def corner_settings(lambda_high: float, mu_high: float) -> list[tuple[float, float]]:
-    """Give settings over the range, its corners among them."""
+def corner_settings(
+    lambda_high: float, mu_high: float, mu_low: float = 1e-20
+) -> list[tuple[float, float]]:
+    """Give settings over the range, its corners among them, and Jelinek-Mercer smoothing."""
     lambda_high = min(lambda_high, 1 - 2**-53)
     lambdas = [0.0, 1e-20, 1e-9, 0.3 * lambda_high, 0.9 * lambda_high, lambda_high]
-    mus = [0.0, 1e-20, 1e-9, 0.1, 7.0, 2500.0, mu_high / 3, mu_high]
+    mus = [0.0, mu_low, 1e3 * mu_low, 0.1, 7.0, 2500.0, mu_high / 3, mu_high]
     return [
         (lambda_, mu)
         for lambda_, mu in itertools.product(lambdas, mus)
-        if max(lambda_, mu) >= 1e-20 and mu <= mu_high
+        if max(lambda_, mu) >= mu_low and mu <= mu_high
     ]
 
 
@@ -63,8 +65,7 @@ def definition(pool: CandidatePool, depth: int, by_e: bool, high: tuple[float, f
     p, count = pool.p[terms], pool.count[terms]
     weight = int(count.sum())
     relative, absolute = (
-        Fraction(x)
-        for x in margin(weight, float(p.min()), pool.longest, min(high[0], 0.999), high[1])
+        Fraction(x) for x in margin(weight, pool.longest, min(high[0], 0.999), high[1])
     )
     e = []
     for column in tf:
@@ -199,6 +200,20 @@ def test_long_queries_fall_back_to_tf_or_run_out_of_budget(
         assert best_documents(hurried, 0, lambda_, mu, 3) == whole_best
 
 
+def test_long_queries_use_tf_where_small_mu_would_need_logarithms() -> None:
+    pool = random_pool(4, documents=300, weights=[(1,) * 50], p_range=(0.1, 0.3), rate=0.1)
+    assert not skyband(pool, depth=3).pruning.by_e.any()  # type: ignore[union-attr]
+    pruned = skyband(pool, depth=3, mu_low=1.0)
+    assert pruned.pruning is not None
+    assert pruned.pruning.by_e.all()
+    for lambda_, mu in corner_settings(0.999, 1e6, mu_low=1.0):
+        if mu > 0.0:
+            whole = best_documents(pool, 0, lambda_, mu, 3)
+            assert best_documents(pruned, 0, lambda_, mu, 3) == whole
+    with pytest.raises(InputError, match="next to 0"):
+        best_documents(pruned, 0, 0.0, 1e-6, 3)
+
+
 def test_judgements_and_columns_stay_consistent() -> None:
     pool = random_pool(7, documents=80, weights=WEIGHTS)
     pruned = skyband(pool, depth=4)
@@ -228,7 +243,12 @@ def test_what_a_pruned_pool_is_not_exact_for_is_refused() -> None:
     pruned = skyband(pool, depth=10, lambda_high=0.9, mu_high=100.0)
     measures = parse_measures(["AP"])
     measure_settings(pruned, [0.9], [100.0], measures, depth=10)
-    for lambda_, mu, depth in [(0.9, 100.0, 11), (0.95, 10.0, 10), (0.5, 101.0, 10), (0, 1e-21, 1)]:
+    for lambda_, mu, depth in [
+        (0.9, 100.0, 11),
+        (0.95, 10.0, 10),
+        (0.5, 101.0, 10),
+        (0, 1e-200, 1),
+    ]:
         with pytest.raises(InputError, match="pruned for a smaller"):
             measure_settings(pruned, [0.5, lambda_], [10.0, mu], measures, depth=depth)
         with pytest.raises(InputError, match="pruned for a smaller"):
@@ -241,7 +261,7 @@ def test_what_a_pruned_pool_is_not_exact_for_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"mode": "x"}, {"depth": 0}, {"lambda_high": 1.1}, {"mu_high": -1}]
+    "bad", [{"mode": "x"}, {"depth": 0}, {"lambda_high": 1.1}, {"mu_low": 0}, {"mu_high": 1e-9}]
 )
 def test_arguments_outside_their_domain_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InputError, match="accepted"):
@@ -254,13 +274,14 @@ def test_classics_rank_the_same(name: str, shared_data: Path, tmp_path: Path) ->
     index = lmtune.index_for(data.documents, home=tmp_path)  # type: ignore[arg-type]
     pool = CandidatePool.build(index, data.topics, data.qrels)
     rng = np.random.default_rng(0)
-    points = corner_settings(0.9999, 1e6)
+    points = corner_settings(0.9999, 1e6, module.MU_LOW)
+    points = [(lambda_, mu) for lambda_, mu in points if mu > 0.0 or lambda_ > 1e-3]
     points += list(zip(rng.uniform(0, 0.95, 20), np.exp(rng.uniform(0, 11, 20)), strict=True))
     lambdas, mus = zip(*points, strict=True)
     depth = 50
     whole = measure_settings(pool, lambdas, mus, MEASURES, depth=depth)
     docs = {}
-    for mode in ("e", "tf"):
+    for mode in ("auto", "tf"):
         pruned = skyband(pool, depth=depth, mode=mode)
         docs[mode] = pruned.candidates.doc.size
         assert docs[mode] < pool.candidates.doc.size
@@ -269,8 +290,8 @@ def test_classics_rank_the_same(name: str, shared_data: Path, tmp_path: Path) ->
             for lambda_, mu in points[::5]:
                 expected = best_documents(pool, t, lambda_, mu, depth)
                 assert best_documents(pruned, t, lambda_, mu, depth) == expected
-    print(f"{name}: {pool.candidates.doc.size} candidates, e {docs['e']}, tf {docs['tf']}")
-    assert docs["e"] <= docs["tf"]
+    print(f"{name}: {pool.candidates.doc.size} candidates, {docs}")
+    assert docs["auto"] < docs["tf"]
 
 
 def test_repeated_words_count_as_often_as_they_occur() -> None:

@@ -113,6 +113,7 @@ def test_judgements_change_without_a_rebuild(cache: Cache) -> None:
     [
         ({"mode": "tf"}, "another mode"),
         ({"lambda_high": 0.5}, "another lambda_high"),
+        ({"mu_low": 10.0}, "another mu_low"),
         ({"mu_high": 10.0}, "another mu_high"),
         ({"index": TinyIndex({"a": "w1 w2"})}, "another index"),
     ],
