@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
     from lmtune.datasets.loading import load
     from lmtune.errors import InputError, MissingExtraError
+    from lmtune.formats.runs import read_run, write_run
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
@@ -24,11 +25,19 @@ if TYPE_CHECKING:
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
     from lmtune.tuning.coordinate_ascent import CoordinateAscent
+    from lmtune.tuning.experiment import run_experiment
+    from lmtune.tuning.folds import cross_validation
     from lmtune.tuning.grid import GridSearch
+    from lmtune.tuning.plan import Plan
     from lmtune.tuning.ranknet import RankNetTuner
     from lmtune.tuning.space import ParameterSpace
 
 _HOMES = {
+    "write_run": "formats.runs",
+    "read_run": "formats.runs",
+    "cross_validation": "tuning.folds",
+    "run_experiment": "tuning.experiment",
+    "Plan": "tuning.plan",
     "Analyzer": "indexing.analysis",
     "CandidatePool": "candidates.pool",
     "ColumnarIndex": "indexing.columnar",
@@ -61,17 +70,22 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ParameterSpace",
+    "Plan",
     "RankNetTuner",
     "Regions",
     "build_index",
+    "cross_validation",
     "index_for",
     "load",
     "measure",
     "rank",
+    "read_run",
+    "run_experiment",
     "score",
     "score_and_gradient",
     "skyband",
     "stored_pool",
+    "write_run",
 ]
 
 

@@ -39,36 +39,37 @@ from numpy.typing import NDArray
 UNIT = 2.0**-53
 """The relative error of one rounding."""
 
-# Products within exp(-600) to exp(600) are computed as such; see `lmtune.models.kernels`.
-_LARGEST_LOG = 600.0
+LARGEST_LOG, LARGEST_WEIGHT = 600.0, 200
+"""Scores are computed as products where `lmtune.models.kernels` says so: for no more query words
+than this, and as long as no product can leave exp(-600) to exp(600)."""
 
 
-def rounding(weight: int, largest_log: float = 0.0) -> float:
+def rounding(weight: int, largest_log: float | None = None) -> float:
     """Bound the relative error of a computed score: of P, or of exp of its sum of logarithms.
 
-    A factor takes five roundings, and a multiplication. Logarithms, which stand in where the
-    product could leave the range of a double, are taken to be good to four units in the last
-    place.
+    A factor takes five roundings, and a multiplication. Logarithms are taken to be good to four
+    units in the last place.
 
     Parameters
     ----------
     weight : int
         Query words N, repeats counted.
-    largest_log : float
-        The largest absolute logarithm of a factor.
+    largest_log : float, optional
+        The largest absolute logarithm of a factor, where logarithms may be added; the bound then
+        holds for products too. Without it P is a product.
 
     Returns
     -------
     float
     """
-    if weight * largest_log < _LARGEST_LOG:
+    if largest_log is None:
         return 6 * weight * UNIT
-    return (6 * weight + weight * largest_log * (weight + 8)) * UNIT
+    return (6 * weight + weight * largest_log * (weight + 10)) * UNIT
 
 
 def smallest_factor(weight: int) -> float:
     """Return how small a factor of P may be for e-dominance: above it P is always a product."""
-    return math.exp(-(_LARGEST_LOG - 1.0) / weight)
+    return math.exp(-(LARGEST_LOG - 1.0) / weight)
 
 
 def margin(weight: int, longest: int, lambda_high: float, mu_high: float) -> tuple[float, float]:
@@ -99,7 +100,7 @@ def e_is_finite(weight: int, y_max: float) -> bool:
 
     Then no product of factors, each at most 1 / P(w|C), leaves the range of a double upwards.
     """
-    return weight * math.log(2.0 * max(y_max, 1.0)) < _LARGEST_LOG
+    return weight <= LARGEST_WEIGHT and weight * math.log(2.0 * max(y_max, 1.0)) < LARGEST_LOG
 
 
 def e_is_safe(weight: int, y_max: float, p_max: float, relative: float, absolute: float) -> bool:

@@ -63,20 +63,18 @@ def read_judgements(
     """
     lengths = np.asarray(index.lengths)
     docno_rank = np.asarray(index.docno_rank)
-    # All at once: an index looks many docnos up much faster than one topic's at a time.
-    asked = [docno for topic in topics for docno in qrels.get(topic, {})]
-    found = index.doc_numbers(asked) if asked else np.empty(0, np.int32)
     # By document number, put back to its resting state after each topic.
     gain_of = np.full(index.num_docs, UNJUDGED, np.int32)
     gain = np.empty(candidates.doc.size, np.int32)
     judged = ColumnLists()
     all_gains = []
-    unknown = done = 0
+    unknown = 0
+    docnos = list(dict.fromkeys(docno for topic in topics for docno in qrels.get(topic, {})))
+    numbers = dict(zip(docnos, index.doc_numbers(docnos).tolist(), strict=True))
     for t, topic in enumerate(topics):
         entries = qrels.get(topic, {})
         gains = np.fromiter(entries.values(), np.int32, len(entries))
-        docs = found[done : done + gains.size]
-        done += gains.size
+        docs = np.fromiter(map(numbers.__getitem__, entries), np.int32, len(entries))
         usable = gains >= 0
         all_gains.append(gains[usable])
         unknown += int((docs[usable] < 0).sum())

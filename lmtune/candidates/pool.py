@@ -185,10 +185,12 @@ class CandidatePool:
         Raises
         ------
         InputError
-            Naming the first topic that the pool lacks.
+            Naming the first topic that the pool lacks, or where there are none.
         """
         if topics is None:
             return np.arange(len(self.topics), dtype=np.int64)
+        if not len(topics):
+            raise InputError("no topics", accepted=f"one or more of {self.name}")
         for topic in topics:
             if topic not in self._places:
                 raise InputError(

@@ -17,9 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from lmtune.models.kernels import scores_as_product
+from lmtune.compiled import compiled
 
 # Relative error granted to every bound; what is computed here loses some hundred roundings.
 _SLACK = 1e-12
@@ -29,8 +28,8 @@ _AROUND = 50
 _BLOCK = 256
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def prune_cells(y, length, count, p_min, longest, s_edges, u_edges, factors, depth, slack):  # type: ignore[no-untyped-def]
+@compiled()
+def prune_cells(y, length, count, product, s_edges, u_edges, factors, depth, slack):  # type: ignore[no-untyped-def]
     """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
 
     Parameters
@@ -40,8 +39,8 @@ def prune_cells(y, length, count, p_min, longest, s_edges, u_edges, factors, dep
     length : array of float64, shape (documents,)
     count : array of int64, shape (terms,)
         How often each term occurs in the query.
-    p_min, longest : float, int
-        As for `scores_as_product`.
+    product : bool
+        Whether no product of factors leaves the range of a double anywhere in the grid.
     s_edges, u_edges : arrays of float64, ascending
         The cells' bounds in log(1 - lambda) and log mu.
     factors : array of int64
@@ -86,7 +85,7 @@ def prune_cells(y, length, count, p_min, longest, s_edges, u_edges, factors, dep
                     filled += chosen.size
                 else:
                     lowest = _bound_box(
-                        y, length, count, p_min, longest, chosen,
+                        y, length, count, product, chosen,
                         s_edges[from_row], s_edges[min(from_row + factor, rows)],
                         u_edges[from_column], u_edges[min(from_column + factor, columns)],
                         depth, scratch, bounds,
@@ -99,9 +98,9 @@ def prune_cells(y, length, count, p_min, longest, s_edges, u_edges, factors, dep
     return begin, held.copy()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _bound_box(  # type: ignore[no-untyped-def]
-    y, length, count, p_min, longest, chosen, s_low, s_high, u_low, u_high, depth, scratch, bounds
+    y, length, count, product, chosen, s_low, s_high, u_low, u_high, depth, scratch, bounds
 ):
     """Bound documents' scores over a box, less those of a reference plane.
 
@@ -114,7 +113,6 @@ def _bound_box(  # type: ignore[no-untyped-def]
     half_u = 0.5 * (u_high - u_low) + _SLACK * (1.0 + max(abs(u_low), abs(u_high)))
     s, u = 0.5 * (s_low + s_high), 0.5 * (u_low + u_high)
     score, in_s, in_u, order = scratch[0], scratch[1], scratch[2], scratch[3]
-    product = scores_as_product(p_min, longest, count.sum(), -math.expm1(s), math.exp(u))
     for first in range(0, docs, _BLOCK):
         last = min(first + _BLOCK, docs)
         _bound_documents(
@@ -145,7 +143,7 @@ def _bound_box(  # type: ignore[no-untyped-def]
     return _select(order, 0, docs, depth - 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _bound_documents(  # type: ignore[no-untyped-def]
     y, length, count, chosen, s, half_s, u, half_u, product, score, in_s, in_u, below, above
 ):
@@ -233,7 +231,7 @@ def _bound_documents(  # type: ignore[no-untyped-def]
         above[i] = 0.5 * (rising * reach - bend * least) + error
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _select(values, begin, end, k):  # type: ignore[no-untyped-def]
     """Return the (k + 1)-th largest of ``values``, moving larger ones before it.
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates import region_kernels as kernels
-from lmtune.candidates.dominance import rounding
+from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.threads import over_slices
@@ -133,12 +133,13 @@ class Regions:
                 if rows.stop == rows.start:
                     continue
                 p, count = pool.p[terms], pool.count[terms]
-                p_min = float(p.min())
-                error = rounding(int(count.sum()), max(smallest_log, -math.log(p_min)))
+                weight = int(count.sum())
+                largest_log = max(smallest_log, -math.log(p.min()))
                 start[t], parts[t] = kernels.prune_cells(
                     pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None],
-                    pool.candidates.length[rows].astype(np.float64), count, p_min, pool.longest,
-                    s_edges, u_edges, np.array(factors), depth, 4.0 * error,
+                    pool.candidates.length[rows].astype(np.float64), count,
+                    weight * largest_log < LARGEST_LOG,
+                    s_edges, u_edges, np.array(factors), depth, 4.0 * rounding(weight, largest_log),
                 )  # fmt: skip
 
         over_slices(work, len(pool.topics), threads=threads, progress=progress)

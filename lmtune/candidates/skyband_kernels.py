@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from lmtune.compiled import compiled
 
 # Groups that have K dominators leave the arrays after this many documents are kept.
 _COMPACT_EVERY = 128
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
     """Give the distinct columns of ``tf`` numbers in order of appearance; return how many.
 
@@ -55,7 +56,7 @@ def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
     return groups
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def order_within_lengths(length, key, most):  # type: ignore[no-untyped-def]
     """Return documents, already ascending in length, with those of equal length by key ascending.
 
@@ -92,7 +93,7 @@ def order_within_lengths(length, key, most):  # type: ignore[no-untyped-def]
     return order
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def count_dominators(order, group, has, needs, counts_itself, depth, budget, keep):  # type: ignore[no-untyped-def]
     """Mark the documents that fewer than ``depth`` others dominate.
 

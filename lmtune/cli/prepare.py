@@ -60,15 +60,16 @@ def prepare(
     from lmtune.reporting.provenance import describe
     from lmtune.tuning.folds import make_folds
 
-    dataset = open_dataset(names)
-    index = open_index(dataset, names, analyzer, indexes)
-    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
-    dataset = checked.dataset
+    # What can be wrong without looking at a document is found before they are indexed.
+    topics_checked = check(open_dataset(names), ignore_unknown=ignore_unknown)
+    dataset = topics_checked.dataset
     usable, skipped = split_topics(dataset)
     folds, how = make_folds(
         usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test,
         seed=split.seed,
     )  # fmt: skip
+    index = open_index(dataset, names, analyzer, indexes)
+    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool, pool_notes = build_pool(dataset, index, [t for t in usable if t in needed])
     notes = [f"{index.num_docs:,} documents, {len(pool.topics):,} topics, {how}"]
@@ -76,8 +77,8 @@ def prepare(
         notes.append(
             f"{len(skipped)} topics without a relevant document are skipped ({shorten(skipped)})"
         )
-    if checked.unknown_topics:
-        notes.append(f"judgements of {checked.unknown_topics} unknown topics are left out")
+    if topics_checked.unknown_topics:
+        notes.append(f"judgements of {topics_checked.unknown_topics} unknown topics are left out")
     if checked.unknown_docnos:
         notes.append(
             f"{checked.unknown_docnos} judged documents are not in the collection: "
@@ -90,18 +91,25 @@ def open_dataset(names: Names, *, need: Collection[str] = PARTS) -> Dataset:
     """Load documents, topics and judgements; keep pydocs' files where a user looks for them."""
     from lmtune.datasets.pydocs import NAME, write_pydocs
 
-    dataset = load(
-        names.dataset,
-        documents=names.documents,
-        topics=names.topics,
-        qrels=names.qrels,
-        topic_fields=names.topic_fields,
-        need=[part for part in PARTS if part in need and (part != "documents" or not names.index)],
-    )
+    needed = [part for part in PARTS if part in need and (part != "documents" or not names.index)]
+    with stages() as report:
+        dataset = load(
+            names.dataset,
+            documents=names.documents,
+            topics=names.topics,
+            qrels=names.qrels,
+            topic_fields=names.topic_fields,
+            need=needed,
+            progress=lambda done, total: report(f"making {names.dataset}", done, total),
+        )
     if names.dataset == NAME:
-        written = write_pydocs(".", dataset)
-        if written.changed:
-            note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
+        try:
+            written = write_pydocs(".", dataset)
+        except InputError as error:
+            note(f"{NAME}: its topics and judgements are not kept here ({error})")
+        else:
+            if written.changed:
+                note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
     return dataset
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 _console = Console(stderr=True, highlight=False)
 
 
 def note(text: str) -> None:
     """Print one line."""
-    print(text, file=sys.stderr, flush=True)
+    print(" ".join(text.split("\n")), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -24,7 +33,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
     Nothing is shown where standard error is not a terminal.
     """
-    with Progress(
+    progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -32,15 +41,33 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
         console=_console,
         transient=True,
         disable=not _console.is_terminal,
-    ) as progress:
-        tasks = {}
+    )
+    tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total or None)
-            progress.update(tasks[stage], completed=done, total=total or None)
+    def report(stage: str, done: int, total: int) -> None:
+        # Until there is something to tell the screen is left to others, such as downloads.
+        if not tasks:
+            progress.start()
+        if stage not in tasks:
+            tasks[stage] = progress.add_task(stage, total=total or None)
+        progress.update(tasks[stage], completed=done, total=total or None)
 
+    try:
         yield report
+    finally:
+        if tasks:
+            progress.stop()
+
+
+@contextlib.contextmanager
+def utf8_output() -> Iterator[TextIO]:
+    """Give standard output as a UTF-8 stream, whatever the locale."""
+    sys.stdout.flush()
+    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
+    try:
+        yield stream
+    finally:
+        stream.detach()
 
 
 @contextlib.contextmanager

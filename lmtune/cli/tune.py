@@ -15,13 +15,13 @@ from lmtune.errors import InputError
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
-    from lmtune.tuning.experiment import CollectionResult
+    from lmtune.tuning.result import CollectionResult
 
 
 def tune(
     datasets: Annotated[
         list[str] | None,
-        typer.Argument(help="pydocs, folders, irds:ID; several make one table."),
+        typer.Argument(help="pydocs, folders, irds:ID ...; several make one table."),
     ] = None,
     documents: options.Documents = None,
     index: options.Index = None,
@@ -56,12 +56,15 @@ def tune(
         float,
         typer.Option(help="Share of training topics to stop on; adds the row RankNet-val."),
     ] = 0.0,
+    ranknet_rel: Annotated[
+        int, typer.Option(help="Smallest gain that RankNet takes for relevant.")
+    ] = 1,
     negatives_depth: Annotated[
         int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
     ] = 100,
     depth: Annotated[int, typer.Option(help="Run depth of measures and runs.")] = 1000,
-    stemmer: options.Stemmer = "porter",
-    stopwords: options.Stopwords = "lucene",
+    stemmer: options.Stemmer = None,
+    stopwords: options.Stopwords = None,
     indexes: options.Indexes = Path("indexes"),
     ignore_unknown: options.IgnoreUnknown = False,
     seed: Annotated[int, typer.Option(help="Of folds, starts and restarts.")] = 0,
@@ -73,12 +76,13 @@ def tune(
     ] = None,
 ) -> None:
     """Tune lambda and mu; report on held-out topics."""
-    from lmtune.indexing.analysis import Analyzer
+    from lmtune.formats.files import check_directory
     from lmtune.measures.measure import parse_measures
-    from lmtune.reporting.provenance import versions
-    from lmtune.reporting.results import write_results
+    from lmtune.reporting.provenance import command, versions
+    from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
     from lmtune.reporting.tables import STYLES
-    from lmtune.tuning.experiment import Plan, run_experiment
+    from lmtune.tuning.experiment import run_experiment
+    from lmtune.tuning.plan import Plan
 
     named: list[str | None] = [*(datasets or [])]
     parts = {"--documents": documents, "--index": index, "--topics": topics, "--qrels": qrels}
@@ -87,8 +91,12 @@ def tune(
         raise InputError(
             f"{given[0]} with several collections", value=named, accepted="one collection at most"
         )
-    if len(set(named)) < len(named):
-        raise InputError("a collection is named twice", value=named)
+    names_kept = [
+        file_name(name if name and ":" in name else Path(name or "").resolve().name)
+        for name in named
+    ]
+    if len(set(names_kept)) < len(named):
+        raise InputError("two collections have one name", value=named, accepted="different names")
     if not named and not given:
         raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
     if style not in STYLES:
@@ -105,13 +113,16 @@ def tune(
         optimizer=ranknet_optimizer,
         starts=ranknet_starts,
         validation=ranknet_validation,
+        rel=ranknet_rel,
         negatives_depth=negatives_depth,
         seed=seed,
         depth=depth,
     )
+    analyzer = values.analyzer(stemmer, stopwords, index)
+    if output is not None:
+        check_directory(output, marker=RECORD, own=CONTENT)
     for slow in (m for m in plan.measures if m.is_slow):
         note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
-    analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
     results: list[CollectionResult] = []
     pools: list[CandidatePool] = []
     described: list[dict[str, Any]] = []
@@ -125,20 +136,11 @@ def tune(
             )
         pools.append(ready.pool)
         described.append(ready.facts)
-    if len({result.name for result in results}) < len(results):
-        raise InputError("two collections have one name", value=[r.name for r in results])
-    _show(results, style)
     if output is not None:
         record = {
-            "command": _command(),
+            "command": command(),
             "versions": versions(),
-            "seed": seed,
-            "plan": {
-                **vars(plan),
-                "measures": [str(m) for m in plan.measures],
-                "space": vars(plan.space),
-            },
-            "analysis": vars(analyzer),
+            "plan": plan.as_record(),
             "collections": described,
             "notes": {result.name: result.notes for result in results},
         }
@@ -147,6 +149,7 @@ def tune(
                 output, results, pools, record, hits=depth,
                 progress=lambda done, total: report("writing runs", done, total),
             )  # fmt: skip
+    _show(results, style)
 
 
 def _show(results: list[CollectionResult], style: str) -> None:
@@ -168,17 +171,3 @@ def _show(results: list[CollectionResult], style: str) -> None:
     print()
     for text in notes:
         print(text)
-
-
-def _command() -> str:
-    """Return the command line without ``--output``, which does not influence the result."""
-    import shlex
-
-    arguments = iter(sys.argv[1:])
-    kept = []
-    for argument in arguments:
-        if argument == "--output":
-            next(arguments, None)
-        elif not argument.startswith("--output="):
-            kept.append(argument)
-    return shlex.join(["lmtune", *kept])

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
+from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.from_runs import from_runs
-from lmtune.measures.measure import Measure, parse_measures
+from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
 from lmtune.models.two_stage import check_parameters
 from lmtune.threads import over_slices
 
@@ -31,6 +32,7 @@ _KIND_CODES = {
     "R": kernels.RECALL,
     "Success": kernels.SUCCESS,
 }
+_LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
 
 
@@ -80,12 +82,16 @@ def measure_settings(
     ------
     InputError
         For a setting outside the model's domain, or one that the candidates or the regions were
-        not made for.
+        not made for, or a gain too large for exponential DCG.
     """
     lambdas = np.atleast_1d(np.asarray(lambdas, np.float64))
     mus = np.atleast_1d(np.asarray(mus, np.float64))
     for lambda_, mu in zip(lambdas, mus, strict=True):
         check_parameters(float(lambda_), float(mu))
+    if not measures:
+        raise InputError("no measures", accepted=ACCEPTED)
+    if depth < 1:
+        raise InputError("bad run depth", value=depth, accepted="1 or more")
     pool.require(lambdas, mus, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
     slow = [m for m, measure in enumerate(measures) if measure.is_slow]
@@ -159,6 +165,7 @@ def measure(
     -------
     pandas.DataFrame
         Topics (rows, indexed by identifier) by measures (columns, in ir_measures' spelling).
+        A topic without relevant documents has 0; trec_eval would leave it out of a mean.
 
     Raises
     ------
@@ -190,6 +197,12 @@ def _ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
         gains = pool.judgements[pool.judgement_start[t] : pool.judgement_start[t + 1]]
         best = np.sort(gains[gains > 0])[::-1][: measure.cutoff].astype(np.float64)
         if measure.dcg == "exp-log2":
+            if best.size and best[0] > _LARGEST_EXPONENT:
+                raise InputError(
+                    f"a gain of topic {pool.topics[t]} is too large for {measure}",
+                    value=int(best[0]),
+                    accepted=f"up to {_LARGEST_EXPONENT}",
+                )
             best = 2.0**best - 1.0
         if best.size:
             ideal[t] = (best / np.log2(np.arange(2, best.size + 2))).sum()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lmtune.compiled import compiled
 from lmtune.models.kernels import count_above, rank_scores, relative_frequencies, scores_as_product
 
 AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = range(8)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def measure_topics(  # type: ignore[no-untyped-def]
     topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest,
     cell_start, cell_position, cells, settings, lambdas, mus,
@@ -60,7 +60,7 @@ def measure_topics(  # type: ignore[no-untyped-def]
             begin = end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def gather(tf, p, length, gain, chosen, y, lengths, gains):  # type: ignore[no-untyped-def]
     """Fill ``y``, ``lengths`` and ``gains`` of the documents at the places ``chosen``."""
     for w in range(p.size):
@@ -74,7 +74,7 @@ def gather(tf, p, length, gain, chosen, y, lengths, gains):  # type: ignore[no-u
         gains[k] = gain[np.uint64(chosen[k])]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _measure_settings(  # type: ignore[no-untyped-def]
     y, length, gain, count, p_min, longest, settings, lambdas, mus,
     kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
@@ -127,7 +127,7 @@ def _measure_settings(  # type: ignore[no-untyped-def]
             )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _value(  # type: ignore[no-untyped-def]
     kind, cutoff, rel, relevant, nonrelevant, ideal, order, ranks, gains, others_above
 ):

@@ -16,10 +16,11 @@ ACCEPTED = (
     "map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
 )
 
-_NAME = re.compile(r"(?P<kind>[A-Za-z]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>\d+))?")
-_SETTING = re.compile(r"\s*(?:rel=(?P<rel>\d+)|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?)\s*")
-_TREC_EVAL_NAME = re.compile(r"(?P<name>[A-Za-z]+(?:_cut|_rank)?)(?:[_.](?P<cutoff>\d+))?")
+_NAME = re.compile(r"(?P<kind>[A-Za-z]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
+_SETTING = re.compile(r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?)\s*")
+_TREC_EVAL_NAME = re.compile(r"(?P<name>[A-Za-z]+(?:_cut|_rank)?)(?:[_.](?P<cutoff>[0-9]{1,9}))?")
 
+_HUGE = re.compile(r"\d{10}")
 NEEDS, MAY_HAVE, HAS_NO = "needs", "may have", "has no"
 _CUTOFFS = {
     "AP": MAY_HAVE,
@@ -136,8 +137,9 @@ def parse_measure(name: str) -> Measure:
     return Measure(kind, cutoff, rel, dcg)
 
 
-def parse_measures(names: Iterable[str]) -> list[Measure]:
+def parse_measures(names: str | Iterable[str]) -> list[Measure]:
     """Read several names; one error reports every unknown one."""
+    names = [names] if isinstance(names, str) else list(names)
     measures = []
     unknown = []
     for name in names:
@@ -147,6 +149,9 @@ def parse_measures(names: Iterable[str]) -> list[Measure]:
             unknown.append((name, error))
     if len(unknown) == 1:
         raise unknown[0][1]
+    twice = [str(m) for place, m in enumerate(measures) if m in measures[:place]]
+    if twice and not unknown:
+        raise InputError("a measure is named twice", value=twice[0], accepted="each once")
     if unknown:
         raise InputError("unknown measures", value=[name for name, _ in unknown], accepted=ACCEPTED)
     return measures
@@ -163,7 +168,7 @@ def _of_ir_measures(name: str) -> Measure:
     with contextlib.suppress(Exception):
         found = found or [ir_measures.parse_measure(name)]
     pipeline: Any = ir_measures.DefaultPipeline
-    if len(found) != 1 or not pipeline.supports(found[0]):
+    if _HUGE.search(name) or len(found) != 1 or not pipeline.supports(found[0]):
         raise InputError("unknown measure", value=name, accepted=ACCEPTED)
     return Measure(str(found[0]))
 

@@ -1,4 +1,4 @@
-"""Minimisers of a smooth cost in two unbounded coordinates, inside a box."""
+"""Minimisers of a smooth cost in a few unbounded coordinates, inside a box."""
 
 from __future__ import annotations
 
@@ -12,23 +12,34 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 Box = tuple[tuple[float, float], ...]
 
 _FIRST_STEP = 0.5
-# Of logit lambda and log mu: lambda to 5 decimals, mu to 5 digits.
-_TOLERANCE = 1e-5
 _MOST_ROUNDS = 100
+# A cost of order 1 cannot tell points apart whose gradients are smaller.
+_FLAT = 1e-8
+_TOLERANCE = 1e-9
 
 
 class Point(NamedTuple):
-    """An iterate: where, and the cost there."""
+    """An iterate: where, the cost there, and its gradient."""
 
     x: NDArray[np.float64]
     cost: float
+    gradient: NDArray[np.float64]
 
 
-def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -> list[Point]:
-    """Minimise along one coordinate after another until neither moves.
+class Descent(NamedTuple):
+    """A minimisation: its iterates from the start on, and whether it reached a minimum."""
 
-    Along a coordinate the derivative's sign change is bracketed downhill by doubling steps, then
-    found by Brent's method; an end that is not lower than the beginning is not taken.
+    points: list[Point]
+    converged: bool
+
+
+def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -> Descent:
+    """Minimise along one coordinate after another, then along the way that a round has gone.
+
+    Along a line the derivative's sign change is bracketed downhill by doubling steps, then found
+    by Brent's method; an end that is not lower than the beginning is not taken. The step along
+    the round's way (Hooke and Jeeves' pattern move) keeps rounds from creeping along a valley in
+    which one coordinate makes up for the other.
 
     Parameters
     ----------
@@ -37,71 +48,36 @@ def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -
     x : numpy.ndarray of float64
         The start, inside the box.
     box : tuple of (low, high)
-        Bounds, a pair a coordinate.
+        Bounds, a pair a coordinate; a coordinate with equal bounds stays.
 
     Returns
     -------
-    list of Point
+    Descent
         The start, then every move, costs descending.
     """
-    points = [Point(x, objective(x)[0])]
+    points = [Point(x, *objective(x))]
+    axes = [axis for axis in np.eye(x.size) if axis @ np.ptp(box, axis=1) > 0]
     for _ in range(_MOST_ROUNDS):
-        before = points[-1].x
-        for axis in range(x.size):
-            point = _minimise_along(objective, points[-1], axis, box[axis])
-            if point.cost < points[-1].cost:
-                points.append(point)
-        if np.abs(points[-1].x - before).max() < _TOLERANCE:
+        begin = points[-1]
+        if is_minimum(begin, box):
+            return Descent(points, converged=True)
+        for axis in axes:
+            _move(objective, points, axis, box)
+        _move(objective, points, points[-1].x - begin.x, box)
+        if points[-1].cost >= begin.cost:
             break
-    return points
+    return Descent(points, converged=is_minimum(points[-1], box))
 
 
-def _minimise_along(
-    objective: Objective, here: Point, axis: int, bounds: tuple[float, float]
-) -> Point:
-    from scipy.optimize import brentq
-
-    seen: dict[float, tuple[float, float]] = {}
-
-    def slope(value: float) -> float:
-        if value not in seen:
-            cost, gradient = objective(_moved(here.x, axis, value))
-            seen[value] = cost, float(gradient[axis])
-        return seen[value][1]
-
-    near = float(here.x[axis])
-    downhill = -np.sign(slope(near))
-    bound = bounds[0] if downhill < 0 else bounds[1]
-    step = _FIRST_STEP
-    end = near
-    while downhill != 0 and near != bound:
-        end = float(np.clip(near + downhill * step, *bounds))
-        if slope(end) * downhill >= 0:
-            end = float(brentq(slope, near, end, xtol=_TOLERANCE / 100))
-            slope(end)
-            break
-        near = end
-        step *= 2
-    slope(end)
-    lowest = min(seen, key=lambda value: seen[value][0])
-    return Point(_moved(here.x, axis, lowest), seen[lowest][0])
-
-
-def _moved(x: NDArray[np.float64], axis: int, value: float) -> NDArray[np.float64]:
-    moved = x.copy()
-    moved[axis] = value
-    return moved
-
-
-def l_bfgs(objective: Objective, x: NDArray[np.float64], box: Box) -> list[Point]:
-    """Minimise both coordinates jointly by L-BFGS-B; parameters and result as above."""
+def l_bfgs(objective: Objective, x: NDArray[np.float64], box: Box) -> Descent:
+    """Minimise all coordinates jointly by L-BFGS-B; parameters and result as above."""
     from scipy.optimize import minimize
 
-    points = [Point(x, objective(x)[0])]
+    points = [Point(x, *objective(x))]
 
     def record(intermediate_result: object) -> None:
         found = np.array(intermediate_result.x)  # type: ignore[attr-defined]
-        points.append(Point(found, float(intermediate_result.fun)))  # type: ignore[attr-defined]
+        points.append(Point(found, *objective(found)))
 
     minimize(
         objective,
@@ -110,6 +86,54 @@ def l_bfgs(objective: Objective, x: NDArray[np.float64], box: Box) -> list[Point
         method="L-BFGS-B",
         bounds=box,
         callback=record,
-        options={"ftol": 1e-15, "gtol": 1e-10},
+        options={"ftol": 1e-15, "gtol": _FLAT / 10},
     )
-    return points
+    return Descent(points, converged=is_minimum(points[-1], box))
+
+
+def is_minimum(point: Point, box: Box) -> bool:
+    """Say whether the gradient vanishes but for components that point out of the box."""
+    low, high = np.array(box).T
+    outward = ((point.x <= low) & (point.gradient > 0)) | ((point.x >= high) & (point.gradient < 0))
+    return bool((outward | (np.abs(point.gradient) <= _FLAT)).all())
+
+
+def _move(
+    objective: Objective, points: list[Point], direction: NDArray[np.float64], box: Box
+) -> None:
+    """Append the lowest point found along a line, if it is lower than the last one."""
+    from scipy.optimize import brentq
+
+    here = points[-1]
+    reach = float(np.abs(direction).max())
+    if reach == 0.0:
+        return
+    seen = {0.0: here}
+
+    def slope(t: float) -> float:
+        if t not in seen:
+            x = np.clip(here.x + t * direction, *np.array(box).T)
+            seen[t] = Point(x, *objective(x))
+        return float(seen[t].gradient @ direction)
+
+    downhill = -float(np.sign(slope(0.0)))
+    bound = _way_out(here.x, downhill * direction, box)
+    near, step = 0.0, _FIRST_STEP / reach
+    while downhill != 0.0 and near < bound:
+        end = min(near + step, bound)
+        if slope(downhill * end) * downhill >= 0.0:
+            brentq(slope, downhill * near, downhill * end, xtol=_TOLERANCE / reach)
+            break
+        near = end
+        step *= 2.0
+    lowest = min(seen.values(), key=lambda point: point.cost)
+    if lowest.cost < here.cost:
+        points.append(lowest)
+
+
+def _way_out(x: NDArray[np.float64], direction: NDArray[np.float64], box: Box) -> float:
+    """Return how many times `direction` leads from x to the edge of the box."""
+    low, high = np.array(box).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ways = np.where(direction > 0, (high - x) / direction, (low - x) / direction)
+    return float(np.min(ways[direction != 0], initial=np.inf))

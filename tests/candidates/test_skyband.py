@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,12 +16,13 @@ from support import best_documents, random_pool
 
 import lmtune
 from lmtune.candidates import skyband as module
-from lmtune.candidates.dominance import margin
+from lmtune.candidates.dominance import LARGEST_LOG, LARGEST_WEIGHT, margin, smallest_factor
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
+from lmtune.models.kernels import scores_as_product
 from lmtune.tuning.pairs import Pairs
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 9]
@@ -318,3 +320,13 @@ def test_stand_ins_for_nonrelevant_documents_stay_the_same() -> None:
     assert "unjudged" in whole.rule
     assert pruned.cost(0.3, 50.0) == whole.cost(0.3, 50.0)
     assert np.array_equal(pruned.columns.doc, whole.columns.doc)
+
+
+def test_scores_are_products_where_e_dominance_takes_them_to_be() -> None:
+    longest, p_min = 1000, 1e-6
+    for weight in (1, 5, 20, LARGEST_WEIGHT):
+        mu = longest * smallest_factor(weight) * 1.0001
+        if weight * -math.log(p_min) < LARGEST_LOG:
+            assert scores_as_product(p_min, longest, weight, 0.0, mu)
+            assert not scores_as_product(p_min, longest, weight, 0.0, mu * math.exp(-2.0 / weight))
+    assert scores_as_product(0.5, longest, LARGEST_WEIGHT, 0.5, 1000.0)
