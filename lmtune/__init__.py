@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
+    from lmtune.candidates.regions import Regions
+    from lmtune.candidates.skyband import skyband
+    from lmtune.candidates.storage import stored_pool
     from lmtune.datasets.dataset import Dataset
     from lmtune.datasets.loading import load
     from lmtune.errors import InputError, MissingExtraError
@@ -45,6 +48,7 @@ _HOMES = {
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "RankNetTuner": "tuning.ranknet",
+    "Regions": "candidates.regions",
     "build_index": "indexing.builder",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
@@ -52,6 +56,8 @@ _HOMES = {
     "rank": "models.ranking",
     "score": "models.two_stage",
     "score_and_gradient": "models.two_stage",
+    "skyband": "candidates.skyband",
+    "stored_pool": "candidates.storage",
 }
 
 __all__ = [
@@ -66,6 +72,7 @@ __all__ = [
     "ParameterSpace",
     "Plan",
     "RankNetTuner",
+    "Regions",
     "build_index",
     "cross_validation",
     "index_for",
@@ -76,6 +83,8 @@ __all__ = [
     "run_experiment",
     "score",
     "score_and_gradient",
+    "skyband",
+    "stored_pool",
     "write_run",
 ]
 

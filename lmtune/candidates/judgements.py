@@ -81,7 +81,7 @@ def read_judgements(
         usable &= docs >= 0
         gain_of[docs[usable]] = gains[usable]
         gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]]
-        docs = docs[usable].astype(np.int32)
+        docs = docs[usable]
         docs = docs[np.argsort(docno_rank[docs])]
         tf = _frequencies(index, terms[t], docs)
         judged.append(doc=docs, length=lengths[docs], gain=gain_of[docs], tf=tf)

@@ -6,7 +6,7 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import Index, Postings
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Pruning:
         Rankings are exact down to this rank.
     lambda_high, mu_high : float
         The largest parameters; 1 and infinity where every setting is exact.
-    smallest : float
-        lambda or mu must be at least this; 0 where every setting is exact.
+    factor_low : float
+        (1 - lambda) mu / (mu + |D|) + lambda, with the collection's longest |D|, must be at least
+        this; 0 where every setting is exact.
     by_e : numpy.ndarray of bool, shape (topics,)
         Topics pruned by e-dominance; the others by tf-dominance or not at all.
     """
@@ -41,7 +42,7 @@ class Pruning:
     depth: int
     lambda_high: float
     mu_high: float
-    smallest: float
+    factor_low: float
     by_e: NDArray[np.bool_]
 
 
@@ -132,6 +133,21 @@ class CandidatePool:
         InputError
             Where there are no topics.
         """
+        [pool] = cls.build_in_parts(index, topics, len(topics), qrels, name=name, progress=progress)
+        return pool
+
+    @classmethod
+    def build_in_parts(
+        cls,
+        index: Index,
+        topics: Mapping[str, str],
+        size: int,
+        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        *,
+        name: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[CandidatePool]:
+        """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
         builder = _Builder(index)
@@ -139,7 +155,8 @@ class CandidatePool:
             builder.add(topic, text)
             if progress is not None:
                 progress(done, len(topics))
-        return builder.finish(index.name if name is None else name, qrels or {})
+            if done % size == 0 or done == len(topics):
+                yield builder.finish(index.name if name is None else name, qrels or {})
 
     def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return this pool with other judgements, looked up in its index."""
@@ -198,15 +215,15 @@ class CandidatePool:
                 accepted=f"up to {self.pruning.depth}",
             )
         lambdas, mus = np.atleast_1d(lambdas, mus)
-        high, smallest = (self.pruning.lambda_high, self.pruning.mu_high), self.pruning.smallest
-        outside = (lambdas > high[0]) | (mus > high[1]) | (np.maximum(lambdas, mus) < smallest)
+        high = self.pruning.lambda_high, self.pruning.mu_high
+        factor = (1.0 - lambdas) * (mus / (mus + self.longest)) + lambdas
+        outside = (lambdas > high[0]) | (mus > high[1]) | (factor < self.pruning.factor_low)
         if outside.any():
             at = int(np.argmax(outside))
             raise InputError(
                 "the candidates were pruned for a smaller range of parameters",
                 value=(float(lambdas[at]), float(mus[at])),
-                accepted=f"lambda up to {high[0]:.17g} and mu up to {high[1]:g}, "
-                f"one of them at least {smallest:g}",
+                accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
             )
 
     @cached_property
@@ -241,10 +258,15 @@ class _Builder:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.lengths = np.asarray(index.lengths)
-        self.docno_rank = np.asarray(index.docno_rank)
+        # All documents by length ascending, docno descending; and each one's place there.
+        self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
+        self.rank = np.empty_like(self.order)
+        self.rank[self.order] = np.arange(self.order.size, dtype=np.int32)
         # Scratch by document number.
         self.place = np.empty(index.num_docs, np.int32)
-        self.matches = np.zeros(index.num_docs, np.bool_)
+        self.clear()
+
+    def clear(self) -> None:
         self.topics: list[str] = []
         self.terms: list[tuple[str, ...]] = []
         self.p: list[float] = []
@@ -268,30 +290,34 @@ class _Builder:
             self.count.append(count)
             self.p.append(float(found.tfs.sum(dtype=np.int64)) / self.index.total_terms)
 
-        for found in postings:
-            self.matches[found.docs] = True
-        matching = np.flatnonzero(self.matches).astype(np.int32)
-        self.matches[matching] = False
-        tf = np.zeros((len(terms), matching.size), np.int32)
-        self.place[matching] = np.arange(matching.size, dtype=np.int32)
-        for row, found in zip(tf, postings, strict=True):
-            row[self.place[found.docs]] = found.tfs
-
-        order = _tie_order(self.lengths[matching], tf.sum(axis=0), self.docno_rank[matching])
-        docs = matching[order]
+        docs, tf = self._matching(postings)
         self.candidates.append(
-            doc=docs,
-            length=self.lengths[docs],
-            gain=np.full(docs.size, UNJUDGED, np.int32),
-            tf=tf[:, order],
+            doc=docs, length=self.lengths[docs], gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf
         )
         self.topics.append(topic)
         self.terms.append(tuple(terms))
 
+    def _matching(self, postings: list[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the documents that hold a term, in tie order, and their term frequencies."""
+        from lmtune.candidates.skyband_kernels import order_within_lengths
+
+        if not postings:
+            return np.empty(0, np.int32), np.empty((0, 0), np.int32)
+        ranks = np.sort(np.concatenate([self.rank[found.docs] for found in postings]))
+        docs = self.order[ranks[np.append(True, ranks[1:] != ranks[:-1])]]
+        tf = np.zeros((len(postings), docs.size), np.int32)
+        self.place[docs] = np.arange(docs.size, dtype=np.int32)
+        for row, found in zip(tf, postings, strict=True):
+            row[self.place[found.docs]] = found.tfs
+        summed = tf.sum(axis=0, dtype=np.int32)
+        most = int(summed.max())
+        order = order_within_lengths(self.lengths[docs], most - summed, most)
+        return docs[order], tf[:, order]
+
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         candidates = self.candidates.join()
         judgements = read_judgements(self.index, self.topics, self.terms, candidates, qrels)
-        return CandidatePool(
+        pool = CandidatePool(
             name=name,
             index=self.index,
             topics=tuple(self.topics),
@@ -306,18 +332,5 @@ class _Builder:
             unknown_terms=self.unknown_terms,
             unknown_documents=judgements.unknown_documents,
         )
-
-
-def _tie_order(
-    length: NDArray[np.integer], tf_sum: NDArray[np.integer], docno_rank: NDArray[np.integer]
-) -> NDArray[np.int64]:
-    """Sort by length ascending, summed term frequency descending, docno descending."""
-    keys = [length, tf_sum.max(initial=0) - tf_sum, docno_rank.max(initial=0) - docno_rank]
-    widths = [int(key.max(initial=0)).bit_length() for key in keys]
-    if sum(widths) > 63:
-        return np.lexsort(keys[::-1])
-    # One integer sorts several times as fast as three keys do; docnos make it unique.
-    packed = keys[0].astype(np.int64)
-    for key, width in zip(keys[1:], widths[1:], strict=True):
-        packed = packed << width | key
-    return np.argsort(packed)
+        self.clear()
+        return pool

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import Regions
 from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.from_runs import from_runs
@@ -43,6 +44,7 @@ def measure_settings(
     *,
     topics: NDArray[np.int64] | None = None,
     depth: int = DEPTH,
+    regions: Regions | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> NDArray[np.float64]:
@@ -63,6 +65,9 @@ def measure_settings(
         Places of topics in the pool, from `CandidatePool.positions`; all by default.
     depth : int
         Run depth; documents ranked below it are not retrieved.
+    regions : Regions, optional
+        The pool's candidates cell by cell: the same values, several times faster. Settings
+        outside every cell are measured on all candidates.
     threads : int, optional
         Threads over topics; the number of cores by default. The result does not depend on it.
     progress : callable, optional
@@ -76,7 +81,8 @@ def measure_settings(
     Raises
     ------
     InputError
-        For a setting outside the model's domain, or a gain too large for exponential DCG.
+        For a setting outside the model's domain, or one that the candidates or the regions were
+        not made for, or a gain too large for exponential DCG.
     """
     lambdas = np.atleast_1d(np.asarray(lambdas, np.float64))
     mus = np.atleast_1d(np.asarray(mus, np.float64))
@@ -98,7 +104,7 @@ def measure_settings(
         if fast:
             values[:, :, fast] = measure_settings(
                 pool, lambdas, mus, [measures[m] for m in fast], topics=topics, depth=depth,
-                threads=threads,
+                regions=regions, threads=threads,
             )  # fmt: skip
         return values
     kinds = np.array([_kind_code(m) for m in measures], np.int64)
@@ -110,12 +116,21 @@ def measure_settings(
     ideal = np.stack([_ideal_dcg(pool, m) for m in measures])
     out = np.zeros((topics.size, lambdas.size, len(measures)))
     columns = pool.candidates
+    if regions is None:
+        cells = np.full(lambdas.size, -1, np.int64)
+        cell_start, cell_position = np.zeros((1, 1), np.int64), np.empty(0, np.int32)
+    else:
+        regions.require(pool, depth)
+        cells = regions.cells(lambdas, mus)
+        cell_start, cell_position = regions.start, regions.position
+    order = np.argsort(cells, kind="stable")
 
     def work(chunk: slice) -> None:
         kernels.measure_topics(
             topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
-            columns.tf, pool.term_start, pool.p, pool.count, pool.longest, lambdas, mus, kinds,
-            cutoffs, rels, relevant, nonrelevant, ideal, depth, out[chunk],
+            columns.tf, pool.term_start, pool.p, pool.count, pool.longest,
+            cell_start, cell_position, cells[order], order, lambdas, mus,
+            kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out[chunk],
         )  # fmt: skip
 
     over_slices(work, topics.size, threads=threads, progress=progress)

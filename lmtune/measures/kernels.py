@@ -13,66 +13,118 @@ AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = r
 @compiled()
 def measure_topics(  # type: ignore[no-untyped-def]
     topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest,
-    lambdas, mus, kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
+    cell_start, cell_position, cells, settings, lambdas, mus,
+    kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
 ):  # fmt: skip
     """Fill out[i, s, m] for every topic i of ``topics``, setting s and measure m.
 
     ``relevant`` and ``nonrelevant`` hold trec_eval's R and N, and ``ideal`` the DCG of the best
-    ranking, for each measure and topic of the pool. A document's rank is the number of documents
-    that score higher, plus those of equal score that stand before it.
+    ranking, for each measure and topic of the pool.
+
+    ``settings`` lists the settings so that those of one of ``cells`` (shape (settings,), as they
+    are listed) stand together. A cell's candidates are ``cell_position[cell_start[t, cell] :
+    cell_start[t, cell + 1]]``, ascending; cell -1 has all.
+    """
+    for i in range(topics.size):
+        t = topics[i]
+        if doc_start[t] == doc_start[t + 1]:
+            out[i] = 0.0
+            continue
+        length_t = length[doc_start[t] : doc_start[t + 1]]
+        gain_t = gain[doc_start[t] : doc_start[t + 1]]
+        count_t = count[term_start[t] : term_start[t + 1]]
+        p_t = p[term_start[t] : term_start[t + 1]]
+        block = tf[tf_start[t] : tf_start[t + 1]].reshape(count_t.size, length_t.size)
+        begin = 0
+        while begin < settings.size:
+            cell = cells[begin]
+            end = begin
+            while end < settings.size and cells[end] == cell:
+                end += 1
+            if cell < 0:
+                y = np.empty(block.shape)
+                relative_frequencies(block, p_t, y)
+                lengths = length_t.astype(np.float64)
+                gains = gain_t
+            else:
+                chosen = cell_position[cell_start[t, cell] : cell_start[t, cell + 1]]
+                y = np.empty((count_t.size, chosen.size))
+                lengths = np.empty(chosen.size)
+                gains = np.empty(chosen.size, np.int32)
+                gather(block, p_t, length_t, gain_t, chosen, y, lengths, gains)
+            _measure_settings(
+                y, lengths, gains, count_t, p_t.min(), longest, settings[begin:end], lambdas, mus,
+                kinds, cutoffs, rels, relevant[:, t], nonrelevant[:, t], ideal[:, t], depth,
+                out[i],
+            )  # fmt: skip
+            begin = end
+
+
+@compiled()
+def gather(tf, p, length, gain, chosen, y, lengths, gains):  # type: ignore[no-untyped-def]
+    """Fill ``y``, ``lengths`` and ``gains`` of the documents at the places ``chosen``."""
+    for w in range(p.size):
+        row = tf[w]
+        filled = y[w]
+        scale = 1.0 / p[w]
+        for k in range(chosen.size):
+            filled[k] = row[np.uint64(chosen[k])] * scale
+    for k in range(chosen.size):
+        lengths[k] = length[np.uint64(chosen[k])]
+        gains[k] = gain[np.uint64(chosen[k])]
+
+
+@compiled()
+def _measure_settings(  # type: ignore[no-untyped-def]
+    y, length, gain, count, p_min, longest, settings, lambdas, mus,
+    kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
+):  # fmt: skip
+    """Fill out[s, m] for the settings listed, on one topic's candidates.
+
+    A document's rank is the number of documents that score higher, plus those of equal score
+    that stand before it.
     """
     lowest_rel = rels.min()
     wants_bpref = (kinds == BPREF).any()
-    for i in range(topics.size):
-        t = topics[i]
-        length_t = length[doc_start[t] : doc_start[t + 1]].astype(np.float64)
-        gain_t = gain[doc_start[t] : doc_start[t + 1]]
-        count_t = count[term_start[t] : term_start[t + 1]]
-        docs = length_t.size
-        positions = np.flatnonzero(gain_t >= lowest_rel)
-        if positions.size == 0:
-            out[i] = 0.0
-            continue
-        others = np.flatnonzero((gain_t >= 0) & (gain_t < lowest_rel))
-        y = np.empty((count_t.size, docs))
-        block = tf[tf_start[t] : tf_start[t + 1]].reshape(count_t.size, docs)
-        relative_frequencies(block, p[term_start[t] : term_start[t + 1]], y)
-        p_min = p[term_start[t] : term_start[t + 1]].min()
-        ratio = np.empty(docs)
-        score = np.empty(docs)
-        other_score = np.empty(others.size)
-        ranks = np.empty(positions.size, np.int64)
-        gains = np.empty(positions.size, np.int64)
-        others_above = np.zeros(positions.size, np.int64)
-        for s in range(lambdas.size):
-            safe = scores_as_product(p_min, longest, count_t.sum(), lambdas[s], mus[s])
-            rank_scores(y, length_t, count_t, lambdas[s], mus[s], safe, ratio, score)
+    docs = length.size
+    positions = np.flatnonzero(gain >= lowest_rel)
+    if positions.size == 0:
+        for s in settings:
+            out[s] = 0.0
+        return
+    others = np.flatnonzero((gain >= 0) & (gain < lowest_rel))
+    others_before = np.searchsorted(others, positions)
+    ratio = np.empty(docs)
+    score = np.empty(docs)
+    other_score = np.empty(others.size)
+    ranks = np.empty(positions.size, np.int64)
+    gains = np.empty(positions.size, np.int64)
+    others_above = np.zeros(positions.size, np.int64)
+    for s in settings:
+        safe = scores_as_product(p_min, longest, count.sum(), lambdas[s], mus[s])
+        rank_scores(y, length, count, lambdas[s], mus[s], safe, ratio, score)
+        if wants_bpref:
             for j in range(others.size):
-                other_score[j] = score[others[j]]
-            retrieved = 0
-            for j in range(positions.size):
-                position = positions[j]
-                rank = count_above(score, position, score[position])
-                if rank >= depth:
-                    continue
-                ranks[retrieved] = rank
-                gains[retrieved] = gain_t[position]
-                if wants_bpref:
-                    before = np.searchsorted(others, position)
-                    # count_above skips one element, its subject, which is not among the others.
-                    above = np.int64(0)
-                    for k in range(before):
-                        above += np.int64(other_score[k] >= score[position])
-                    for k in range(before, others.size):
-                        above += np.int64(other_score[k] > score[position])
-                    others_above[retrieved] = above
-                retrieved += 1
-            order = np.argsort(ranks[:retrieved])
-            for m in range(kinds.size):
-                out[i, s, m] = _value(
-                    kinds[m], cutoffs[m], rels[m], relevant[m, t], nonrelevant[m, t], ideal[m, t],
-                    order, ranks, gains, others_above,
-                )  # fmt: skip
+                other_score[j] = score[np.uint64(others[j])]
+        retrieved = 0
+        for j in range(positions.size):
+            position = positions[j]
+            rank = count_above(score, position, score[position])
+            if rank >= depth:
+                continue
+            ranks[retrieved] = rank
+            gains[retrieved] = gain[position]
+            if wants_bpref:
+                others_above[retrieved] = count_above(
+                    other_score, others_before[j], score[position]
+                )
+            retrieved += 1
+        order = np.argsort(ranks[:retrieved])
+        for m in range(kinds.size):
+            out[s, m] = _value(
+                kinds[m], cutoffs[m], rels[m], relevant[m], nonrelevant[m], ideal[m],
+                order, ranks, gains, others_above,
+            )  # fmt: skip
 
 
 @compiled()

@@ -107,15 +107,16 @@ def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: 
 
 @compiled()
 def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-def]
-    """Count the documents ranked above one that scores ``threshold`` at that position.
+    """Count the documents ranked above one that scores ``threshold`` and stands at that position.
 
-    Positions are the tie order: an equal score earlier in the array ranks above.
+    Positions are the tie order: an equal score earlier in the array ranks above. The document may
+    be in the array itself: it does not count.
     """
     above = np.int64(0)
     head = score[:length_of_prefix]
     for i in range(head.size):
         above += np.int64(head[i] >= threshold)
-    tail = score[length_of_prefix + 1 :]
+    tail = score[length_of_prefix:]
     for i in range(tail.size):
         above += np.int64(tail[i] > threshold)
     return above

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.columns import UNJUDGED
-from lmtune.candidates.pool import CandidatePool, _tie_order
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 
 
@@ -67,16 +67,15 @@ def test_a_pool_needs_topics() -> None:
         CandidatePool.build(TinyIndex({"a": "x"}), {})
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 2**31 - 1), st.integers(0, 50), st.integers(0, 10**6)),
-        max_size=30,
-        unique_by=lambda row: row[2],
-    )
-)
-def test_tie_order_sorts_by_three_keys(rows: list[tuple[int, int, int]]) -> None:
-    length, tf, rank = (np.array([row[i] for row in rows], np.int64) for i in range(3))
-    expected = sorted(range(len(rows)), key=lambda i: (length[i], -tf[i], -rank[i]))
-    assert _tie_order(length, tf, rank).tolist() == expected
-    # Numbers too wide to share 63 bits take another way.
-    assert _tie_order(length << 20, tf << 20, rank).tolist() == expected
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 5)), min_size=1))
+def test_candidates_stand_in_tie_order(rows: list[tuple[int, int, int]]) -> None:
+    # x and y so many times each, and so many other words; docnos in any order.
+    texts = {
+        f"d{(7 * i) % 1000:03d}": " ".join(["x"] * x + ["y"] * (y - 1) + ["z"] * z)
+        for i, (x, y, z) in enumerate(rows)
+    }
+    pool = CandidatePool.build(TinyIndex(texts), {"1": "x y"})
+    tokens = {docno: text.split() for docno, text in texts.items()}
+    expected = sorted(texts, reverse=True)
+    expected.sort(key=lambda d: (len(tokens[d]), tokens[d].count("z")))
+    assert pool.index.docnos(pool.candidates.doc) == expected
