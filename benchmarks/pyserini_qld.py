@@ -23,7 +23,8 @@ def main() -> None:
     subprocess.run(
         [
             str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"),
-            "-cp", jnius_config.get_classpath()[0], "io.anserini.index.IndexCollection", "-collection", "JsonCollection",
+            "-cp", jnius_config.get_classpath()[0], "io.anserini.index.IndexCollection",
+            "-collection", "JsonCollection",
             "-generator", "DefaultLuceneDocumentGenerator", "-threads", "2",
             "-input", corpus, "-index", index,
         ],

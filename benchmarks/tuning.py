@@ -26,14 +26,14 @@ from typing import Any
 
 import ir_measures
 import numpy as np
-from lmtune.candidates.extraction import extract_pruned
-from lmtune.candidates.regions import Regions
-from lmtune.candidates.skyband import skyband
-from numba import njit
 from numpy.typing import NDArray
 
 import lmtune
+from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import Regions
+from lmtune.candidates.skyband import skyband
+from lmtune.compiled import compiled
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.ranking import rank
@@ -142,23 +142,22 @@ def settings(
     rng = np.random.default_rng(0)
     drawn = [SPACE.random(rng) for _ in range(1024)]
     lambdas, mus = (np.array(column) for column in zip(*drawn, strict=True))
-    rates = {}
-    for name, count, work in (
-        ("cells", 1024, lambda n: measure_settings(
+    works: dict[str, tuple[int, Callable[[int], NDArray[np.float64]]]] = {
+        "cells": (1024, lambda n: measure_settings(
             pruned, lambdas[:n], mus[:n], MEASURES, regions=regions)),
-        ("skyband", 128, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES)),
-        ("unpruned", 16, lambda n: measure_settings(whole, lambdas[:n], mus[:n], MEASURES)),
-        ("numpy, unpruned", 2, lambda n: numpy_baseline(whole, lambdas[:n], mus[:n])),
-    ):  # fmt: skip
+        "skyband": (128, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES)),
+        "unpruned": (16, lambda n: measure_settings(whole, lambdas[:n], mus[:n], MEASURES)),
+        "numpy, unpruned": (2, lambda n: numpy_baseline(whole, lambdas[:n], mus[:n])),
+    }  # fmt: skip
+    rates = {}
+    reference = np.empty(0)
+    for name, (count, work) in works.items():
         with clock(figures, f"settings, {name}") as row:
             values = work(count)
-        reference = values if name == "cells" else reference  # noqa: F821
+        if not reference.size:
+            reference = values
         row["largest difference of a value"] = float(np.abs(values - reference[:, :count]).max())
-        row["settings"] = count
-        rates[name] = count / row["wall seconds"] if "wall seconds" in row else 0.0
-    for name in ("cells", "skyband", "unpruned", "numpy, unpruned"):
-        row = figures[f"settings, {name}"]
-        rates[name] = row["settings"] / row["wall seconds"]
+        rates[name] = count / row["wall seconds"]
         row["settings a second"] = round(rates[name], 2)
     figures["ratio, cells to numpy"] = round(rates["cells"] / rates["numpy, unpruned"], 1)
     figures["ratio, skyband to numpy"] = round(rates["skyband"] / rates["numpy, unpruned"], 1)
@@ -230,7 +229,7 @@ def libm_loop(
     return float(total[0]), float(total[1]), float(total[2])
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled()
 def _libm_pairs(score, dlambda, dmu, split):  # type: ignore[no-untyped-def]
     out = np.zeros(3)
     for r in range(split):

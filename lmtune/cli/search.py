@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from lmtune.cli import options, values
-from lmtune.cli.prepare import Names, build_pool, open_dataset, open_index
-from lmtune.cli.screen import note, timed, utf8_output
+from lmtune.cli.prepare import Names, open_dataset, open_index, unknown_terms
+from lmtune.cli.screen import note, stages, timed, utf8_output
 from lmtune.errors import InputError
 
 
@@ -34,6 +34,7 @@ def search(
     indexes: options.Indexes = Path("indexes"),
 ) -> None:
     """Write a TREC run."""
+    from lmtune.candidates.pool import CandidatePool
     from lmtune.formats.files import atomic_write, check_file
     from lmtune.formats.runs import check_tag, write_run
     from lmtune.models.ranking import rank
@@ -52,8 +53,12 @@ def search(
     names = Names(dataset, documents, index, topics, None, values.fields(topic_fields))
     data = open_dataset(names, need=("documents", "topics"))
     opened = open_index(data, names, analyzer, indexes)
-    pool, notes = build_pool(data, opened, list(data.topics))
-    for text in notes:
+    with stages() as report, timed(f"{data.name}: {len(data.topics)} topics extracted"):
+        pool = CandidatePool.build(
+            opened, data.topics, name=data.name,
+            progress=lambda done, total: report(f"topics of {data.name}", done, total),
+        )  # fmt: skip
+    for text in unknown_terms(pool):
         note(f"{data.name}: {text}")
     rankings = rank(pool, lambda_=lambda_, mu=mu, hits=hits)
     with timed(f"{len(pool.topics)} topics ranked"):

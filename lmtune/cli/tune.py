@@ -129,7 +129,7 @@ def tune(
     split = Split(folds, train_topics, test_topics, seed)
     for name in named or [None]:
         names = Names(name, documents, index, topics, qrels, values.fields(topic_fields))
-        ready = prepare(names, analyzer, indexes, split, ignore_unknown=ignore_unknown)
+        ready = prepare(names, analyzer, indexes, split, plan, ignore_unknown=ignore_unknown)
         with stages() as report, timed(f"{ready.pool.name}: tuned"):
             results.append(
                 run_experiment(ready.pool, ready.folds, plan, notes=ready.notes, progress=report)

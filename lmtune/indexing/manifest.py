@@ -32,8 +32,9 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 
-CONTENT = frozenset({FILE, *COLUMNS})
-"""Everything that an index's folder holds; building replaces no folder that holds more."""
+CONTENT = frozenset({FILE, *COLUMNS, "candidates"})
+"""Everything that an index's folder holds, pruned candidates among it; building replaces no folder
+that holds more."""
 
 
 @dataclass(frozen=True)

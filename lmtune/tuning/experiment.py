@@ -89,6 +89,12 @@ class _Experiment:
         self.plan = plan
         self.unfinished: list[int] = []
         self.pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+        # The first call compiles; a topic shows how long that takes before the bars move.
+        progress("compiling kernels, once", 0, 1)
+        first = pool.positions()[:1]
+        self.pairs.cost(0.5, 1000.0, topics=first)
+        measure_settings(pool, 0.5, 1000.0, plan.measures, topics=first, depth=plan.depth)
+        progress("compiling kernels, once", 1, 1)
         self.surface = Surface.compute(
             pool, plan.measures, space=plan.space, shape=plan.grid, depth=plan.depth,
             progress=lambda done, total: progress("grid", done, total),
