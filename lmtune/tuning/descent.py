@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 Box = tuple[tuple[float, float], ...]
 
-_FIRST_STEP = 0.5
-_MOST_ROUNDS = 100
+_FIRST_STEP, _LONGEST_STEP = 0.5, 4.0
+_MOST_ROUNDS, _MOST_STEPS = 200, 40
 # A cost of order 1 cannot tell points apart whose gradients are smaller.
 _FLAT = 1e-8
-_TOLERANCE = 1e-9
+_ENOUGH = 0.1
+# Secants keep this share of the bracket away from its ends.
+_MARGIN = 0.05
 
 
 class Point(NamedTuple):
@@ -36,10 +38,11 @@ class Descent(NamedTuple):
 def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -> Descent:
     """Minimise along one coordinate after another, then along the way that a round has gone.
 
-    Along a line the derivative's sign change is bracketed downhill by doubling steps, then found
-    by Brent's method; an end that is not lower than the beginning is not taken. The step along
-    the round's way (Hooke and Jeeves' pattern move) keeps rounds from creeping along a valley in
-    which one coordinate makes up for the other.
+    Along a line the derivative's sign change is bracketed downhill, then closed in on by secants
+    kept inside the bracket; the first guess is the step to which the line's last curvature points.
+    A line is left when its derivative has fallen to a tenth: its exact minimum is soon left
+    again. The step along the round's way (Hooke and Jeeves' pattern move) keeps rounds from
+    creeping along a valley in which one coordinate makes up for the other.
 
     Parameters
     ----------
@@ -56,14 +59,19 @@ def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -
         The start, then every move, costs descending.
     """
     points = [Point(x, *objective(x))]
-    axes = [axis for axis in np.eye(x.size) if axis @ np.ptp(box, axis=1) > 0]
+    axes = np.flatnonzero(np.ptp(box, axis=1) > 0)
+    curvatures = np.zeros(x.size)
     for _ in range(_MOST_ROUNDS):
         begin = points[-1]
         if is_minimum(begin, box):
             return Descent(points, converged=True)
         for axis in axes:
-            _move(objective, points, axis, box)
-        _move(objective, points, points[-1].x - begin.x, box)
+            direction = np.eye(x.size)[axis]
+            step = _FIRST_STEP
+            if curvatures[axis] > 0.0:
+                step = min(abs(points[-1].gradient[axis]) / curvatures[axis], _LONGEST_STEP)
+            curvatures[axis] = _move(objective, points, direction, step, box)
+        _move(objective, points, points[-1].x - begin.x, 1.0, box)
         if points[-1].cost >= begin.cost:
             break
     return Descent(points, converged=is_minimum(points[-1], box))
@@ -99,36 +107,48 @@ def is_minimum(point: Point, box: Box) -> bool:
 
 
 def _move(
-    objective: Objective, points: list[Point], direction: NDArray[np.float64], box: Box
-) -> None:
-    """Append the lowest point found along a line, if it is lower than the last one."""
-    from scipy.optimize import brentq
+    objective: Objective, points: list[Point], direction: NDArray[np.float64], step: float, box: Box
+) -> float:
+    """Append the lowest point found along a line, if it is lower than the last one.
 
+    Returns the mean curvature from there to the beginning, 0 where none was seen.
+    """
     here = points[-1]
-    reach = float(np.abs(direction).max())
-    if reach == 0.0:
-        return
-    seen = {0.0: here}
-
-    def slope(t: float) -> float:
-        if t not in seen:
-            x = np.clip(here.x + t * direction, *np.array(box).T)
-            seen[t] = Point(x, *objective(x))
-        return float(seen[t].gradient @ direction)
-
-    downhill = -float(np.sign(slope(0.0)))
-    bound = _way_out(here.x, downhill * direction, box)
-    near, step = 0.0, _FIRST_STEP / reach
-    while downhill != 0.0 and near < bound:
-        end = min(near + step, bound)
-        if slope(downhill * end) * downhill >= 0.0:
-            brentq(slope, downhill * near, downhill * end, xtol=_TOLERANCE / reach)
+    first = float(here.gradient @ direction)
+    if first == 0.0:
+        return 0.0
+    direction = direction if first < 0.0 else -direction
+    bound = _way_out(here.x, direction, box)
+    edges = np.array(box).T
+    seen = [here]
+    low, low_slope = 0.0, -abs(first)
+    high, high_slope = np.inf, np.inf
+    at = min(step, bound)
+    for _ in range(_MOST_STEPS):
+        if not low < at < high:
             break
-        near = end
-        step *= 2.0
-    lowest = min(seen.values(), key=lambda point: point.cost)
+        x = np.clip(here.x + at * direction, *edges)
+        seen.append(Point(x, *objective(x)))
+        slope = float(seen[-1].gradient @ direction)
+        if abs(slope) <= _ENOUGH * abs(first):
+            break
+        if slope < 0.0:
+            low, low_slope = at, slope
+        else:
+            high, high_slope = at, slope
+        if high == np.inf:
+            at = min(2.0 * low, bound)
+        else:
+            secant = low - low_slope * (high - low) / (high_slope - low_slope)
+            margin = _MARGIN * (high - low)
+            at = min(max(secant, low + margin), high - margin)
+    lowest = min(seen, key=lambda point: point.cost)
     if lowest.cost < here.cost:
         points.append(lowest)
+    last = seen[-1]
+    distance = float((last.x - here.x) @ direction)
+    rise = float(last.gradient @ direction) + abs(first)
+    return max(rise / distance, 0.0) if distance > 0.0 else 0.0
 
 
 def _way_out(x: NDArray[np.float64], direction: NDArray[np.float64], box: Box) -> float:
