@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ _MOST_ROUNDS, _MOST_STEPS = 200, 40
 # A cost of order 1 cannot tell points apart whose gradients are smaller.
 _FLAT = 1e-8
 _ENOUGH = 0.1
+_CLOSE = 0.05
 # Secants keep this share of the bracket away from its ends.
 _MARGIN = 0.05
 
@@ -35,7 +36,12 @@ class Descent(NamedTuple):
     converged: bool
 
 
-def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -> Descent:
+def coordinate_descent(
+    objective: Objective,
+    x: NDArray[np.float64],
+    box: Box,
+    known: Sequence[Point] = (),
+) -> Descent:
     """Minimise along one coordinate after another, then along the way that a round has gone.
 
     Along a line the derivative's sign change is bracketed downhill, then closed in on by secants
@@ -52,6 +58,8 @@ def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -
         The start, inside the box.
     box : tuple of (low, high)
         Bounds, a pair a coordinate; a coordinate with equal bounds stays.
+    known : sequence of Point
+        Minima found before: a descent that comes close to one ends there.
 
     Returns
     -------
@@ -63,7 +71,7 @@ def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -
     curvatures = np.zeros(x.size)
     for _ in range(_MOST_ROUNDS):
         begin = points[-1]
-        if is_minimum(begin, box):
+        if is_minimum(begin, box) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
             return Descent(points, converged=True)
         for axis in axes:
             direction = np.eye(x.size)[axis]
@@ -77,7 +85,12 @@ def coordinate_descent(objective: Objective, x: NDArray[np.float64], box: Box) -
     return Descent(points, converged=is_minimum(points[-1], box))
 
 
-def l_bfgs(objective: Objective, x: NDArray[np.float64], box: Box) -> Descent:
+def l_bfgs(
+    objective: Objective,
+    x: NDArray[np.float64],
+    box: Box,
+    known: Sequence[Point] = (),  # noqa: ARG001 - it is quick enough without
+) -> Descent:
     """Minimise all coordinates jointly by L-BFGS-B; parameters and result as above."""
     from scipy.optimize import minimize
 

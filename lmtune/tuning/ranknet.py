@@ -170,8 +170,10 @@ class RankNetTuner:
 
         iterates: list[tuple[int, int, Point]] = []
         converged = []
+        minima: list[Point] = []
         for start, x in enumerate(self._starts()):
-            descent = OPTIMIZERS[self.optimizer](objective, x, self.space.unbounded_box)
+            descent = OPTIMIZERS[self.optimizer](objective, x, self.space.unbounded_box, minima)
+            minima += descent.points[-1:] if descent.converged else []
             iterates += [(start, i, point) for i, point in enumerate(descent.points)]
             converged.append(descent.converged)
             if progress is not None:
