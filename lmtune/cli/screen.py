@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from lmtune.tuning.experiment import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
 
@@ -19,8 +23,8 @@ def note(text: str) -> None:
 
 
 @contextlib.contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """Show one progress bar a stage; give a function of (stage, done, total) that moves it.
+def stages() -> Iterator[Report]:
+    """Show one progress bar a stage; give a function of (stage, done, total, detail) that moves it.
 
     Nothing is shown where standard error is not a terminal.
     """
@@ -35,10 +39,11 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
     ) as progress:
         tasks = {}
 
-        def report(stage: str, done: int, total: int) -> None:
+        def report(stage: str, done: int, total: int, detail: str = "") -> None:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(stage, total=total or None)
-            progress.update(tasks[stage], completed=done, total=total or None)
+            text = f"{stage}: {detail}" if detail else stage
+            progress.update(tasks[stage], description=text, completed=done, total=total or None)
 
         yield report
 

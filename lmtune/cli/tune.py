@@ -60,6 +60,12 @@ def tune(
         int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
     ] = 100,
     depth: Annotated[int, typer.Option(help="Run depth of measures and runs.")] = 1000,
+    certify: Annotated[
+        float | None,
+        typer.Option(
+            help="Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."
+        ),
+    ] = None,
     stemmer: options.Stemmer = "porter",
     stopwords: options.Stopwords = "lucene",
     indexes: options.Indexes = Path("indexes"),
@@ -108,6 +114,7 @@ def tune(
         negatives_depth=negatives_depth,
         seed=seed,
         depth=depth,
+        certify=certify,
     )
     analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
     results: list[CollectionResult] = []

@@ -23,7 +23,7 @@ _FIRST_WIDTHS = (0.8, 1.5)
 # Neither side of a box is split below this: then rounding is all that is undecided.
 _NARROWEST = 1e-9
 # Boxes whose lists are not shorter than this share of their parent's use their parent's.
-_SHARED = 0.8
+_SHARED = 0.9
 _MEMORY = 1 << 30
 
 
@@ -130,10 +130,8 @@ class Search:
     _serial: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        problem = self.problem
-        state = State(problem.docs, problem.doc_start, problem.base, problem.active)
-        bound = self._mean(problem.ceiling)
-        self._push(Box(problem.sides, state, problem.ceiling, bound, 0.0, (0.0, 0.0), 0))
+        box = whole(self.problem)
+        self._open.append((-box.bound, next(self._serial), box))
 
     @property
     def bound(self) -> float:
@@ -175,9 +173,13 @@ class Search:
         def work(part: slice) -> None:
             for place in range(part.start, part.stop):
                 if time.monotonic() < self.deadline:
-                    children[place] = self._evaluate(*jobs[place])
+                    children[place] = bound_part(self.problem, *jobs[place])
 
-        over_slices(work, len(jobs), threads=self.workers)
+        try:
+            over_slices(work, len(jobs), threads=self.workers)
+        except BaseException:
+            self.deadline = -math.inf  # for workers that are still running
+            raise
         born = [child for child in children if child is not None]
         self.boxes += len(born)
         self._look(born)
@@ -214,31 +216,41 @@ class Search:
             if not box.final:
                 break
 
-    def _evaluate(self, parent: Box, sides: Sides) -> Box:
-        old = parent.state
-        docs = np.empty(old.docs.size, np.int32)
-        doc_start = np.empty_like(old.doc_start)
-        base, active = np.empty_like(old.base), np.empty_like(old.active)
-        bounds, centres = parent.bounds.copy(), parent.bounds.copy()
-        spread = np.empty(2)
-        arguments = (
-            *self.problem.columns, sides, old.docs, old.doc_start, old.base, old.active,
-            bounds, centres, docs, doc_start, base, active, spread,
-        )  # fmt: skip
-        bound_box(*arguments)
-        listed = int(doc_start[-1])
-        state, owned = old, parent.owned // 2
-        if listed <= _SHARED * old.docs.size:
-            state = State(docs[:listed].copy(), doc_start, base, active)
-            owned = state.size
-        centre = float(centres.sum()) / self.problem.topics
-        along = (float(spread[0]), float(spread[1]))
-        return Box(sides, state, bounds, self._mean(bounds), centre, along, owned)
 
-    def _mean(self, bounds: NDArray[np.float64]) -> float:
-        """Return the mean over all topics, no lower than any order of summation makes it."""
-        topics = self.problem.topics
-        return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
+def whole(problem: Problem) -> Box:
+    """Return the whole range as one box, with the bounds that need no look at scores."""
+    state = State(problem.docs, problem.doc_start, problem.base, problem.active)
+    bound = _mean(problem.ceiling, problem.topics)
+    return Box(problem.sides, state, problem.ceiling, bound, 0.0, (0.0, 0.0), 0)
+
+
+def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
+    """Bound a part of a box."""
+    old = parent.state
+    docs = np.empty(old.docs.size, np.int32)
+    doc_start = np.empty_like(old.doc_start)
+    base, active = np.empty_like(old.base), np.empty_like(old.active)
+    bounds, centres = parent.bounds.copy(), parent.bounds.copy()
+    spread = np.empty(2)
+    arguments = (
+        *problem.columns, sides, old.docs, old.doc_start, old.base, old.active,
+        bounds, centres, docs, doc_start, base, active, spread,
+    )  # fmt: skip
+    bound_box(*arguments)
+    listed = int(doc_start[-1])
+    state, owned = old, parent.owned // 2
+    if listed <= _SHARED * old.docs.size:
+        state = State(docs[:listed].copy(), doc_start, base, active)
+        owned = state.size
+    return Box(
+        sides, state, bounds, _mean(bounds, problem.topics),
+        float(centres.sum()) / problem.topics, (float(spread[0]), float(spread[1])), owned,
+    )  # fmt: skip
+
+
+def _mean(bounds: NDArray[np.float64], topics: int) -> float:
+    """Return the mean over all topics, no lower than any order of summation makes it."""
+    return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
 
 
 def _grid(sides: Sides) -> list[Sides]:

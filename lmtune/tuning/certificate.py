@@ -140,12 +140,14 @@ class CertifiedOptimum:
         Raises
         ------
         InputError
-            For unknown topics.
+            For unknown topics or none.
         """
         import pandas as pd
 
         begin = time.monotonic()
         places = pool.positions(topics)
+        if places.size == 0:
+            raise InputError("no topics to certify on", accepted="at least one topic")
         known: dict[Setting, float] = {}
 
         def measure(*settings: Setting) -> float:
@@ -191,7 +193,7 @@ class CertifiedOptimum:
         self.best_score_ = known[best]
         self.bound_ = max(search.bound, self.best_score_)
         self.gap_ = self.bound_ - self.best_score_
-        self.certified_ = self.gap_ <= self.tolerance
+        self.certified_ = self.bound_ <= self.best_score_ + self.tolerance
         self.n_boxes_ = search.boxes
         self.n_evaluations_ = len(known)
         self.results_ = pd.DataFrame(rows, columns=["boxes", "best", "bound"])

@@ -82,8 +82,8 @@ def bound_box(  # type: ignore[no-untyped-def]
         counters[:, :, :n] = 0
         for c in range(2):
             here = docs[doc_start[2 * t + c] : doc_start[2 * t + c + 1]]
-            if here.size > 0:
-                places = np.flatnonzero(active[c, rels]).astype(np.int32)
+            places = np.flatnonzero(active[c, rels]).astype(np.int32)
+            if here.size > 0 and places.size > 0:
                 m, r = doc_models[:, : here.size], rel_models[:, : places.size]
                 models(block, sizes, here, counts, product[t], slack[t], box, m)
                 models(r_block, r_sizes, places, counts, product[t], slack[t], box, r)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance import paired_t_test
+from lmtune.tuning.certificate import CertifiedOptimum, check_tolerance
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
@@ -27,7 +29,12 @@ if TYPE_CHECKING:
 DIRECT, RANKNET, STOPPED, OPTIMAL = "Direct", "RankNet", "RankNet-val", "Optimal"
 SIGNIFICANCE = 0.05
 
-Progress = Callable[[str, int, int], None]
+
+class Progress(Protocol):
+    """Called with a stage, how much of it is done, how much there is, and what to add to it."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,8 @@ class Plan:
         Of every random choice.
     depth : int
         Run depth.
+    certify : float or None
+        Prove Optimal to be within this of the best possible; see `CertifiedOptimum`.
     """
 
     measures: tuple[Measure, ...]
@@ -73,8 +82,11 @@ class Plan:
     negatives_depth: int = 100
     seed: int = 0
     depth: int = DEPTH
+    certify: float | None = None
 
     def __post_init__(self) -> None:
+        if self.certify is not None:
+            check_tolerance(self.certify)
         if not 0.0 <= self.validation < 1.0:
             raise InputError(
                 "the validation share is outside its domain",
@@ -98,6 +110,8 @@ class Fit:
         gradients for RankNet.
     at_edge : tuple of str
         Bounds of the space that the parameters lie on.
+    bound : float or None
+        For a certified Optimal: no setting in the range has a higher test value.
     """
 
     lambda_: float
@@ -106,6 +120,7 @@ class Fit:
     test_value: float
     evaluations: int
     at_edge: tuple[str, ...]
+    bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +200,9 @@ def run_experiment(
 
     Direct is a full grid, then coordinate ascents from its best points and from random ones.
     Optimal is the best grid point on the test topics themselves, or another row's setting where
-    that is better still: the upper bound that no honest method may use.
+    that is better still: the upper bound that no honest method may use. With `Plan.certify` it is
+    searched for, and proven to be within that of the best possible. Ctrl-C ends such a proof and
+    those to come, not the experiment.
 
     Parameters
     ----------
@@ -204,10 +221,14 @@ def run_experiment(
     -------
     CollectionResult
     """
-    experiment = _Experiment(pool, plan, progress or (lambda _stage, _done, _total: None))
+    experiment = _Experiment(pool, plan, progress or _silent)
     for number, fold in enumerate(folds):
         experiment.add(number, fold)
     return experiment.finish(folds, notes)
+
+
+def _silent(stage: str, done: int, total: int, detail: str = "") -> None:
+    pass
 
 
 class _Experiment:
@@ -227,6 +248,7 @@ class _Experiment:
             key: [] for key in self.keys
         }
         self.traces: dict[str, pd.DataFrame] = {}
+        self.tolerance = plan.certify  # None once a certificate is interrupted
 
     def add(self, number: int, fold: Fold) -> None:
         ranknet = self._ranknet(number, fold.train, None, None)
@@ -241,6 +263,13 @@ class _Experiment:
                 validation = [topic for topic in fold.train if topic in held]
                 chosen[STOPPED] = self._ranknet(number, fitting, validation, measure)
             chosen[OPTIMAL] = self._optimal(fold, measure, chosen)
+            bounds: dict[str, float] = {}
+            if self.tolerance is not None:
+                optimum = self._certify(self.tolerance, number, fold, measure, chosen)
+                bounds[OPTIMAL] = optimum.bound_
+                lambda_, mu = optimum.best_params_["lambda"], optimum.best_params_["mu"]
+                evaluations = chosen[OPTIMAL][2] + optimum.n_evaluations_
+                chosen[OPTIMAL] = lambda_, mu, evaluations
             for method, (lambda_, mu, evaluations) in chosen.items():
                 train, test = (
                     measure_settings(
@@ -250,9 +279,11 @@ class _Experiment:
                     for topics in (fold.train, fold.test)
                 )  # fmt: skip
                 edges = tuple(self.plan.space.at_edge(lambda_, mu))
-                self.fits[measure, method].append(
-                    Fit(lambda_, mu, float(train.mean()), float(test.mean()), evaluations, edges)
-                )
+                fit = Fit(
+                    lambda_, mu, float(train.mean()), float(test.mean()), evaluations, edges,
+                    bounds.get(method),
+                )  # fmt: skip
+                self.fits[measure, method].append(fit)
                 self.values[measure, method].append(test)
             self.progress("folds", number + 1, number + 1)
 
@@ -308,6 +339,50 @@ class _Experiment:
         winner = settings[int(np.argmax(means))]
         return *winner, self.surface.lambdas.size + len(chosen)
 
+    def _certify(
+        self,
+        tolerance: float,
+        number: int,
+        fold: Fold,
+        measure: Measure,
+        chosen: dict[str, tuple[float, float, int]],
+    ) -> CertifiedOptimum:
+        stage = f"certifying {measure.title}, fold {number + 1}"
+
+        def show(best: float, bound: float, boxes: int) -> None:
+            # The share of the way from a gap of 1 to the tolerance, on a logarithmic scale.
+            share = math.log(max(bound - best, tolerance)) / math.log(tolerance)
+            detail = f"{best:.4f} to {bound:.4f}, {boxes} boxes"
+            self.progress(stage, round(100 * min(max(share, 0.0), 1.0)), 100, detail)
+
+        optimum = CertifiedOptimum(
+            str(measure),
+            tolerance=tolerance,
+            space=self.plan.space,
+            starts=[(lambda_, mu) for lambda_, mu, _ in chosen.values()],
+            depth=self.plan.depth,
+        ).fit(self.pool, topics=fold.test, progress=show)
+        self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
+        self.tolerance = None if optimum.stopped_ else tolerance
+        return optimum
+
+    def _proof(self, measure: Measure, tolerance: float) -> str:
+        """Say in a note what the certificates of a measure prove together."""
+        fits = self.fits[measure, OPTIMAL]
+        sizes = [part.size for part in self.values[measure, OPTIMAL]]
+        bounds = [fit.bound for fit in fits if fit.bound is not None]
+        if len(bounds) < len(fits):
+            return f"{measure.title}: Optimal is not certified: interrupted"
+        bound = float(np.average(bounds, weights=sizes))
+        gap = bound - float(np.average([fit.test_value for fit in fits], weights=sizes))
+        shown = f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
+        each = "" if len(fits) == 1 else ", chosen for each fold,"
+        short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
+        return (
+            f"{measure.title}: no (lambda, mu) in the range{each} gives more than {shown} "
+            f"(gap {gap:.4f}{short})"
+        )
+
     def finish(self, folds: Sequence[Fold], notes: Sequence[str]) -> CollectionResult:
         topics = tuple(topic for fold in folds for topic in fold.test)
         values = {key: np.concatenate(self.values[key]) for key in self.keys}
@@ -322,6 +397,8 @@ class _Experiment:
             fits = tuple(self.fits[measure, method])
             rows.append(Row(measure, method, topics, own, fits, p_values))
         own_notes = [f"RankNet pairs: {self.pairs.rule}"]
+        if self.plan.certify is not None:
+            own_notes += [self._proof(measure, self.plan.certify) for measure in self.plan.measures]
         if not self.pool.judged_counts()[1].any() and any(
             m.kind == "Bpref" for m in self.plan.measures
         ):

@@ -146,10 +146,9 @@ def models(y, length, docs, count, product, slack, box, out):  # type: ignore[no
             f_most = max(abs(f_low[j]), abs(f_high[j]))
             h_most = max(abs(h_low[j]), abs(h_high[j]))
             third = h_most * wide**3 + peak * hu * hu * (3.0 * f_most * wide + slope * e_most * hu)
-            # |q| is largest at `far`: these bound what E, F and H sum, term by term.
-            step = hs + hu
-            q_most = weight + 2.0 * far_abs[j]
-            rounding = q_most * step * (1.0 + q_most * step + (q_most * step) ** 2)
+            # |q| is largest at `far`: powers of this bound what E, F and H sum, term by term.
+            size_of_q = (weight + 2.0 * far_abs[j]) * wide
+            rounding = size_of_q * (1.0 + size_of_q + size_of_q**2) * (1.0 + hu) ** 2
             error[j] = third / 6.0 * (1.0 + _ROUNDING) + _ROUNDING * rounding + slack
             size_of_all = abs(value[j]) + abs(to_s[j]) + abs(to_u[j])
             size_of_all += abs(to_ss[j]) + abs(to_su[j]) + abs(to_uu[j]) + error[j]
