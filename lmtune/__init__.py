@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lmtune.measures.evaluate import measure
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
+    from lmtune.tuning.certificate import CertifiedOptimum
     from lmtune.tuning.coordinate_ascent import CoordinateAscent
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.folds import cross_validation
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lmtune.tuning.space import ParameterSpace
 
 _HOMES = {
+    "CertifiedOptimum": "tuning.certificate",
     "write_run": "formats.runs",
     "read_run": "formats.runs",
     "cross_validation": "tuning.folds",
@@ -63,6 +65,7 @@ _HOMES = {
 __all__ = [
     "Analyzer",
     "CandidatePool",
+    "CertifiedOptimum",
     "ColumnarIndex",
     "CoordinateAscent",
     "Dataset",

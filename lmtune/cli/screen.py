@@ -6,8 +6,8 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TextIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -19,6 +19,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+if TYPE_CHECKING:
+    from lmtune.tuning.experiment import Progress as Report
+
 _console = Console(stderr=True, highlight=False)
 
 
@@ -28,8 +31,8 @@ def note(text: str) -> None:
 
 
 @contextlib.contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """Show one progress bar a stage; give a function of (stage, done, total) that moves it.
+def stages() -> Iterator[Report]:
+    """Show one progress bar a stage; give a function of (stage, done, total, detail) that moves it.
 
     Nothing is shown where standard error is not a terminal.
     """
@@ -44,13 +47,14 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
     )
     tasks: dict[str, TaskID] = {}
 
-    def report(stage: str, done: int, total: int) -> None:
+    def report(stage: str, done: int, total: int, detail: str = "") -> None:
         # Until there is something to tell the screen is left to others, such as downloads.
         if not tasks:
             progress.start()
         if stage not in tasks:
             tasks[stage] = progress.add_task(stage, total=total or None)
-        progress.update(tasks[stage], completed=done, total=total or None)
+        text = f"{stage}: {detail}" if detail else stage
+        progress.update(tasks[stage], description=text, completed=done, total=total or None)
 
     try:
         yield report

@@ -63,6 +63,12 @@ def tune(
         int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
     ] = 100,
     depth: Annotated[int, typer.Option(help="Run depth of measures and runs.")] = 1000,
+    certify: Annotated[
+        float | None,
+        typer.Option(
+            help="Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."
+        ),
+    ] = None,
     stemmer: options.Stemmer = None,
     stopwords: options.Stopwords = None,
     indexes: options.Indexes = Path("indexes"),
@@ -117,6 +123,7 @@ def tune(
         negatives_depth=negatives_depth,
         seed=seed,
         depth=depth,
+        certify=certify,
     )
     analyzer = values.analyzer(stemmer, stopwords, index)
     if output is not None:

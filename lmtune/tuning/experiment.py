@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance import paired_t_test
+from lmtune.tuning.certificate import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
@@ -23,7 +25,12 @@ from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, STOPPED, CollectionRe
 if TYPE_CHECKING:
     import pandas as pd
 
-Progress = Callable[[str, int, int], None]
+
+class Progress(Protocol):
+    """Called with a stage, how much of it is done, how much there is, and what to add to it."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
 
 
 def run_experiment(
@@ -38,7 +45,9 @@ def run_experiment(
 
     Direct is a full grid, then coordinate ascents from its best points and from random ones.
     Optimal is the best grid point on the test topics themselves, or another row's setting where
-    that is better still: the upper bound that no honest method may use.
+    that is better still: the upper bound that no honest method may use. With `Plan.certify` it is
+    searched for, and proven to be within that of the best possible. Ctrl-C ends such a proof and
+    those to come, not the experiment.
 
     Parameters
     ----------
@@ -57,7 +66,7 @@ def run_experiment(
     -------
     CollectionResult
     """
-    report = progress or (lambda _stage, _done, _total: None)
+    report = progress or _silent
     experiment = _Experiment(pool, plan, report)
     steps = [(number, fold, step) for number, fold in enumerate(folds) for step in plan.steps]
     report("tuning", 0, len(steps))
@@ -70,12 +79,17 @@ def run_experiment(
     return experiment.finish(folds, notes)
 
 
+def _silent(stage: str, done: int, total: int, detail: str = "") -> None:
+    pass
+
+
 class Choice(NamedTuple):
-    """A setting and how many evaluations it took to choose it."""
+    """A setting, how many evaluations it took to choose it, and what is proven of it."""
 
     lambda_: float
     mu: float
     evaluations: int
+    bound: float | None = None
 
 
 class _Experiment:
@@ -87,6 +101,8 @@ class _Experiment:
     def __init__(self, pool: CandidatePool, plan: Plan, progress: Progress) -> None:
         self.pool = pool
         self.plan = plan
+        self.progress = progress
+        self.tolerance = plan.certify  # None once a certificate is interrupted
         self.unfinished: list[int] = []
         self.pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
         # The first call compiles; a topic shows how long that takes before the bars move.
@@ -148,6 +164,8 @@ class _Experiment:
             evaluations = self.descent_evaluations + len(stopped.trace_)
             chosen[STOPPED] = Choice(stopped.lambda_, stopped.mu_, evaluations)
         chosen[OPTIMAL] = self._optimal(fold, measure, chosen)
+        if self.tolerance is not None:
+            chosen[OPTIMAL] = self._certify(self.tolerance, number, fold, measure, chosen)
         for method, choice in chosen.items():
             train, test = (
                 measure_settings(
@@ -159,7 +177,7 @@ class _Experiment:
             edges = tuple(self.plan.space.at_edge(choice.lambda_, choice.mu))
             means = float(train.mean()), float(test.mean())
             self.fits[measure, method].append(
-                Fit(choice.lambda_, choice.mu, *means, choice.evaluations, edges)
+                Fit(choice.lambda_, choice.mu, *means, choice.evaluations, edges, choice.bound)
             )
             self.values[measure, method].append(test)
 
@@ -191,6 +209,52 @@ class _Experiment:
         winner = settings[int(np.argmax(means))]
         return Choice(*winner, self.surface.lambdas.size + len(chosen))
 
+    def _certify(
+        self,
+        tolerance: float,
+        number: int,
+        fold: Fold,
+        measure: Measure,
+        chosen: dict[str, Choice],
+    ) -> Choice:
+        stage = f"certifying {measure.title}, fold {number + 1}"
+
+        def show(best: float, bound: float, boxes: int) -> None:
+            # The share of the way from a gap of 1 to the tolerance, on a logarithmic scale.
+            share = math.log(max(bound - best, tolerance)) / math.log(tolerance)
+            detail = f"{best:.4f} to {bound:.4f}, {boxes} boxes"
+            self.progress(stage, round(100 * min(max(share, 0.0), 1.0)), 100, detail)
+
+        optimum = CertifiedOptimum(
+            str(measure),
+            tolerance=tolerance,
+            space=self.plan.space,
+            starts=[(choice.lambda_, choice.mu) for choice in chosen.values()],
+            depth=self.plan.depth,
+        ).fit(self.pool, topics=fold.test, progress=show)
+        self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
+        self.tolerance = None if optimum.stopped_ else tolerance
+        best = optimum.best_params_
+        evaluations = chosen[OPTIMAL].evaluations + optimum.n_evaluations_
+        return Choice(best["lambda"], best["mu"], evaluations, optimum.bound_)
+
+    def _proof(self, measure: Measure, tolerance: float) -> str:
+        """Say in a note what the certificates of a measure prove together."""
+        fits = self.fits[measure, OPTIMAL]
+        sizes = [part.size for part in self.values[measure, OPTIMAL]]
+        bounds = [fit.bound for fit in fits if fit.bound is not None]
+        if len(bounds) < len(fits):
+            return f"{measure.title}: Optimal is not certified: interrupted"
+        bound = float(np.average(bounds, weights=sizes))
+        gap = bound - float(np.average([fit.test_value for fit in fits], weights=sizes))
+        shown = f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
+        each = "" if len(fits) == 1 else ", chosen for each fold,"
+        short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
+        return (
+            f"{measure.title}: no (lambda, mu) in the range{each} gives more than {shown} "
+            f"(gap {gap:.4f}{short})"
+        )
+
     def finish(self, folds: Sequence[Fold], notes: Sequence[str]) -> CollectionResult:
         topics = tuple(topic for fold in folds for topic in fold.test)
         values = {key: np.concatenate(self.values[key]) for key in self.keys}
@@ -205,6 +269,8 @@ class _Experiment:
             fits = tuple(self.fits[measure, method])
             rows.append(Row(measure, method, topics, own, fits, p_values))
         own_notes = [f"RankNet pairs: {self.pairs.rule}"]
+        if self.plan.certify is not None:
+            own_notes += [self._proof(measure, self.plan.certify) for measure in self.plan.measures]
         if not self.pool.judged_counts()[1].any() and any(
             m.kind == "Bpref" for m in self.plan.measures
         ):

@@ -8,6 +8,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure
+from lmtune.tuning.certificate import check_certifiable, check_tolerance
 from lmtune.tuning.ranknet import OPTIMIZERS
 from lmtune.tuning.space import ParameterSpace
 
@@ -45,6 +46,8 @@ class Plan:
         Of every random choice.
     depth : int
         Run depth.
+    certify : float or None
+        Prove Optimal to be within this of the best possible; see `CertifiedOptimum`.
     """
 
     measures: tuple[Measure, ...]
@@ -59,6 +62,7 @@ class Plan:
     negatives_depth: int = 100
     seed: int = 0
     depth: int = DEPTH
+    certify: float | None = None
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -68,6 +72,10 @@ class Plan:
                     value=getattr(self, name),
                     accepted=f"{least} or more",
                 )
+        if self.certify is not None:
+            check_tolerance(self.certify)
+            for measure in self.measures:
+                check_certifiable(measure)
         if self.optimizer not in OPTIMIZERS:
             raise InputError(
                 "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)

@@ -34,6 +34,8 @@ class Fit:
         gradients for RankNet.
     at_edge : tuple of str
         Bounds of the space that the parameters lie on.
+    bound : float or None
+        For a certified Optimal: no setting in the range has a higher test value.
     """
 
     lambda_: float
@@ -42,6 +44,7 @@ class Fit:
     test_value: float
     evaluations: int
     at_edge: tuple[str, ...]
+    bound: float | None = None
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,8 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "huge-grid": (("tune", "c", "--grid", "99999x99999"), ("--grid",)),
     "grid-digits": (("tune", "c", "--grid", "５x５"), ("--grid",)),
     "mu-zero": (("tune", "c", "--mu-range", "0,10"), ("mu > 0",)),
+    "certify": (("tune", "c", "--certify", "0"), ("tolerance", "0.0")),
+    "certify-measure": (("tune", "c", "--certify", "0.01", "-m", "RR"), ("certificate", "'RR'")),
     "rel": (("tune", "c", "--ranknet-rel", "0"), ("rel",)),
     "same-name": (("tune", "c", "../x/c"), ("one name",)),
     "index-analysis": (
