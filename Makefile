@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune test check bench clean
+.PHONY: tune test bench clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs

@@ -93,13 +93,21 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     for _ in range(options.repeats):
         for name, command in commands.items():
             shutil.rmtree(out, ignore_errors=True)
+            used = cpu_seconds()
             seconds, peak, printed = watch(command)
-            runs[name].append({"seconds": seconds, "peak_mb": peak / 1e6, "index_mb": mb(out)})
+            used = cpu_seconds() - used
+            measured = {"seconds": seconds, "cpu_seconds": used, "peak_mb": peak / 1e6}
+            runs[name].append(measured | {"index_mb": mb(out)})
             if name == "lmtune":
                 counts = {"lmtune": json.loads(printed.splitlines()[-1])}
-            print(f"{name:9} {seconds:6.2f} s {peak / 1e6:7.0f} MB", file=sys.stderr)
+            print(
+                f"{name:9} {seconds:6.2f} s {used:6.2f} CPU s {peak / 1e6:6.0f} MB", file=sys.stderr
+            )
     medians = {
         name: statistics.median(run["seconds"] for run in made) for name, made in runs.items()
+    }
+    cpu = {
+        name: statistics.median(run["cpu_seconds"] for run in made) for name, made in runs.items()
     }
     result: dict[str, Any] = {
         "corpus": {"documents": options.documents, "mb": size / 1e6, "foreign": options.foreign},
@@ -109,6 +117,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "runs": runs,
         "median_seconds": medians,
+        "median_cpu_seconds": cpu,
         "documents_per_second": {
             name: options.documents / seconds for name, seconds in medians.items()
         },
@@ -165,6 +174,12 @@ def watch(command: list[str]) -> tuple[float, int, str]:
     if process.returncode:
         raise SystemExit(f"{command[0]} ended with status {process.returncode}")
     return seconds, peak, printed
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of all ended children."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def resident(pid: int) -> int:

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
+    from lmtune.candidates.regions import Regions
+    from lmtune.candidates.skyband import skyband
+    from lmtune.candidates.storage import stored_pool
     from lmtune.datasets.dataset import Dataset
     from lmtune.datasets.loading import load
     from lmtune.errors import InputError, MissingExtraError
+    from lmtune.formats.runs import read_run, write_run
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
@@ -20,14 +24,24 @@ if TYPE_CHECKING:
     from lmtune.measures.evaluate import measure
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
+    from lmtune.tuning.certificate import CertifiedOptimum
     from lmtune.tuning.coordinate_ascent import CoordinateAscent
+    from lmtune.tuning.experiment import run_experiment
+    from lmtune.tuning.folds import cross_validation
     from lmtune.tuning.grid import GridSearch
+    from lmtune.tuning.plan import Plan
     from lmtune.tuning.ranknet import RankNetTuner
     from lmtune.tuning.space import ParameterSpace
 
 _HOMES = {
+    "write_run": "formats.runs",
+    "read_run": "formats.runs",
+    "cross_validation": "tuning.folds",
+    "run_experiment": "tuning.experiment",
+    "Plan": "tuning.plan",
     "Analyzer": "indexing.analysis",
     "CandidatePool": "candidates.pool",
+    "CertifiedOptimum": "tuning.certificate",
     "ColumnarIndex": "indexing.columnar",
     "CoordinateAscent": "tuning.coordinate_ascent",
     "Dataset": "datasets.dataset",
@@ -36,6 +50,7 @@ _HOMES = {
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "RankNetTuner": "tuning.ranknet",
+    "Regions": "candidates.regions",
     "build_index": "indexing.builder",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
@@ -43,11 +58,14 @@ _HOMES = {
     "rank": "models.ranking",
     "score": "models.two_stage",
     "score_and_gradient": "models.two_stage",
+    "skyband": "candidates.skyband",
+    "stored_pool": "candidates.storage",
 }
 
 __all__ = [
     "Analyzer",
     "CandidatePool",
+    "CertifiedOptimum",
     "ColumnarIndex",
     "CoordinateAscent",
     "Dataset",
@@ -55,14 +73,22 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ParameterSpace",
+    "Plan",
     "RankNetTuner",
+    "Regions",
     "build_index",
+    "cross_validation",
     "index_for",
     "load",
     "measure",
     "rank",
+    "read_run",
+    "run_experiment",
     "score",
     "score_and_gradient",
+    "skyband",
+    "stored_pool",
+    "write_run",
 ]
 
 

@@ -35,7 +35,7 @@ def over_slices(
     progress : callable, optional
         Called with (items done, items in all).
     """
-    threads = threads or os.cpu_count() or 1
+    threads = threads or cores()
     step = max(1, -(-total // (_SHARES * threads)))
     if progress is not None:
         step = min(step, _SHOWN_STEP)
@@ -64,6 +64,18 @@ def over_slices(
         raise
 
 
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @cache
 def _executor(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="lmtune")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has none of its parent's threads.
+    os.register_at_fork(after_in_child=_executor.cache_clear)

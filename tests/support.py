@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.columns import ColumnLists, starts
+from lmtune.candidates.pool import CandidatePool
 from lmtune.indexing.index import Postings
+from lmtune.models.ranking import top_positions
 
 
 class TinyIndex:
@@ -77,3 +80,77 @@ def random_collection(
     for topic, judged in qrels.items():
         judged[f"missing-{topic}"] = 1
     return index, queries, qrels
+
+
+class NumberedIndex(TinyIndex):
+    """Documents that are only lengths: what a pool of made-up frequencies needs of an index."""
+
+    def __init__(self, lengths: NDArray[np.integer]) -> None:
+        super().__init__({f"d{i:06d}": "" for i in range(lengths.size)}, "made")
+        self.lengths = lengths.astype(np.int32)
+        self.total_terms = int(lengths.sum())
+
+
+def random_pool(
+    seed: int,
+    *,
+    documents: int = 60,
+    weights: Sequence[Sequence[int]] = ((1, 1, 1),),
+    longest: int = 40,
+    rate: float = 0.7,
+    p_range: tuple[float, float] = (1e-7, 1e-1),
+    equal_p: bool = False,
+    gains: int = 2,
+) -> CandidatePool:
+    """Make a pool of random frequencies, one topic for each tuple of query weights.
+
+    Documents are short and frequencies low, so that ties and near ties are common; `equal_p`
+    gives all terms the same probability, so that permuted frequencies score alike but for rounding.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = [rng.poisson(rng.gamma(0.5, 2 * rate, (len(w), documents))) for w in weights]
+    lengths = np.maximum.reduce([block.sum(0) for block in blocks])
+    lengths = np.maximum(1, lengths + rng.integers(0, longest, documents) // 2)
+    index = NumberedIndex(lengths)
+    columns, judged = ColumnLists(), ColumnLists()
+    all_gains = []
+    p = []
+    for block in blocks:
+        terms = block.shape[0]
+        low, high = np.log(p_range)
+        p.append(np.exp(rng.uniform(low, high, 1 if equal_p else terms) + np.zeros(terms)))
+        doc = np.flatnonzero(block.any(0)).astype(np.int32)
+        doc = doc[np.lexsort((-doc, -block[:, doc].sum(0), lengths[doc]))]
+        gain = rng.integers(-1, gains + 1, doc.size).astype(np.int32)
+        tf = block[:, doc].astype(np.int32)
+        columns.append(doc=doc, length=index.lengths[doc], gain=gain, tf=tf)
+        seen = gain >= 0
+        judged.append(
+            doc=doc[seen], length=index.lengths[doc][seen], gain=gain[seen], tf=tf[:, seen]
+        )
+        all_gains.append(np.append(gain[seen], 1).astype(np.int32))
+    return CandidatePool(
+        name="made",
+        index=index,
+        topics=tuple(str(t + 1) for t in range(len(weights))),
+        terms=tuple(tuple(f"w{w}" for w in range(len(weight))) for weight in weights),
+        term_start=starts(weights),
+        p=np.concatenate(p),
+        count=np.concatenate([np.array(weight, np.int64) for weight in weights]),
+        candidates=columns.join(),
+        judged=judged.join(),
+        judgement_start=starts(all_gains),
+        judgements=np.concatenate(all_gains),
+        unknown_terms={},
+        unknown_documents=len(weights),
+    )
+
+
+def best_documents(pool: CandidatePool, t: int, lambda_: float, mu: float, depth: int) -> list[int]:
+    """Rank topic t's candidates and return the numbers of the best `depth` documents."""
+    return [
+        int(d)
+        for d in pool.candidates.doc[pool.candidates.rows(t)][
+            top_positions(pool, t, lambda_, mu, depth)
+        ]
+    ]

@@ -6,51 +6,44 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
+from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index
-
-UNJUDGED = -1
-"""The gain of a document that is not judged, or judged with a negative gain."""
+from lmtune.indexing.index import Index, Postings
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Documents of many topics, one after another.
-
-    Topic t's documents are ``start[t]`` to ``start[t + 1]``; its term frequencies are the block
-    ``tf[tf_start[t] : tf_start[t + 1]]``, read as (terms, documents).
+class Pruning:
+    """What a pruned pool is exact for: the best `depth` documents of each setting in the range.
 
     Attributes
     ----------
-    start, tf_start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's documents and term frequencies begin.
-    doc : numpy.ndarray of int32, shape (documents,)
-        Document numbers in the index.
-    length : numpy.ndarray of int32, shape (documents,)
-        Document lengths in tokens.
-    gain : numpy.ndarray of int32, shape (documents,)
-        Judged gains, `UNJUDGED` where there is none.
-    tf : numpy.ndarray of int32, shape (sum of terms x documents,)
-        Term frequencies.
+    mode : {"auto", "e", "tf"}
+        How it was asked for; see `lmtune.candidates.skyband.skyband`.
+    depth : int
+        Rankings are exact down to this rank.
+    lambda_high, mu_high : float
+        The largest parameters; 1 and infinity where every setting is exact.
+    factor_low : float
+        (1 - lambda) mu / (mu + |D|) + lambda, with the collection's longest |D|, must be at least
+        this; 0 where every setting is exact.
+    by_e : numpy.ndarray of bool, shape (topics,)
+        Topics pruned by e-dominance; the others by tf-dominance or not at all.
     """
 
-    start: NDArray[np.int64]
-    tf_start: NDArray[np.int64]
-    doc: NDArray[np.int32]
-    length: NDArray[np.int32]
-    gain: NDArray[np.int32]
-    tf: NDArray[np.int32]
-
-    def rows(self, t: int) -> slice:
-        """Return topic t's slice of the document columns."""
-        return slice(int(self.start[t]), int(self.start[t + 1]))
+    mode: str
+    depth: int
+    lambda_high: float
+    mu_high: float
+    factor_low: float
+    by_e: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -87,6 +80,8 @@ class CandidatePool:
         Query terms that the collection lacks, with the number of topics that hold each.
     unknown_documents : int
         Judgements whose document the collection lacks.
+    pruning : Pruning, optional
+        Where `candidates` lack documents that cannot be retrieved; None where they are whole.
     """
 
     name: str
@@ -102,6 +97,7 @@ class CandidatePool:
     judgements: NDArray[np.int32]
     unknown_terms: dict[str, int]
     unknown_documents: int
+    pruning: Pruning | None = None
 
     @classmethod
     def build(
@@ -137,14 +133,42 @@ class CandidatePool:
         InputError
             Where there are no topics.
         """
+        [pool] = cls.build_in_parts(index, topics, len(topics), qrels, name=name, progress=progress)
+        return pool
+
+    @classmethod
+    def build_in_parts(
+        cls,
+        index: Index,
+        topics: Mapping[str, str],
+        size: int,
+        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        *,
+        name: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[CandidatePool]:
+        """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
-        builder = _Builder(index, qrels or {})
+        builder = _Builder(index)
         for done, (topic, text) in enumerate(topics.items(), 1):
             builder.add(topic, text)
             if progress is not None:
                 progress(done, len(topics))
-        return builder.finish(index.name if name is None else name)
+            if done % size == 0 or done == len(topics):
+                yield builder.finish(index.name if name is None else name, qrels or {})
+
+    def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
+        """Return this pool with other judgements, looked up in its index."""
+        read = read_judgements(self.index, self.topics, self.terms, self.candidates, qrels)
+        return replace(
+            self,
+            candidates=replace(self.candidates, gain=read.gain),
+            judged=read.judged,
+            judgement_start=read.start,
+            judgements=read.gains,
+            unknown_documents=read.unknown_documents,
+        )
 
     def term_rows(self, t: int) -> slice:
         """Return topic t's slice of `p` and `count`."""
@@ -161,16 +185,51 @@ class CandidatePool:
         Raises
         ------
         InputError
-            Naming the first topic that the pool lacks.
+            Naming the first topic that the pool lacks, or where there are none.
         """
         if topics is None:
             return np.arange(len(self.topics), dtype=np.int64)
+        if not len(topics):
+            raise InputError("no topics", accepted=f"one or more of {self.name}")
         for topic in topics:
             if topic not in self._places:
                 raise InputError(
                     f"topic is not among the {len(self.topics)} of {self.name}", value=topic
                 )
         return np.array([self._places[topic] for topic in topics], dtype=np.int64)
+
+    def require(self, lambdas: ArrayLike, mus: ArrayLike, depth: int) -> None:
+        """Raise unless the candidates hold the best `depth` documents of every setting.
+
+        Raises
+        ------
+        InputError
+            Naming what a pruned pool was not made for.
+        """
+        if self.pruning is None:
+            return
+        if depth > self.pruning.depth:
+            raise InputError(
+                "the candidates were pruned for a smaller run depth",
+                value=depth,
+                accepted=f"up to {self.pruning.depth}",
+            )
+        lambdas, mus = np.atleast_1d(lambdas, mus)
+        high = self.pruning.lambda_high, self.pruning.mu_high
+        factor = (1.0 - lambdas) * (mus / (mus + self.longest)) + lambdas
+        outside = (lambdas > high[0]) | (mus > high[1]) | (factor < self.pruning.factor_low)
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise InputError(
+                "the candidates were pruned for a smaller range of parameters",
+                value=(float(lambdas[at]), float(mus[at])),
+                accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
+            )
+
+    @cached_property
+    def longest(self) -> int:
+        """The length of the collection's longest document, in tokens."""
+        return int(np.max(self.index.lengths, initial=1))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -193,61 +252,27 @@ class CandidatePool:
         return relevant, np.diff(self.judgement_start) - relevant
 
 
-class ColumnLists:
-    """`Columns` in the making, a topic at a time."""
-
-    def __init__(self) -> None:
-        self.doc: list[NDArray[np.int32]] = []
-        self.length: list[NDArray[np.int32]] = []
-        self.gain: list[NDArray[np.int32]] = []
-        self.tf: list[NDArray[np.int32]] = []
-
-    def append(
-        self,
-        *,
-        doc: NDArray[np.int32],
-        length: NDArray[np.int32],
-        gain: NDArray[np.int32],
-        tf: NDArray[np.int32],
-    ) -> None:
-        """Add one topic: documents' columns, and tf of shape (terms, documents)."""
-        self.doc.append(doc)
-        self.length.append(length)
-        self.gain.append(gain)
-        self.tf.append(np.ascontiguousarray(tf).ravel())
-
-    def join(self) -> Columns:
-        """Put the topics one after another."""
-        return Columns(
-            start=_starts(self.doc),
-            tf_start=_starts(self.tf),
-            doc=np.concatenate(self.doc).astype(np.int32),
-            length=np.concatenate(self.length).astype(np.int32),
-            gain=np.concatenate(self.gain).astype(np.int32),
-            tf=np.concatenate(self.tf).astype(np.int32),
-        )
-
-
 class _Builder:
     """Collects topics' columns in lists, then joins them."""
 
-    def __init__(self, index: Index, qrels: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(self, index: Index) -> None:
         self.index = index
-        self.qrels = qrels
         self.lengths = np.asarray(index.lengths)
-        self.docno_rank = np.asarray(index.docno_rank)
-        # Scratch by document number, put back to its resting state after each topic.
-        self.place = np.full(index.num_docs, -1, np.int32)
-        self.gain = np.full(index.num_docs, UNJUDGED, np.int32)
+        # All documents by length ascending, docno descending; and each one's place there.
+        self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
+        self.rank = np.empty_like(self.order)
+        self.rank[self.order] = np.arange(self.order.size, dtype=np.int32)
+        # Scratch by document number.
+        self.place = np.empty(index.num_docs, np.int32)
+        self.clear()
+
+    def clear(self) -> None:
         self.topics: list[str] = []
         self.terms: list[tuple[str, ...]] = []
         self.p: list[float] = []
         self.count: list[int] = []
         self.candidates = ColumnLists()
-        self.judged = ColumnLists()
-        self.judgements: list[NDArray[np.int32]] = []
         self.unknown_terms: dict[str, int] = {}
-        self.unknown_documents = 0
 
     def add(self, topic: str, text: str) -> None:
         counts: dict[str, int] = {}
@@ -265,57 +290,47 @@ class _Builder:
             self.count.append(count)
             self.p.append(float(found.tfs.sum(dtype=np.int64)) / self.index.total_terms)
 
-        judgements = self.qrels.get(topic, {})
-        gains = np.fromiter(judgements.values(), np.int32, len(judgements))
-        docs = self.index.doc_numbers(list(judgements)) if judgements else gains
-        usable = gains >= 0
-        self.judgements.append(gains[usable])
-        self.unknown_documents += int((docs[usable] < 0).sum())
-        usable &= docs >= 0
-        judged = docs[usable].astype(np.int32)
-        self.gain[judged] = gains[usable]
-
-        matching = np.unique(np.concatenate([x.docs for x in postings])) if postings else judged[:0]
-        tf = np.zeros((len(terms), matching.size), np.int32)
-        self.place[matching] = np.arange(matching.size, dtype=np.int32)
-        for row, found in zip(tf, postings, strict=True):
-            row[self.place[found.docs]] = found.tfs
-
-        order = np.lexsort((-self.docno_rank[matching], -tf.sum(axis=0), self.lengths[matching]))
-        self._append(self.candidates, matching[order], tf[:, order])
-
-        order = np.argsort(self.docno_rank[judged])
-        judged = judged[order]
-        places = self.place[judged]
-        judged_tf = np.zeros((len(terms), judged.size), np.int32)
-        judged_tf[:, places >= 0] = tf[:, places[places >= 0]]
-        self._append(self.judged, judged, judged_tf)
-
-        self.place[matching] = -1
-        self.gain[judged] = UNJUDGED
+        docs, tf = self._matching(postings)
+        self.candidates.append(
+            doc=docs, length=self.lengths[docs], gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf
+        )
         self.topics.append(topic)
         self.terms.append(tuple(terms))
 
-    def _append(self, to: ColumnLists, docs: NDArray[np.int32], tf: NDArray[np.int32]) -> None:
-        to.append(doc=docs, length=self.lengths[docs], gain=self.gain[docs], tf=tf)
+    def _matching(self, postings: list[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the documents that hold a term, in tie order, and their term frequencies."""
+        from lmtune.candidates.skyband_kernels import order_within_lengths
 
-    def finish(self, name: str) -> CandidatePool:
-        return CandidatePool(
+        if not postings:
+            return np.empty(0, np.int32), np.empty((0, 0), np.int32)
+        ranks = np.sort(np.concatenate([self.rank[found.docs] for found in postings]))
+        docs = self.order[ranks[np.append(True, ranks[1:] != ranks[:-1])]]
+        tf = np.zeros((len(postings), docs.size), np.int32)
+        self.place[docs] = np.arange(docs.size, dtype=np.int32)
+        for row, found in zip(tf, postings, strict=True):
+            row[self.place[found.docs]] = found.tfs
+        summed = tf.sum(axis=0, dtype=np.int32)
+        most = int(summed.max())
+        order = order_within_lengths(self.lengths[docs], most - summed, most)
+        return docs[order], tf[:, order]
+
+    def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
+        candidates = self.candidates.join()
+        judgements = read_judgements(self.index, self.topics, self.terms, candidates, qrels)
+        pool = CandidatePool(
             name=name,
             index=self.index,
             topics=tuple(self.topics),
             terms=tuple(self.terms),
-            term_start=_starts(self.terms),
+            term_start=starts(self.terms),
             p=np.array(self.p, np.float64),
             count=np.array(self.count, np.int64),
-            candidates=self.candidates.join(),
-            judged=self.judged.join(),
-            judgement_start=_starts(self.judgements),
-            judgements=np.concatenate(self.judgements),
+            candidates=replace(candidates, gain=judgements.gain),
+            judged=judgements.judged,
+            judgement_start=judgements.start,
+            judgements=judgements.gains,
             unknown_terms=self.unknown_terms,
-            unknown_documents=self.unknown_documents,
+            unknown_documents=judgements.unknown_documents,
         )
-
-
-def _starts(parts: Sequence[Sequence[object]] | Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
+        self.clear()
+        return pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def datasets() -> None:
-    """List the collections, topics and judgements that can be named."""
+    """List what can be named."""
     from rich.console import Console
     from rich.table import Table
 

@@ -7,26 +7,25 @@ from typing import Annotated
 
 import typer
 
-from lmtune.cli import options
+from lmtune.cli import options, values
 from lmtune.cli.screen import note, stages, timed
 from lmtune.errors import InputError
 
 
 def index(
     dataset: Annotated[
-        str | None, typer.Argument(help="pydocs, a folder, or irds:ID; see `lmtune datasets`.")
+        str | None, typer.Argument(help="pydocs, a folder, irds:ID ...; see `lmtune datasets`.")
     ] = None,
     documents: options.Documents = None,
     output: Annotated[Path | None, typer.Option(help="Default: where `lmtune tune` looks.")] = None,
-    stemmer: options.Stemmer = "porter",
-    stopwords: options.Stopwords = "lucene",
+    stemmer: options.Stemmer = None,
+    stopwords: options.Stopwords = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default: the cores.")] = None,
     memory: Annotated[int, typer.Option(help="Budget for all processes, in MiB.")] = 1024,
 ) -> None:
-    """Build an index."""
+    """Build an index of a collection."""
     from lmtune.datasets.loading import load
     from lmtune.formats.documents import ListDocuments
-    from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import cached_path
 
@@ -34,7 +33,7 @@ def index(
         raise InputError("bad --memory", value=memory, accepted="1 or more, in MiB")
     data = load(dataset, documents=documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
-    analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
+    analyzer = values.analyzer(stemmer, stopwords)
     path = output or cached_path(source, analyzer)
     with stages() as report, timed(f"indexed {source.name}"):
         built = build_index(

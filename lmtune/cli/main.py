@@ -14,6 +14,8 @@ from lmtune.cli import datasets, index, search, tune
 from lmtune.cli.screen import note
 from lmtune.errors import InputError
 
+_INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
+
 
 class _Commands(TyperGroup):
     """Turns what a command raises into one line and an exit status."""
@@ -28,12 +30,23 @@ class _Commands(TyperGroup):
             if isinstance(error, BrokenPipeError):
                 # The reader of our output has gone: end as other filters do.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                ctx.exit(128 + signal.SIGPIPE)
+                ctx.exit(_BROKEN_PIPE)
             note(f"lmtune: {error.filename or 'input or output'}: {error.strerror or error}")
             ctx.exit(1)
         except KeyboardInterrupt:
             note("lmtune: interrupted; nothing half-written is left")
-            ctx.exit(128 + signal.SIGINT)
+            ctx.exit(_INTERRUPTED)
+        except MemoryError as error:
+            note(f"lmtune: not enough memory: {error}")
+            ctx.exit(1)
+        except Exception as error:
+            # What typer itself finds wrong with options; anything else is a defect of ours.
+            if not hasattr(error, "format_message"):
+                raise
+            wrong = error.format_message()
+            name = "" if ctx.invoked_subcommand is None else f" {ctx.invoked_subcommand}"
+            note(f"lmtune: {wrong.rstrip('.')}; accepted: what lmtune{name} --help says")
+            ctx.exit(2)
 
 
 app = typer.Typer(
@@ -63,10 +76,21 @@ def options(
         raise typer.Exit
 
 
-def main() -> None:
-    """Run the command line.
-
-    Exits with 0; with 2 for bad input and 1 for a file that cannot be read or written, either with
-    one line on standard error; or with 130 when interrupted.
-    """
-    app()
+def run() -> int:
+    """Run the command line and return its exit status; see `lmtune.cli.main`."""
+    # A batch system's end is as good as Ctrl-C: temporary files go, worker processes end.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_: sys.exit(_TERMINATED))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a dagger must not end a run on a plain screen
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        if not hasattr(error, "show"):
+            raise
+        error.show()  # no command was named: typer shows the help
+        return int(getattr(error, "exit_code", 2))

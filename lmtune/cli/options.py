@@ -17,8 +17,13 @@ Qrels = Annotated[str | None, typer.Option(help="Judgements: a path, or NAME in 
 TopicFields = Annotated[
     str, typer.Option(help="Fields of SGML topics: title, desc, narr, or several with commas.")
 ]
-Stemmer = Annotated[str, typer.Option(help="porter, krovetz or none.")]
-Stopwords = Annotated[str, typer.Option(help="lucene, none, or a file with one word a line.")]
+Stemmer = Annotated[
+    str | None, typer.Option(help="porter, krovetz or none.", show_default="porter")
+]
+Stopwords = Annotated[
+    str | None,
+    typer.Option(help="lucene, none, or a file with one word a line.", show_default="lucene"),
+]
 Indexes = Annotated[Path, typer.Option(help="The folder where built indexes are kept.")]
 IgnoreUnknown = Annotated[
     bool,

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.tuning.folds import Fold
+    from lmtune.tuning.plan import Plan
+
+
+# Pruning pays where an index holds many times the documents that a run keeps.
+_WORTH_PRUNING = 20
 
 
 @dataclass(frozen=True)
@@ -53,31 +58,38 @@ class Ready:
 
 
 def prepare(
-    names: Names, analyzer: Analyzer, indexes: Path, split: Split, *, ignore_unknown: bool
+    names: Names,
+    analyzer: Analyzer,
+    indexes: Path,
+    split: Split,
+    plan: Plan,
+    *,
+    ignore_unknown: bool,
 ) -> Ready:
     """Load, index, check and split a collection, and extract its pool."""
     from lmtune.datasets.consistency import check, split_topics
     from lmtune.reporting.provenance import describe
     from lmtune.tuning.folds import make_folds
 
-    dataset = open_dataset(names)
-    index = open_index(dataset, names, analyzer, indexes)
-    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
-    dataset = checked.dataset
+    # What can be wrong without looking at a document is found before they are indexed.
+    topics_checked = check(open_dataset(names), ignore_unknown=ignore_unknown)
+    dataset = topics_checked.dataset
     usable, skipped = split_topics(dataset)
     folds, how = make_folds(
         usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test,
         seed=split.seed,
     )  # fmt: skip
+    index = open_index(dataset, names, analyzer, indexes)
+    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
-    pool, pool_notes = build_pool(dataset, index, [t for t in usable if t in needed])
+    pool, pool_notes = build_pool(dataset, index, [t for t in usable if t in needed], plan)
     notes = [f"{index.num_docs:,} documents, {len(pool.topics):,} topics, {how}"]
     if skipped:
         notes.append(
             f"{len(skipped)} topics without a relevant document are skipped ({shorten(skipped)})"
         )
-    if checked.unknown_topics:
-        notes.append(f"judgements of {checked.unknown_topics} unknown topics are left out")
+    if topics_checked.unknown_topics:
+        notes.append(f"judgements of {topics_checked.unknown_topics} unknown topics are left out")
     if checked.unknown_docnos:
         notes.append(
             f"{checked.unknown_docnos} judged documents are not in the collection: "
@@ -90,18 +102,25 @@ def open_dataset(names: Names, *, need: Collection[str] = PARTS) -> Dataset:
     """Load documents, topics and judgements; keep pydocs' files where a user looks for them."""
     from lmtune.datasets.pydocs import NAME, write_pydocs
 
-    dataset = load(
-        names.dataset,
-        documents=names.documents,
-        topics=names.topics,
-        qrels=names.qrels,
-        topic_fields=names.topic_fields,
-        need=[part for part in PARTS if part in need and (part != "documents" or not names.index)],
-    )
+    needed = [part for part in PARTS if part in need and (part != "documents" or not names.index)]
+    with stages() as report:
+        dataset = load(
+            names.dataset,
+            documents=names.documents,
+            topics=names.topics,
+            qrels=names.qrels,
+            topic_fields=names.topic_fields,
+            need=needed,
+            progress=lambda done, total: report(f"making {names.dataset}", done, total),
+        )
     if names.dataset == NAME:
-        written = write_pydocs(".", dataset)
-        if written.changed:
-            note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
+        try:
+            written = write_pydocs(".", dataset)
+        except InputError as error:
+            note(f"{NAME}: its topics and judgements are not kept here ({error})")
+        else:
+            if written.changed:
+                note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
     return dataset
 
 
@@ -146,26 +165,51 @@ def _documents_beside(names: Names) -> DocumentSource | None:
 
 
 def build_pool(
-    dataset: Dataset, index: ColumnarIndex, topics: Sequence[str]
+    dataset: Dataset, index: ColumnarIndex, topics: Sequence[str], plan: Plan
 ) -> tuple[CandidatePool, list[str]]:
-    """Extract the candidates of topics; return the pool and what to tell of unknown terms."""
-    from lmtune.candidates.pool import CandidatePool
+    """Extract the candidates of topics, pruned and kept beside a large index.
 
+    Returns the pool and what to tell of unknown terms.
+    """
+    from lmtune.candidates.pool import CandidatePool
+    from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW
+    from lmtune.candidates.storage import stored_pool
+
+    chosen = {topic: dataset.topics[topic] for topic in topics}
     with stages() as report, timed(f"{dataset.name}: {len(topics)} topics extracted"):
-        pool = CandidatePool.build(
-            index,
-            {topic: dataset.topics[topic] for topic in topics},
-            dataset.qrels,
-            name=dataset.name,
-            progress=lambda done, total: report(f"topics of {dataset.name}", done, total),
-        )
-    notes = []
-    if pool.unknown_terms:
-        notes.append(
-            f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
-            f"({shorten(sorted(pool.unknown_terms))})"
-        )
-    return pool, notes
+
+        def progress(done: int, total: int) -> None:
+            report(f"topics of {dataset.name}", done, total)
+
+        if index.num_docs < _WORTH_PRUNING * plan.depth:
+            pool = CandidatePool.build(
+                index, chosen, dataset.qrels, name=dataset.name, progress=progress
+            )
+        else:
+            pool = stored_pool(
+                index.path / "candidates",
+                index,
+                chosen,
+                dataset.qrels,
+                name=dataset.name,
+                depth=plan.depth,
+                lambda_high=max(LAMBDA_HIGH, plan.space.lambda_high),
+                mu_low=min(MU_LOW, plan.space.mu_low),
+                mu_high=max(MU_HIGH, plan.space.mu_high),
+                progress=progress,
+                on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
+            )
+    return pool, unknown_terms(pool)
+
+
+def unknown_terms(pool: CandidatePool) -> list[str]:
+    """Say which query terms are left out."""
+    if not pool.unknown_terms:
+        return []
+    return [
+        f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
+        f"({shorten(sorted(pool.unknown_terms))})"
+    ]
 
 
 def shorten(names: Sequence[str], most: int = 5) -> str:

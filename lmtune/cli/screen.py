@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 if TYPE_CHECKING:
-    from lmtune.tuning.experiment import Progress as Report
+    from lmtune.tuning.optimal import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
 
 
 def note(text: str) -> None:
     """Print one line."""
-    print(text, file=sys.stderr, flush=True)
+    print(" ".join(text.split("\n")), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -28,7 +36,7 @@ def stages() -> Iterator[Report]:
 
     Nothing is shown where standard error is not a terminal.
     """
-    with Progress(
+    progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -36,16 +44,34 @@ def stages() -> Iterator[Report]:
         console=_console,
         transient=True,
         disable=not _console.is_terminal,
-    ) as progress:
-        tasks = {}
+    )
+    tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, done: int, total: int, detail: str = "") -> None:
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total or None)
-            text = f"{stage}: {detail}" if detail else stage
-            progress.update(tasks[stage], description=text, completed=done, total=total or None)
+    def report(stage: str, done: int, total: int, detail: str = "") -> None:
+        # Until there is something to tell the screen is left to others, such as downloads.
+        if not tasks:
+            progress.start()
+        if stage not in tasks:
+            tasks[stage] = progress.add_task(stage, total=total or None)
+        text = f"{stage}: {detail}" if detail else stage
+        progress.update(tasks[stage], description=text, completed=done, total=total or None)
 
+    try:
         yield report
+    finally:
+        if tasks:
+            progress.stop()
+
+
+@contextlib.contextmanager
+def utf8_output() -> Iterator[TextIO]:
+    """Give standard output as a UTF-8 stream, whatever the locale."""
+    sys.stdout.flush()
+    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
+    try:
+        yield stream
+    finally:
+        stream.detach()
 
 
 @contextlib.contextmanager

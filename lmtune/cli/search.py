@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lmtune.cli import options, values
-from lmtune.cli.prepare import Names, build_pool, open_dataset, open_index
-from lmtune.cli.screen import note, timed
+from lmtune.cli.prepare import Names, open_dataset, open_index, unknown_terms
+from lmtune.cli.screen import note, stages, timed, utf8_output
 from lmtune.errors import InputError
 
 
 def search(
     dataset: Annotated[
-        str | None, typer.Argument(help="pydocs, a folder, or irds:ID; see `lmtune datasets`.")
+        str | None, typer.Argument(help="pydocs, a folder, irds:ID ...; see `lmtune datasets`.")
     ] = None,
     documents: options.Documents = None,
     index: options.Index = None,
     topics: options.Topics = None,
     topic_fields: options.TopicFields = "title",
     lambda_: Annotated[float, typer.Option("--lambda", help="0 <= lambda < 1.")] = 0.0,
-    mu: Annotated[float, typer.Option(help="mu > 0, in tokens.")] = 1000.0,
+    mu: Annotated[float, typer.Option(help="In tokens; mu > 0, or 0 with lambda > 0.")] = 1000.0,
     hits: Annotated[int, typer.Option(help="Documents a topic.")] = 1000,
     output: Annotated[Path, typer.Option(help="The run; .gz compresses; - is the screen.")] = Path(
         "-"
     ),
     run_tag: Annotated[str | None, typer.Option(help="Default: lmtune-lambda...-mu...")] = None,
-    stemmer: options.Stemmer = "porter",
-    stopwords: options.Stopwords = "lucene",
+    stemmer: options.Stemmer = None,
+    stopwords: options.Stopwords = None,
     indexes: options.Indexes = Path("indexes"),
 ) -> None:
-    """Rank every topic's documents and write a TREC run that trec_eval orders as we do."""
-    from lmtune.formats.runs import write_run
-    from lmtune.indexing.analysis import Analyzer
+    """Write a TREC run."""
+    from lmtune.candidates.pool import CandidatePool
+    from lmtune.formats.files import atomic_write, check_file
+    from lmtune.formats.runs import check_tag, write_run
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import check_parameters
+    from lmtune.reporting.provenance import command, describe, versions
 
     check_parameters(lambda_, mu)
     if hits < 1:
         raise InputError("bad --hits", value=hits, accepted="1 or more")
+    on_screen = str(output) in ("-", "/dev/stdout")
+    tag = f"lmtune-lambda{lambda_:g}-mu{mu:g}" if run_tag is None else run_tag
+    check_tag(tag)
+    analyzer = values.analyzer(stemmer, stopwords, index)
+    if not on_screen:
+        check_file(output)
     names = Names(dataset, documents, index, topics, None, values.fields(topic_fields))
     data = open_dataset(names, need=("documents", "topics"))
-    opened = open_index(data, names, Analyzer(stemmer=stemmer, stopwords=stopwords), indexes)
-    pool, notes = build_pool(data, opened, list(data.topics))
-    for text in notes:
+    opened = open_index(data, names, analyzer, indexes)
+    with stages() as report, timed(f"{data.name}: {len(data.topics)} topics extracted"):
+        pool = CandidatePool.build(
+            opened, data.topics, name=data.name,
+            progress=lambda done, total: report(f"topics of {data.name}", done, total),
+        )  # fmt: skip
+    for text in unknown_terms(pool):
         note(f"{data.name}: {text}")
-    tag = run_tag or f"lmtune-lambda{lambda_:g}-mu{mu:g}"
-    target = Path("/dev/stdout") if str(output) == "-" else output
+    rankings = rank(pool, lambda_=lambda_, mu=mu, hits=hits)
     with timed(f"{len(pool.topics)} topics ranked"):
-        write_run(target, rank(pool, lambda_=lambda_, mu=mu, hits=hits), tag=tag)
+        if not on_screen:
+            write_run(output, rankings, tag=tag)
+            made = {"command": command(), "versions": versions(), **describe(data, opened)}
+            with atomic_write(f"{output}.made.json") as file:
+                file.write(json.dumps(made, indent=2) + "\n")
+        else:
+            with utf8_output() as stream:
+                write_run(stream, rankings, tag=tag)

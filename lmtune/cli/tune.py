@@ -15,13 +15,13 @@ from lmtune.errors import InputError
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
-    from lmtune.tuning.experiment import CollectionResult
+    from lmtune.tuning.result import CollectionResult
 
 
 def tune(
     datasets: Annotated[
         list[str] | None,
-        typer.Argument(help="pydocs, folders, irds:ID; several make one table."),
+        typer.Argument(help="pydocs, folders, irds:ID ...; several make one table."),
     ] = None,
     documents: options.Documents = None,
     index: options.Index = None,
@@ -31,7 +31,7 @@ def tune(
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", "-m", help="AP, P@k, Bpref, AP@k, (rel=N); default AP Bpref P@10."
+            "--measure", "-m", help="AP, P@k, Bpref, nDCG@k, RR, R@k ...; default AP Bpref P@10."
         ),
     ] = None,
     folds: Annotated[
@@ -56,6 +56,9 @@ def tune(
         float,
         typer.Option(help="Share of training topics to stop on; adds the row RankNet-val."),
     ] = 0.0,
+    ranknet_rel: Annotated[
+        int, typer.Option(help="Smallest gain that RankNet takes for relevant.")
+    ] = 1,
     negatives_depth: Annotated[
         int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
     ] = 100,
@@ -66,8 +69,8 @@ def tune(
             help="Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."
         ),
     ] = None,
-    stemmer: options.Stemmer = "porter",
-    stopwords: options.Stopwords = "lucene",
+    stemmer: options.Stemmer = None,
+    stopwords: options.Stopwords = None,
     indexes: options.Indexes = Path("indexes"),
     ignore_unknown: options.IgnoreUnknown = False,
     seed: Annotated[int, typer.Option(help="Of folds, starts and restarts.")] = 0,
@@ -78,13 +81,14 @@ def tune(
         Path | None, typer.Option(help="Keep tables, parameters, traces and runs in this folder.")
     ] = None,
 ) -> None:
-    """Tune lambda and mu by direct search and by RankNet; report on held-out topics."""
-    from lmtune.indexing.analysis import Analyzer
+    """Tune lambda and mu; report on held-out topics."""
+    from lmtune.formats.files import check_directory
     from lmtune.measures.measure import parse_measures
-    from lmtune.reporting.provenance import versions
-    from lmtune.reporting.results import write_results
+    from lmtune.reporting.provenance import command, versions
+    from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
     from lmtune.reporting.tables import STYLES
-    from lmtune.tuning.experiment import Plan, run_experiment
+    from lmtune.tuning.experiment import run_experiment
+    from lmtune.tuning.plan import Plan
 
     named: list[str | None] = [*(datasets or [])]
     parts = {"--documents": documents, "--index": index, "--topics": topics, "--qrels": qrels}
@@ -93,8 +97,12 @@ def tune(
         raise InputError(
             f"{given[0]} with several collections", value=named, accepted="one collection at most"
         )
-    if len(set(named)) < len(named):
-        raise InputError("a collection is named twice", value=named)
+    names_kept = [
+        file_name(name if name and ":" in name else Path(name or "").resolve().name)
+        for name in named
+    ]
+    if len(set(names_kept)) < len(named):
+        raise InputError("two collections have one name", value=named, accepted="different names")
     if not named and not given:
         raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
     if style not in STYLES:
@@ -111,39 +119,35 @@ def tune(
         optimizer=ranknet_optimizer,
         starts=ranknet_starts,
         validation=ranknet_validation,
+        rel=ranknet_rel,
         negatives_depth=negatives_depth,
         seed=seed,
         depth=depth,
         certify=certify,
     )
-    analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
+    analyzer = values.analyzer(stemmer, stopwords, index)
+    if output is not None:
+        check_directory(output, marker=RECORD, own=CONTENT)
+    for slow in (m for m in plan.measures if m.is_slow):
+        note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     results: list[CollectionResult] = []
     pools: list[CandidatePool] = []
     described: list[dict[str, Any]] = []
     split = Split(folds, train_topics, test_topics, seed)
     for name in named or [None]:
         names = Names(name, documents, index, topics, qrels, values.fields(topic_fields))
-        ready = prepare(names, analyzer, indexes, split, ignore_unknown=ignore_unknown)
+        ready = prepare(names, analyzer, indexes, split, plan, ignore_unknown=ignore_unknown)
         with stages() as report, timed(f"{ready.pool.name}: tuned"):
             results.append(
                 run_experiment(ready.pool, ready.folds, plan, notes=ready.notes, progress=report)
             )
         pools.append(ready.pool)
         described.append(ready.facts)
-    if len({result.name for result in results}) < len(results):
-        raise InputError("two collections have one name", value=[r.name for r in results])
-    _show(results, style)
     if output is not None:
         record = {
-            "command": _command(),
+            "command": command(),
             "versions": versions(),
-            "seed": seed,
-            "plan": {
-                **vars(plan),
-                "measures": [str(m) for m in plan.measures],
-                "space": vars(plan.space),
-            },
-            "analysis": vars(analyzer),
+            "plan": plan.as_record(),
             "collections": described,
             "notes": {result.name: result.notes for result in results},
         }
@@ -152,6 +156,7 @@ def tune(
                 output, results, pools, record, hits=depth,
                 progress=lambda done, total: report("writing runs", done, total),
             )  # fmt: skip
+    _show(results, style)
 
 
 def _show(results: list[CollectionResult], style: str) -> None:
@@ -173,17 +178,3 @@ def _show(results: list[CollectionResult], style: str) -> None:
     print()
     for text in notes:
         print(text)
-
-
-def _command() -> str:
-    """Return the command line without ``--output``, which does not influence the result."""
-    import shlex
-
-    arguments = iter(sys.argv[1:])
-    kept = []
-    for argument in arguments:
-        if argument == "--output":
-            next(arguments, None)
-        elif not argument.startswith("--output="):
-            kept.append(argument)
-    return shlex.join(["lmtune", *kept])

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
 
 if TYPE_CHECKING:
+    from lmtune.indexing.analysis import Analyzer
     from lmtune.tuning.space import ParameterSpace
+
+_MOST_POINTS = 1_000_000
 
 
 def grid(text: str) -> tuple[int, int]:
     """Read ``20x26``: points along lambda and mu."""
-    match = re.fullmatch(r"(\d+)x(\d+)", text)
-    if match is None or min(int(match[1]), int(match[2])) < 1:
-        raise InputError("bad --grid", value=text, accepted="LAMBDASxMUS, such as 20x26")
+    match = re.fullmatch(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", text)
+    if match is None or int(match[1]) * int(match[2]) > _MOST_POINTS:
+        raise InputError(
+            "bad --grid", value=text, accepted=f"LAMBDASxMUS, such as 20x26; up to {_MOST_POINTS}"
+        )
     return int(match[1]), int(match[2])
 
 
@@ -26,6 +32,20 @@ def space(lambda_range: str, mu_range: str) -> ParameterSpace:
     lambdas = _range("--lambda-range", lambda_range, "such as 0,0.95")
     mus = _range("--mu-range", mu_range, "such as 1,100000")
     return ParameterSpace(*lambdas, *mus)
+
+
+def analyzer(stemmer: str | None, stopwords: str | None, index: Path | None = None) -> Analyzer:
+    """Make the analyzer; a named index has its own, which options must not seem to change."""
+    from lmtune.indexing.analysis import Analyzer
+
+    for option, value in (("--stemmer", stemmer), ("--stopwords", stopwords)):
+        if index is not None and value is not None:
+            raise InputError(
+                f"{option} beside --index, which has its own analysis",
+                value=value,
+                accepted=f"{option} where the index is built",
+            )
+    return Analyzer(stemmer=stemmer or "porter", stopwords=stopwords or "lucene")
 
 
 def fields(text: str) -> tuple[str, ...]:

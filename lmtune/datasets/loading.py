@@ -1,9 +1,9 @@
-"""Test collections by name: the embedded one, a folder, ir_datasets' or explicit files."""
+"""Test collections by name: embedded, synthetic, a folder, ir_datasets' or explicit files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,6 +13,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.names import find_named
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
+from lmtune.datasets.synthetic import source as synthetic
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
@@ -35,6 +36,11 @@ def available() -> list[tuple[str, str]]:
         (PYDOCS, "docstrings of numpy, scipy and pandas: in every installation, made in a second"),
         ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*"),
         (f"{irds.PREFIX}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
+        (
+            " ".join(synthetic.PREFIX + known for known in synthetic.NAMED),
+            "drawn from a model: 528,155 documents and 250 topics, 4,000 and 50",
+        ),
+        (f"{synthetic.PREFIX}DOCUMENTSxTOPICS", "the same of any other size"),
     ]
 
 
@@ -46,14 +52,16 @@ def load(
     qrels: PathLike | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Load a test collection.
 
     Parameters
     ----------
     name : path-like, optional
-        ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), or a folder. Without it
-        `documents`, `topics` and `qrels` say where everything is.
+        ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), ``synthetic:robust04``,
+        ``synthetic:small`` or ``synthetic:DOCUMENTSxTOPICS`` (drawn from a model), or a folder.
+        Without it `documents`, `topics` and `qrels` say where everything is.
     documents : path-like, optional
         A document file or a folder of them, in place of the collection's own.
     topics, qrels : path-like, optional
@@ -65,6 +73,8 @@ def load(
     need : collection of {"documents", "topics", "qrels"}
         The parts that the caller has a use for; the others are left empty unless they are given.
         Without documents an index has to stand for them.
+    progress : callable, optional
+        Called with (work done, work in all) while a synthetic collection's judgements are made.
 
     Returns
     -------
@@ -82,12 +92,17 @@ def load(
     'pydocs'
     """
     given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
+    own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
     if name == PYDOCS:
         if topics is None:
-            _check_title_alone(topic_fields)
+            _check_title_alone(PYDOCS, topic_fields)
         base = load_pydocs()
+    elif isinstance(name, str) and name.startswith(synthetic.PREFIX):
+        if topics is None:
+            _check_title_alone(name, topic_fields)
+        short = name.removeprefix(synthetic.PREFIX)
+        base = synthetic.load_synthetic(short, need=own, progress=progress)
     elif isinstance(name, str) and name.startswith(irds.PREFIX):
-        own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
         base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
     else:
         base, given = _locate(name, given, need)
@@ -144,10 +159,10 @@ def _document_files(path: Path) -> list[Path]:
     return folder.find_documents(path) if path.is_dir() else document_files(path)
 
 
-def _check_title_alone(topic_fields: Sequence[str]) -> None:
+def _check_title_alone(name: str, topic_fields: Sequence[str]) -> None:
     if tuple(topic_fields) != ("title",):
         raise InputError(
-            f"the topics of {PYDOCS} have a title alone",
+            f"the topics of {name} have a title alone",
             value=",".join(topic_fields),
             accepted="title",
         )

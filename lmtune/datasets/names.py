@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -86,5 +87,8 @@ def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Pat
     known = (
         f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"
     )
-    what = "is a folder" if path.is_dir() else "no such name or file"
+    what = "no such name or file"
+    with contextlib.suppress(OSError):  # a name too long for a path is no path
+        if path.exists():
+            what = "is a folder" if path.is_dir() else "not a regular file"
     raise InputError(f"{role}: {what}", value=name, accepted=f"{known} or the path of a file")

@@ -7,7 +7,7 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
@@ -123,8 +123,8 @@ def atomic_write(
 
     The stream goes to a temporary file beside the target, which replaces the target when the
     ``with`` block ends, and is removed when the block raises anything, KeyboardInterrupt included.
-    Missing parent folders are made. A target that is no regular file (a pipe, ``/dev/stdout``) is
-    written directly.
+    Missing parent folders are made. A pipe, and anything under ``/dev``, is written directly, at
+    its end.
 
     Parameters
     ----------
@@ -147,18 +147,54 @@ def atomic_write(
     return _atomic_write(Path(path), text=mode == "text")
 
 
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raise what `atomic_write` would raise at once, before the work whose result it is to keep."""
+    if Path(path).is_dir():
+        raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
+
+
+def check_directory(
+    path: str | os.PathLike[str], *, marker: str, own: Collection[str] | None = None
+) -> None:
+    """Raise what `atomic_directory` would raise at once.
+
+    Parameters
+    ----------
+    path, marker, own
+        As for `atomic_directory`.
+
+    Raises
+    ------
+    InputError
+        If the target is a file or a foreign folder.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_dir():
+        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
+    names = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
+    foreign = [] if own is None else sorted(names.difference(own))
+    if foreign or (names and marker not in names):
+        problem = f"has no {marker}" if marker not in names else "holds files of others"
+        raise InputError(
+            f"will not replace a folder that {problem}",
+            file=path,
+            value=foreign[0] if foreign else None,
+            accepted="a new folder's name, an empty folder, or one that lmtune wrote",
+        )
+
+
 @contextlib.contextmanager
 def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
-    if path.is_dir():
-        raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
-    direct = path.exists() and not path.is_file()
+    check_file(path)
+    # Under /dev a regular file is one that the shell has redirected to: it is not ours to replace.
+    direct = path.exists() and (not path.is_file() or path.parent.parts[:2] == ("/", "dev"))
     # Through a symbolic link, so that the link survives.
     target = path if direct else Path(os.path.realpath(path))
     temporary = path if direct else _sibling(target)
     try:
         if not direct:
             target.parent.mkdir(parents=True, exist_ok=True)
-        raw = temporary.open("wb" if direct else "xb", buffering=_BUFFER_BYTES)
+        raw = temporary.open("ab" if direct else "xb", buffering=_BUFFER_BYTES)
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -181,7 +217,9 @@ def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
 
 
 @contextlib.contextmanager
-def atomic_directory(path: str | os.PathLike[str], *, marker: str | None = None) -> Iterator[Path]:
+def atomic_directory(
+    path: str | os.PathLike[str], *, marker: str | None = None, own: Collection[str] | None = None
+) -> Iterator[Path]:
     """Write a folder whole or not at all.
 
     Parameters
@@ -191,6 +229,8 @@ def atomic_directory(path: str | os.PathLike[str], *, marker: str | None = None)
     marker : str, optional
         The name of a file that tells our folders from others: an existing folder that is neither
         empty nor holds it is left alone, with an InputError.
+    own : collection of str
+        With a marker, the names that our folders may hold; a folder with any other is left alone.
 
     Yields
     ------
@@ -204,16 +244,10 @@ def atomic_directory(path: str | os.PathLike[str], *, marker: str | None = None)
         If the target is a file, a foreign folder (see `marker`), or cannot be made.
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_dir():
+    if marker is not None:
+        check_directory(path, marker=marker, own=own)
+    elif target.exists() and not target.is_dir():
         raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
-    if marker is not None and target.is_dir():
-        names = {entry.name for entry in target.iterdir()}
-        if names and marker not in names:
-            raise InputError(
-                f"will not replace a folder that has no {marker}",
-                file=path,
-                accepted="a new folder's name, an empty folder, or one that lmtune wrote",
-            )
     temporary, old = _sibling(target), _sibling(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

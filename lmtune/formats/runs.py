@@ -6,7 +6,8 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,13 +99,23 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> NDArray[np.float
     return _values(lowered)
 
 
-def write_run(path: str | os.PathLike[str], rankings: Iterable[Ranking], *, tag: str) -> None:
-    """Write a TREC run, one topic at a time, whole or not at all.
+def check_tag(tag: str) -> None:
+    """Raise InputError unless `tag` can be a run's name: not empty, no white space."""
+    if tag.split() != [tag]:
+        raise InputError(
+            "bad run tag", value=tag, accepted="a name without white space, such as two-stage"
+        )
+
+
+def write_run(
+    target: str | os.PathLike[str] | TextIO, rankings: Iterable[Ranking], *, tag: str
+) -> None:
+    """Write a TREC run, one topic at a time, a file whole or not at all.
 
     Parameters
     ----------
-    path : path-like
-        The target, compressed by its suffix.
+    target : path-like or TextIO
+        A file, compressed by its suffix; or a stream to write on.
     rankings : iterable of Ranking
         The topics' rankings; consumed once.
     tag : str
@@ -116,12 +127,10 @@ def write_run(path: str | os.PathLike[str], rankings: Iterable[Ranking], *, tag:
         If the tag, a topic or a docno is empty or holds white space; a topic or a docno within a
         topic comes twice; a score cannot be written (see `printed_scores`).
     """
-    if tag.split() != [tag]:
-        raise InputError(
-            "bad run tag", value=tag, accepted="a name without white space, such as two-stage"
-        )
+    check_tag(tag)
     written: set[str] = set()
-    with atomic_write(path) as stream:
+    path = os.fspath(target) if isinstance(target, str | os.PathLike) else "the run"
+    with _opened(target) as stream:
         for topic, docnos, scores in rankings:
             _check_names(path, topic, docnos)
             if topic in written:
@@ -131,7 +140,7 @@ def write_run(path: str | os.PathLike[str], rankings: Iterable[Ranking], *, tag:
                 printed = printed_scores(docnos, scores)
             except InputError as error:
                 error.message = f"topic {topic}: {error.message}"
-                error.file = os.fspath(path)
+                error.file = path
                 raise
             middle, end = f"{topic} Q0 ", f" {tag}\n"
             stream.writelines(
@@ -142,6 +151,12 @@ def write_run(path: str | os.PathLike[str], rankings: Iterable[Ranking], *, tag:
                     )
                 ]
             )
+
+
+def _opened(target: str | os.PathLike[str] | TextIO) -> AbstractContextManager[TextIO]:
+    if isinstance(target, str | os.PathLike):
+        return atomic_write(target)
+    return nullcontext(target)
 
 
 def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:

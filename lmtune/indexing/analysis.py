@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from lmtune.indexing.stemming import load_stemmer
-from lmtune.indexing.stopwords import load_stopwords
+from lmtune.indexing.stopwords import LISTS, load_stopwords
 from lmtune.indexing.tokenizer import lower_case, tokenize
 
 ANALYSIS_VERSION = 1
@@ -33,6 +35,9 @@ class Analyzer:
         UTF-8 file with one word a line, which is read once, here. Words are dropped before they
         are stemmed.
 
+    words : frozenset of str, optional
+        The stopwords, where they are known already: then no file is read.
+
     Raises
     ------
     InputError
@@ -48,11 +53,12 @@ class Analyzer:
 
     stemmer: str = "porter"
     stopwords: str = "lucene"
+    words: frozenset[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         load_stemmer(self.stemmer)
-        load_stopwords.cache_clear()  # a file may have changed since it was last read
-        load_stopwords(self.stopwords)
+        if self.words is None:
+            object.__setattr__(self, "words", load_stopwords(self.stopwords))
 
     def tokenize(self, text: str) -> list[str]:
         """Return the raw tokens of a text in order; they may be in lower case already."""
@@ -63,7 +69,7 @@ class Analyzer:
         word = lower_case(token)
         if word.endswith(_POSSESSIVES):
             word = word[:-2]
-        if word in load_stopwords(self.stopwords):
+        if word in self._dropped:
             return None
         return load_stemmer(self.stemmer)(word)
 
@@ -72,8 +78,27 @@ class Analyzer:
         return [term for token in tokenize(text) if (term := self.term(token)) is not None]
 
     @property
+    def settings(self) -> dict[str, str | list[str]]:
+        """What makes an equal analyzer elsewhere: the words of a file go with its name."""
+        named: dict[str, str | list[str]] = {"stemmer": self.stemmer, "stopwords": self.stopwords}
+        return named if self.stopwords in LISTS else {**named, "words": sorted(self._dropped)}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Analyzer:
+        """Make the analyzer that `settings` describes."""
+        words = settings.get("words")
+        return cls(
+            settings["stemmer"], settings["stopwords"], None if words is None else frozenset(words)
+        )
+
+    @property
+    def _dropped(self) -> frozenset[str]:
+        assert self.words is not None
+        return self.words
+
+    @property
     def fingerprint(self) -> str:
         """A hexadecimal digest that changes when the terms of some text may change."""
         settings = [f"analysis {ANALYSIS_VERSION}", f"stemmer {self.stemmer}", "stopwords"]
-        text = "\n".join([*settings, *sorted(load_stopwords(self.stopwords))])
+        text = "\n".join([*settings, *sorted(self._dropped)])
         return hashlib.sha256(text.encode()).hexdigest()

@@ -9,17 +9,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentBatch, DocumentSource
 from lmtune.formats.files import atomic_directory
+from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.direct import write_inverted
 from lmtune.indexing.inversion import Inverter, Run
 from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
 from lmtune.indexing.workers import invert_in_processes
+from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.columns import Column
 
 # Below this much input, starting workers takes longer than they save.
 _WORTH_WORKERS = 8 << 20
@@ -47,7 +53,8 @@ def build_index(
     Parameters
     ----------
     source : DocumentSource
-        The documents.
+        The documents. Those of an `Invertible` source are not read as text if the analyzer leaves
+        all of its words as they are.
     path : path-like
         The index's folder. An index that is there already is replaced once the new one is whole.
     analyzer : Analyzer
@@ -58,9 +65,10 @@ def build_index(
     memory_bytes : int, optional
         A budget for all processes together. Beyond it come the interpreters themselves, the
         batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
-        each document).
+        each document). An `Invertible` source holds its postings whatever the budget.
     progress : callable, optional
-        Called in this thread with the bytes done and the bytes in all (0 if not known).
+        Called in this thread with the bytes done and the bytes in all (0 if not known), or in
+        units of its own for an `Invertible` source.
 
     Returns
     -------
@@ -75,35 +83,66 @@ def build_index(
     """
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
-    with atomic_directory(path, marker=manifest.FILE) as folder:
+    with atomic_directory(path, marker=manifest.FILE, own=manifest.CONTENT) as folder:
         # Before the documents are read: should they change meanwhile, the index is stale.
         digest = source.digest()
-        scratch = folder / "runs"
-        scratch.mkdir()
-        runs = _invert(source, scratch, analyzer, workers or _cores(), memory_bytes, progress)
-        if not runs:
-            raise InputError("no documents", file=source.name, accepted="at least one document")
-        try:
-            columns = merge_docs(runs, folder)
-        except DuplicateDocnoError as error:
-            raise _duplicate(source, str(error)) from None
-        columns |= merge_postings(runs, folder, memory_bytes)
-        shutil.rmtree(scratch)
+        inverted = _given_postings(source, analyzer, progress)
+        if inverted is not None:
+            columns = write_inverted(inverted, folder)
+            tokens = int(inverted.lengths.sum(dtype=np.int64))
+        else:
+            columns, tokens = _index_text(
+                source, folder, analyzer, workers or cores(), memory_bytes, progress
+            )
         manifest.write_manifest(
             folder,
             manifest.Manifest(
                 source=source.name,
                 source_digest=digest,
-                analyzer={"stemmer": analyzer.stemmer, "stopwords": analyzer.stopwords},
+                analyzer=analyzer.settings,
                 analyzer_fingerprint=analyzer.fingerprint,
                 num_docs=columns["doc_lengths"].count,
-                total_terms=sum(run.num_tokens for run in runs),
+                total_terms=tokens,
                 unique_terms=columns["term_cfs"].count,
                 num_postings=columns["posting_docs"].count,
                 columns={name: columns[name] for name in manifest.COLUMNS},
             ),
         )
     return ColumnarIndex.open(path, verify=False)
+
+
+def _given_postings(
+    source: DocumentSource, analyzer: Analyzer, progress: Callable[[int, int], None] | None
+) -> InvertedCollection | None:
+    """Return the postings that a source gives, if its words are terms under this analysis."""
+    if not isinstance(source, Invertible):
+        return None
+    inverted = source.invert(progress)
+    kept = all(analyzer.analyze(term) == [term] for term in inverted.terms)
+    return inverted if kept else None
+
+
+def _index_text(
+    source: DocumentSource,
+    folder: Path,
+    analyzer: Analyzer,
+    workers: int,
+    memory_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[dict[str, Column], int]:
+    """Write the columns; return them and the number of tokens."""
+    scratch = folder / "runs"
+    scratch.mkdir()
+    runs = _invert(source, scratch, analyzer, workers, memory_bytes, progress)
+    if not runs:
+        raise InputError("no documents", file=source.name, accepted="at least one document")
+    try:
+        columns = merge_docs(runs, folder)
+    except DuplicateDocnoError as error:
+        raise _duplicate(source, str(error)) from None
+    columns |= merge_postings(runs, folder, memory_bytes)
+    shutil.rmtree(scratch)
+    return columns, sum(run.num_tokens for run in runs)
 
 
 def _invert(
@@ -150,12 +189,6 @@ def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch
     while size > 0 and (batch := next(batches, None)) is not None:
         yield batch
         size -= batch.size
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _duplicate(source: DocumentSource, docno: str) -> InputError:

@@ -129,13 +129,12 @@ class ColumnarIndex:
         """
         from lmtune.indexing.analysis import Analyzer
 
-        settings = self.manifest.analyzer
-        analyzer = Analyzer(**settings)
+        analyzer = Analyzer.from_settings(self.manifest.analyzer)
         if analyzer.fingerprint != self.manifest.analyzer_fingerprint:
             raise InputError(
                 "the index was built with an analysis that this version of lmtune does not have",
                 file=self.path / FILE,
-                value=settings,
+                value=self.manifest.analyzer["stemmer"],
                 accepted=REBUILD,
             )
         return analyzer

@@ -8,12 +8,13 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.files import unreadable
 
 REBUILD = "a whole index; build it again with `lmtune index`"
 _PIECE = 1 << 24
@@ -155,15 +156,22 @@ def map_column(folder: Path, column: Column) -> NDArray[Any]:
 
 
 def _map_file(path: Path) -> mmap.mmap | bytes:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         if path.stat().st_size == 0:
             return b""  # an empty file cannot be mapped
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
 def _file_crc32(path: Path) -> int:
     crc32 = 0
-    with path.open("rb") as file:
+    with _opened(path) as file:
         while piece := file.read(_PIECE):
             crc32 = zlib.crc32(piece, crc32)
     return crc32

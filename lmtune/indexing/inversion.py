@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Peak bytes for each buffered token: 5 as it waits, the rest while it is inverted.
 _BYTES_PER_TOKEN = 40
+# Offsets within a run are 32-bit; one more document comes on top.
+_MOST_TOKENS = 1 << 30
 # Bytes for each distinct raw token that the cache of analysed tokens remembers.
 _BYTES_PER_CACHED = 250
 
@@ -101,7 +103,7 @@ class Inverter:
         self._analyzer = analyzer
         self._folder = folder
         self._prefix = prefix
-        self._most_tokens = max(1, memory_bytes * 3 // 4 // _BYTES_PER_TOKEN)
+        self._most_tokens = min(max(1, memory_bytes * 3 // 4 // _BYTES_PER_TOKEN), _MOST_TOKENS)
         self._most_cached = max(1, memory_bytes // 4 // _BYTES_PER_CACHED)
         self._numbers = _TermNumbers(analyzer)
         self._written = 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.formats.files import unreadable
 from lmtune.indexing.columns import REBUILD, Column
 
 FORMAT = "lmtune columnar index"
@@ -31,6 +32,11 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 
+CONTENT = frozenset({FILE, *COLUMNS, "candidates"})
+"""Everything that an index's folder holds, pruned candidates among it; building replaces no folder
+that holds more."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What ``index.json`` says.
@@ -39,7 +45,7 @@ class Manifest:
     ----------
     source, source_digest : str
         The collection's name, and the digest of its documents.
-    analyzer : dict of str to str
+    analyzer : dict
         The analyzer's settings.
     analyzer_fingerprint : str
         A digest of what those settings meant when the index was built.
@@ -51,7 +57,7 @@ class Manifest:
 
     source: str
     source_digest: str
-    analyzer: dict[str, str]
+    analyzer: dict[str, Any]
     analyzer_fingerprint: str
     num_docs: int
     total_terms: int
@@ -112,6 +118,8 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         content = json.loads(path.read_bytes())
         found = content["format"]
+    except PermissionError as error:
+        raise unreadable(path, error) from None
     except OSError:
         raise InputError(
             f"not an index: no {FILE} in the folder",

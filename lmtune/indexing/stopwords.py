@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 from lmtune.errors import InputError
+from lmtune.formats.files import read_bytes
 from lmtune.indexing.tokenizer import lower_case
 
 _ENGLISH = (
@@ -15,10 +15,12 @@ _ENGLISH = (
 LUCENE_ENGLISH = frozenset(_ENGLISH.split())
 """The 33 words of ``org.apache.lucene.analysis.en.EnglishAnalyzer``."""
 
+LISTS = ("lucene", "none")
+"""The lists that have a name; any other is a file."""
+
 _ACCEPTED = "lucene, none, or the path of a file with one word a line"
 
 
-@lru_cache(maxsize=16)
 def load_stopwords(name: str) -> frozenset[str]:
     """Return the words that a list drops, in lower case.
 
@@ -47,7 +49,7 @@ def load_stopwords(name: str) -> frozenset[str]:
     if not name or not path.is_file():
         raise InputError("unknown stopword list", value=name, accepted=_ACCEPTED)
     words = set()
-    for number, raw in enumerate(path.read_bytes().splitlines(), start=1):
+    for number, raw in enumerate(read_bytes(path).splitlines(), start=1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:

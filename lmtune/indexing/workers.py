@@ -226,7 +226,8 @@ def _ended(process: subprocess.Popen[bytes]) -> RuntimeError:
 def serve() -> None:
     """Be a worker: invert the batches that come through standard input, until it ends."""
     requests = cast("BufferedReader", sys.stdin.buffer)
-    with os.fdopen(os.dup(1), "wb") as replies:
+    # The parent may end, or have heard enough, while a reply is on its way.
+    with contextlib.suppress(BrokenPipeError), os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # so that a stray print cannot garble the replies
         inverter: Inverter | None = None
         while (request := _receive(requests)) is not _END:
@@ -244,11 +245,8 @@ def serve() -> None:
             except Exception as error:
                 error.add_note(f"In an indexing worker:\n{traceback.format_exc()}")
                 answer = error
-            try:
-                replies.write(_pack(answer))
-                replies.flush()
-            except BrokenPipeError:
-                return
+            replies.write(_pack(answer))
+            replies.flush()
 
 
 def _receive(requests: BufferedReader) -> Any:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from lmtune.compiled import compiled
 
 # Products of factors stay within e**-600 .. e**600, well inside the range of a double; outside
 # it the kernels add logarithms instead.
 _SAFE_LOG = 600.0
+# A query that repeats its terms more often is quicker with logarithms.
+_LARGEST_WEIGHT = 200
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def log_likelihood(tf, length, p, count, lambda_, mu, g, dg_dlambda, dg_dmu):  # type: ignore[no-untyped-def]
     """Fill g and its two partial derivatives, one document at a time.
 
@@ -45,7 +48,7 @@ def log_likelihood(tf, length, p, count, lambda_, mu, g, dg_dlambda, dg_dmu):  #
         dg_dmu[i] = slope * keep / whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def relative_frequencies(tf, p, y):  # type: ignore[no-untyped-def]
     """Fill y = tf / P(w|C), which does not depend on the parameters."""
     for w in range(tf.shape[0]):
@@ -56,15 +59,28 @@ def relative_frequencies(tf, p, y):  # type: ignore[no-untyped-def]
             out[i] = row[i] * scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def product_is_safe(y_max, length_min, length_max, weight, lambda_, mu):  # type: ignore[no-untyped-def]
     """Say whether no product of ``weight`` factors can leave the range of a double."""
+    if weight > _LARGEST_WEIGHT:
+        return False
     low = (1.0 - lambda_) * mu / (mu + length_max) + lambda_
     high = (1.0 - lambda_) * (y_max + mu) / (mu + length_min) + lambda_
     return low > 0.0 and weight * max(abs(math.log(low)), abs(math.log(high))) < _SAFE_LOG
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
+def scores_as_product(p_min, longest, weight, lambda_, mu):  # type: ignore[no-untyped-def]
+    """Say whether `rank_scores` multiplies, whichever documents there are to score.
+
+    ``longest`` is the collection's longest document: the answer, and with it every bit of a
+    score, must not depend on the other candidates. No y exceeds |D| / P(w|C), and
+    (|D| / P + mu) / (mu + |D|) grows with |D|.
+    """
+    return product_is_safe(longest / p_min, longest, longest, weight, lambda_, mu)
+
+
+@compiled()
 def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: ignore[no-untyped-def]
     """Fill scores that order documents exactly as the query likelihood does.
 
@@ -80,38 +96,39 @@ def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: 
         score[i] = 1.0 if product else 0.0
     for w in range(count.size):
         row = y[w]
-        for _ in range(count[w]):
-            if product:
+        if product:
+            for _ in range(count[w]):
                 for i in range(docs):
                     score[i] *= (row[i] + mu) * ratio[i] + lambda_
-            else:
-                for i in range(docs):
-                    score[i] += math.log((row[i] + mu) * ratio[i] + lambda_)
+        else:
+            for i in range(docs):
+                score[i] += count[w] * math.log((row[i] + mu) * ratio[i] + lambda_)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-def]
-    """Count the documents ranked above one that scores ``threshold`` at that position.
+    """Count the documents ranked above one that scores ``threshold`` and stands at that position.
 
-    Positions are the tie order: an equal score earlier in the array ranks above.
+    Positions are the tie order: an equal score earlier in the array ranks above. The document may
+    be in the array itself: it does not count.
     """
     above = np.int64(0)
     head = score[:length_of_prefix]
     for i in range(head.size):
         above += np.int64(head[i] >= threshold)
-    tail = score[length_of_prefix + 1 :]
+    tail = score[length_of_prefix:]
     for i in range(tail.size):
         above += np.int64(tail[i] > threshold)
     return above
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def topic_rank_scores(tf, length, p, count, lambda_, mu):  # type: ignore[no-untyped-def]
+@compiled()
+def topic_rank_scores(tf, length, p, count, longest, lambda_, mu):  # type: ignore[no-untyped-def]
     """Return `rank_scores` of one topic; it must match a document at least."""
     sizes = length.astype(np.float64)
     y = np.empty(tf.shape)
     relative_frequencies(tf, p, y)
     score = np.empty(sizes.size)
-    safe = product_is_safe(y.max(), sizes.min(), sizes.max(), count.sum(), lambda_, mu)
+    safe = scores_as_product(p.min(), longest, count.sum(), lambda_, mu)
     rank_scores(y, sizes, count, lambda_, mu, safe, np.empty(sizes.size), score)
     return score

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
 from lmtune.models import kernels
 from lmtune.models.two_stage import check_parameters, score
@@ -18,12 +19,13 @@ def top_positions(
 ) -> NDArray[np.int64]:
     """Return the positions, within topic t's candidates, of its best `hits`, best first."""
     check_parameters(lambda_, mu)
+    pool.require(lambda_, mu, hits)
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)
     if rows.stop == rows.start:
         return np.empty(0, np.int64)
     scores = kernels.topic_rank_scores(
         pool.tf_block(pool.candidates, t), pool.candidates.length[rows], pool.p[terms],
-        pool.count[terms], lambda_, mu,
+        pool.count[terms], pool.longest, lambda_, mu,
     )  # fmt: skip
     # Positions are the tie order, so that a stable sort breaks ties as measuring does.
     return np.argsort(-scores, kind="stable")[:hits]
@@ -35,7 +37,7 @@ def rank(
     lambda_: float,
     mu: float,
     hits: int = 1000,
-    topics: NDArray[np.int64] | None = None,
+    topics: Sequence[str] | None = None,
 ) -> Iterator[Ranking]:
     """Rank each topic's candidates by two-stage-smoothed query likelihood.
 
@@ -47,8 +49,8 @@ def rank(
         Smoothing parameters; see `lmtune.models.two_stage.check_parameters`.
     hits : int
         Documents per topic at most; documents that match no query term are not ranked.
-    topics : numpy.ndarray of int64, optional
-        Places of topics in the pool; all by default.
+    topics : sequence of str, optional
+        Topic identifiers; all by default.
 
     Yields
     ------
@@ -58,9 +60,12 @@ def rank(
     Raises
     ------
     InputError
-        For parameters outside their domain.
+        For parameters outside their domain, unknown topics, or too few hits.
     """
-    for t in pool.positions() if topics is None else topics:
+    if hits < 1:
+        raise InputError("bad number of hits", value=hits, accepted="1 or more")
+    lambda_, mu = float(lambda_), float(mu)
+    for t in pool.positions(topics):
         top = top_positions(pool, int(t), lambda_, mu, hits)
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
         scores = score(

@@ -8,7 +8,7 @@ Modeling Smoothing Parameters" (SIGIR 2007), section 3; two-stage smoothing is Z
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,7 +97,8 @@ def score(
     Raises
     ------
     InputError
-        For parameters outside their domain or arrays whose shapes do not fit.
+        For parameters outside their domain, arrays whose shapes do not fit, or frequencies that
+        no document can have.
 
     Examples
     --------
@@ -154,6 +155,27 @@ def score_and_gradient(
             value={"tf": tf_.shape, "length": length_.shape, "p": p_.shape, "count": count_.shape},
             accepted="tf (terms, documents), length (documents,), p and count (terms,)",
         )
+    _check_frequencies(tf_, length_, p_, count_, mu)
     result = Gradient(*(np.empty(length_.size) for _ in range(3)))
     kernels.log_likelihood(tf_, length_, p_, count_, float(lambda_), float(mu), *result)
     return result
+
+
+def _check_frequencies(
+    tf: NDArray[np.int64],
+    length: NDArray[np.int64],
+    p: NDArray[np.float64],
+    count: NDArray[np.int64],
+    mu: float,
+) -> None:
+    wrong: list[tuple[str, Any, NDArray[Any], str]] = [
+        ("a term's probability", ~((p > 0.0) & (p <= 1.0)), p, "0 < p <= 1"),
+        ("a term's count", count < 0, count, "0 or more"),
+        ("a term frequency", (tf < 0).any(axis=0), tf.min(axis=0, initial=0), "0 or more"),
+        ("a document's length", length < tf.sum(axis=0), length, "at least its term frequencies"),
+        ("a document's length", (length == 0) & (mu == 0.0), length, "1 or more where mu is 0"),
+    ]
+    for what, bad, values, accepted in wrong:
+        if bad.any():
+            value = values[int(np.argmax(bad))].item()
+            raise InputError(f"{what} is outside its domain", value=value, accepted=accepted)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shlex
+import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
-    from lmtune.indexing.index import Index
+    from lmtune.indexing.columnar import ColumnarIndex
 
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
@@ -21,19 +23,32 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
 
-def describe(dataset: Dataset, index: Index) -> dict[str, Any]:
+def describe(dataset: Dataset, index: ColumnarIndex) -> dict[str, Any]:
     """Identify a test collection by content: counts, digests and the index's fingerprint."""
     return {
         "name": dataset.name,
         "documents": index.num_docs,
         "tokens": index.total_terms,
         "index_fingerprint": index.fingerprint,
+        "analysis": index.analyzer.settings,
         "topics": len(dataset.topics),
         "topics_digest": _digest(dataset.topics),
         "qrels_topics": len(dataset.qrels),
         "qrels_digest": _digest(dataset.qrels),
         **({"versions": dataset.versions} if dataset.versions else {}),
     }
+
+
+def command() -> str:
+    """Return the command line without ``--output``, which does not influence the result."""
+    arguments = iter(sys.argv[1:])
+    kept = []
+    for argument in arguments:
+        if argument == "--output":
+            next(arguments, None)
+        elif not argument.startswith("--output="):
+            kept.append(argument)
+    return shlex.join(["lmtune", *kept])
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from lmtune.formats.files import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.models.ranking import rank
 from lmtune.reporting.tables import parameter_table, plain, table
-from lmtune.tuning.experiment import CollectionResult, Row
+from lmtune.tuning.result import CollectionResult, Row
 
 RECORD = "made.json"
 """The file that says how the results were made, and marks a folder as ours to replace."""
@@ -26,6 +26,13 @@ _TABLES = {
     "table.csv": "csv",
     "table.json": "json",
 }
+
+
+CONTENT = frozenset(
+    {*_TABLES, RECORD, "parameters.txt", "parameters.csv", "topics.csv", "folds.json", "traces"}
+    | {"runs"}
+)
+"""Everything that a results folder holds; `write_results` replaces no folder that holds more."""
 
 
 def write_results(
@@ -64,7 +71,7 @@ def write_results(
     InputError
         Where the path is something else than an older results folder.
     """
-    with atomic_directory(path, marker=RECORD) as folder:
+    with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
         for name, style in _TABLES.items():
             _write(folder / name, table(results, style))
         _write(folder / "parameters.txt", plain(parameter_table(results)))
@@ -112,9 +119,7 @@ def _rankings(
     rankings = {
         ranking.topic: ranking
         for fold, fit in zip(result.folds, row.fits, strict=True)
-        for ranking in rank(
-            pool, lambda_=fit.lambda_, mu=fit.mu, hits=hits, topics=pool.positions(fold.test)
-        )
+        for ranking in rank(pool, lambda_=fit.lambda_, mu=fit.mu, hits=hits, topics=fold.test)
     }
     return [rankings[topic] for topic in pool.topics if topic in rankings]
 

@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from lmtune.errors import InputError
-from lmtune.tuning.experiment import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
+from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
 LEGEND = (
+    f"Optimal: the best setting known on the test topics. "
     f"{ABOVE_DIRECT} (italics) significantly better than {DIRECT}, {ABOVE_RANKNET} (bold) than "
     f"{RANKNET}: two-sided paired t-test, p < {SIGNIFICANCE:g}"
 )
@@ -53,7 +54,7 @@ def terminal_table(results: Sequence[CollectionResult]) -> Table:
     shown.add_column("Metric")
     shown.add_column("Estimate")
     for result in results:
-        shown.add_column(result.name, justify="left")
+        shown.add_column(Text(_one_line(result.name)), justify="left")
     for _, group in groupby(_lines(results), key=lambda line: line[0].measure):
         for number, rows in enumerate(group):
             cells = [
@@ -78,7 +79,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
             for number, fit in enumerate(row.fits, 1):
                 first = number == 1
                 shown.add_row(
-                    result.name if first else "",
+                    Text(_one_line(result.name) if first else ""),
                     row.measure.title if first else "",
                     row.method if first else "",
                     str(number),
@@ -94,7 +95,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
 
 def plain(shown: Table) -> str:
     """Render a rich table without colours or a terminal's width."""
-    console = Console(file=io.StringIO(), width=200, color_system=None, force_terminal=False)
+    console = Console(file=io.StringIO(), width=10_000, color_system=None, force_terminal=False)
     console.print(shown)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
@@ -123,8 +124,9 @@ def _plain(results: Sequence[CollectionResult]) -> str:
 
 
 def _markdown(results: Sequence[CollectionResult]) -> str:
+    names = [_one_line(result.name).replace("|", r"\|") for result in results]
     lines = [
-        "| Metric | Estimate | " + " | ".join(result.name for result in results) + " |",
+        "| Metric | Estimate | " + " | ".join(names) + " |",
         "| --- | --- |" + " ---: |" * len(results),
     ]
     for rows in _lines(results):
@@ -207,7 +209,12 @@ def _style(row: Row, result: CollectionResult) -> str:
     return " ".join(styles)
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _escape(text: str) -> str:
+    text = _one_line(text)
     for character in "\\&%$#_{}":
         text = text.replace(
             character, rf"\{character}" if character != "\\" else r"\textbackslash "

@@ -39,7 +39,8 @@ class CertifiedOptimum:
     Parameters
     ----------
     measure : str
-        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k or Bpref.
+        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k, R@k, RR,
+        Success@k or Bpref.
     tolerance : float
         Stop when the bound is at most this above the best mean found.
     space : ParameterSpace
@@ -55,8 +56,10 @@ class CertifiedOptimum:
 
     Attributes
     ----------
+    lambda_, mu_ : float
+        The best setting measured; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``: the best setting measured.
+        ``{"lambda": ..., "mu": ...}``
     best_score_ : float
         The measure's mean there.
     bound_ : float
@@ -84,6 +87,8 @@ class CertifiedOptimum:
     (0.2930..., 0.2938...)
     """
 
+    lambda_: float
+    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     bound_: float
@@ -107,6 +112,7 @@ class CertifiedOptimum:
         max_seconds: float | None = None,
     ) -> None:
         self.measure = parse_measure(measure)
+        Problem.check(self.measure)
         check_tolerance(tolerance)
         if workers is not None and workers < 1:
             raise InputError("a certificate needs a worker", value=workers, accepted="1 or more")
@@ -140,14 +146,16 @@ class CertifiedOptimum:
         Raises
         ------
         InputError
-            For unknown topics or none.
+            For unknown topics or none, or a range that the candidates were not made for.
         """
         import pandas as pd
 
         begin = time.monotonic()
+        space = self.space
+        pool.require(
+            [space.lambda_low, space.lambda_high], [space.mu_low, space.mu_high], self.depth
+        )
         places = pool.positions(topics)
-        if places.size == 0:
-            raise InputError("no topics to certify on", accepted="at least one topic")
         known: dict[Setting, float] = {}
 
         def measure(*settings: Setting) -> float:
@@ -189,6 +197,7 @@ class CertifiedOptimum:
             self.stopped_ = "interrupted"
 
         best = max(known, key=known.__getitem__)
+        self.lambda_, self.mu_ = best
         self.best_params_ = {"lambda": best[0], "mu": best[1]}
         self.best_score_ = known[best]
         self.bound_ = max(search.bound, self.best_score_)

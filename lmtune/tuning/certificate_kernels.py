@@ -8,6 +8,7 @@ monotone. Therefore, for every setting of the box,
 
     AP    = 1/R sum { i / (i + N_i) : i - 1 + N_i < cutoff } <= the same with n_i;
     P@k   = 1/k #{ i : i - 1 + N_i < cutoff }                <= the same with n_i;
+    R@k, Success@k and RR, from the same numbers or from N_1     likewise;
     Bpref = 1/R sum over retrieved r of f(M(r)), where M counts the judged nonrelevant documents
             above r and f(M) = 1 - min(M, R) / min(R, N), which is 1 at 0, falls, and is never
             negative. At most t = #{ i : i - 1 + n_i < depth } documents are retrieved, none of them
@@ -25,13 +26,13 @@ their counts move to `base`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from lmtune.measures.kernels import AP, BPREF
+from lmtune.compiled import compiled
+from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
 from lmtune.tuning.taylor_kernels import ERROR, ROWS, VALUE, models
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def bound_box(  # type: ignore[no-untyped-def]
     kind, cutoff, count, term_start, product, slack, relevant, nonrelevant, divisor,
     group_start, y, y_start, length, weight, group_twin,
@@ -117,7 +118,7 @@ def bound_box(  # type: ignore[no-untyped-def]
             centre[t] = bound[t]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _count(  # type: ignore[no-untyped-def]
     m, docs, weights, twins, r, r_twins, cost, places,
     certain, unsure, at_centre, settled, kept, filled, spread,
@@ -198,7 +199,7 @@ def _count(  # type: ignore[no-untyped-def]
     return filled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _reach(m, r, reach):  # type: ignore[no-untyped-def]
     """Fill reach[j] so that no difference of group j to a relevant document is wider."""
     reach[:] = m[ERROR] + r[ERROR].max()
@@ -209,7 +210,7 @@ def _reach(m, r, reach):  # type: ignore[no-untyped-def]
             reach[j] += max(abs(here[j] - low), abs(here[j] - high))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _place(value, limit):  # type: ignore[no-untyped-def]
     """Return how many of the ascending values are below ``limit``."""
     low, high = 0, value.size
@@ -222,7 +223,7 @@ def _place(value, limit):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _deactivate(  # type: ignore[no-untyped-def]
     kind, cutoff, relevant, total, base, certain, unsure, now_base, now_active
 ):
@@ -241,7 +242,7 @@ def _deactivate(  # type: ignore[no-untyped-def]
             if not now_active[c, i]:
                 continue
             done = out or unsure[c, i] == 0
-            if kind != AP and inside:
+            if kind != AP and kind != RECIPROCAL_RANK and inside:
                 # P@k needs no more. Nor does Bpref of groups that are not judged, or of judged
                 # ones after the first R.
                 done = done or c == 1 or base[0, i] + certain[0, i] >= relevant
@@ -250,13 +251,14 @@ def _deactivate(  # type: ignore[no-untyped-def]
                 now_base[c, i] = base[c, i] + certain[c, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def value_from_counts(scale, above, judged_above):  # type: ignore[no-untyped-def]
     """Return the measure for counts of nonrelevant documents above each relevant candidate.
 
     ``scale`` is (kind, cutoff, R, N, divisor): the cutoff is the run depth where the measure has no
-    smaller one, the divisor R or P's k. Sums run as in the measuring kernel, and each operation
-    is monotone, so rounding cannot put the value for smaller counts below that for larger ones.
+    smaller one; what is summed or counted is divided by the divisor. Sums run as in the measuring
+    kernel, and each operation is monotone: rounding cannot put the value for smaller counts below
+    that for larger ones.
     """
     kind, cutoff, relevant, nonrelevant, divisor = scale
     ranked = np.sort(above)
@@ -269,6 +271,10 @@ def value_from_counts(scale, above, judged_above):  # type: ignore[no-untyped-de
         retrieved += 1
         if kind == AP:
             total += retrieved / (rank + 1)
+        elif kind == RECIPROCAL_RANK:
+            return 1.0 / (rank + 1)
+        elif kind == SUCCESS:
+            return 1.0
     if kind == AP:
         return total / divisor
     if kind != BPREF:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,16 +50,20 @@ class CoordinateAscent:
 
     Attributes
     ----------
+    lambda_, mu_ : float
+        The best parameters; also in `best_params_`.
     best_params_ : dict of str to float
         ``{"lambda": ..., "mu": ...}``
     best_score_ : float
         The measure's mean there.
     results_ : pandas.DataFrame
-        One row an evaluation, in order: start, lambda, mu and the mean.
+        One row an evaluation, in order: the start that asked first, lambda, mu and the mean.
     n_evaluations_ : int
         Distinct settings measured.
     """
 
+    lambda_: float
+    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     results_: pd.DataFrame
@@ -100,53 +105,71 @@ class CoordinateAscent:
         import pandas as pd
 
         places = pool.positions(topics)
+        rng = np.random.default_rng(self.seed)
+        begins = [self.space.clip(*setting) for setting in self.starts]
+        begins += [self.space.random(rng) for _ in range(self.restarts)]
         known: dict[Setting, float] = {}
         rows: list[tuple[int, float, float, float]] = []
-
-        def means(settings: list[Setting]) -> list[float]:
-            new = [setting for setting in dict.fromkeys(settings) if setting not in known]
+        # All climbs ask at once, because measuring many settings in a call is much cheaper.
+        asking = {}
+        for start, begin in enumerate(begins):
+            climb = self._climb(begin)
+            asking[start] = (climb, next(climb))
+        while asking:
+            new: dict[Setting, int] = {}
+            for start, (_, line) in asking.items():
+                for setting in line:
+                    if setting not in known:
+                        new.setdefault(setting, start)
             if new:
                 lambdas, mus = zip(*new, strict=True)
                 values = measure_settings(
                     pool, lambdas, mus, [self.measure], topics=places, depth=self.depth
                 )
-                for setting, mean in zip(new, values[:, :, 0].mean(axis=0), strict=True):
+                for (setting, start), mean in zip(
+                    new.items(), values[:, :, 0].mean(axis=0), strict=True
+                ):
                     known[setting] = float(mean)
                     rows.append((start, *setting, float(mean)))
-            return [known[setting] for setting in settings]
-
-        rng = np.random.default_rng(self.seed)
-        begins = [self.space.clip(*setting) for setting in self.starts]
-        begins += [self.space.random(rng) for _ in range(self.restarts)]
-        for start, begin in enumerate(begins):
-            self._climb(begin, means)
+            answered = {}
+            for start, (climb, line) in asking.items():
+                with contextlib.suppress(StopIteration):
+                    answered[start] = (climb, climb.send([known[setting] for setting in line]))
+            asking = answered
             if progress is not None:
-                progress(start + 1, len(begins))
+                progress(len(begins) - len(asking), len(begins))
 
         best = max(known, key=known.__getitem__)
         self.best_params_ = {"lambda": best[0], "mu": best[1]}
+        self.lambda_, self.mu_ = best
         self.best_score_ = known[best]
         self.results_ = pd.DataFrame(rows, columns=["start", "lambda", "mu", str(self.measure)])
         self.n_evaluations_ = len(known)
         return self
 
-    def _climb(self, here: Setting, means: Callable[[list[Setting]], list[float]]) -> None:
+    def _climb(self, begin: Setting) -> Generator[list[Setting], list[float], None]:
+        """Ask for lines of settings; be sent their means."""
+        here = self._settle(*begin)
         lambda_step, mu_step = self.steps
-        value = means([here])[0]
+        [value] = yield [here]
         for _ in range(_HALVINGS + 1):
             improved = True
             while improved:
                 improved = False
                 for along_lambda in (True, False):
                     line = [
-                        self.space.clip(here[0] + step * lambda_step, here[1])
+                        self._settle(here[0] + step * lambda_step, here[1])
                         if along_lambda
-                        else self.space.clip(here[0], here[1] * math.exp(step * mu_step))
+                        else self._settle(here[0], here[1] * math.exp(step * mu_step))
                         for step in _STEPS
                     ]
-                    values = means(line)
+                    values = yield line
                     best = int(np.argmax(values))
                     if values[best] > value:
                         here, value, improved = line[best], values[best], True
             lambda_step /= 2
             mu_step /= 2
+
+    def _settle(self, lambda_: float, mu: float) -> Setting:
+        """Round, so that ways that lead to one setting do not differ in its last digits."""
+        return self.space.clip(round(lambda_, 9), float(f"{mu:.9g}"))

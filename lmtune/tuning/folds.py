@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
+from lmtune.formats.files import read_bytes
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,11 @@ def make_folds(
         For unknown or shared topics, an empty role, or folds that cannot be made.
     """
     if train is None and test is None:
-        if folds is None or folds.lstrip("-").isdigit():
+        if folds is None or re.fullmatch(r"-?[0-9]{1,9}", folds):
             count = int(folds or 2)
             how = f"{count}-fold cross-validation (topics shuffled with seed {seed})"
             return cross_validation(usable, count, seed=seed), how
-        parts = read_parts(folds)
-        for part in parts:
-            select_topics(",".join(part), topics)
-        made = [fold for fold in from_parts(usable, parts) if fold.test]
-        return made, f"{len(made)}-fold cross-validation ({os.path.basename(folds)})"  # noqa: PTH119
+        return _from_file(usable, topics, folds)
     chosen_train = None if train is None else set(select_topics(train, topics))
     chosen_test = None if test is None else set(select_topics(test, topics))
     if chosen_train is None:
@@ -83,14 +82,34 @@ def make_folds(
         tuple(topic for topic in usable if topic in chosen_train),
         tuple(topic for topic in usable if topic in chosen_test),
     )
-    for role, chosen in (("training", fold.train), ("test", fold.test)):
+    for role, spec, chosen in (("training", train, fold.train), ("test", test, fold.test)):
         if not chosen:
             raise InputError(
                 f"no {role} topic has a relevant document",
-                value={"train": train, "test": test},
+                value=spec or f"all but {train or test}",
                 accepted="topics with judgements",
             )
     return [fold], f"trained on {len(fold.train)} topics, reported on {len(fold.test)}"
+
+
+def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple[list[Fold], str]:
+    parts = read_parts(path)
+    known, useful = set(topics), set(usable)
+    for number, part in enumerate(parts, 1):
+        unknown = [topic for topic in part if topic not in known]
+        if unknown:
+            raise InputError(
+                f"fold {number} has an unknown topic", file=path, value=unknown[0],
+                accepted="identifiers in the topics file",
+            )  # fmt: skip
+        if not useful.intersection(part):
+            raise InputError(
+                f"fold {number} has no topic with a relevant document", file=path, value=part[0]
+            )
+    left_out = len(useful.difference(*parts))
+    rest = f", {left_out} topics are in no fold" if left_out else ""
+    how = f"{len(parts)}-fold cross-validation ({Path(path).name}{rest})"
+    return from_parts(usable, parts), how
 
 
 def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> list[Fold]:
@@ -114,6 +133,12 @@ def cross_validation(topics: Sequence[str], folds: int, *, seed: int = 0) -> lis
     InputError
         For an impossible number of folds.
     """
+    if len(topics) < 2:
+        raise InputError(
+            "cross-validation needs two topics with a relevant document",
+            value=list(topics),
+            accepted="more topics or judgements",
+        )
     if not 2 <= folds <= len(topics):
         raise InputError(
             "impossible number of folds", value=folds, accepted=f"2 to {len(topics)}, the topics"
@@ -146,11 +171,12 @@ def read_parts(path: str | os.PathLike[str]) -> list[list[str]]:
         For another shape, a topic in two parts, or fewer than two parts.
     """
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            parts = json.load(file)
-    except (OSError, ValueError) as error:
+        parts = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
-            f"cannot read folds ({error})", file=path, accepted="a JSON list of lists of topics"
+            "not a partition", file=path, accepted="a JSON list of two or more lists of topics"
         ) from None
     if (
         not isinstance(parts, list)

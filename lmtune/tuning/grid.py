@@ -87,6 +87,8 @@ class GridSearch:
 
     Attributes
     ----------
+    lambda_, mu_ : float
+        The best parameters; also in `best_params_`.
     best_params_ : dict of str to float
         ``{"lambda": ..., "mu": ...}``; the first of equally good points.
     best_score_ : float
@@ -103,6 +105,8 @@ class GridSearch:
     {'lambda': 0.5, 'mu': 100.0}
     """
 
+    lambda_: float
+    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     results_: pd.DataFrame
@@ -147,7 +151,8 @@ class GridSearch:
         self.results_ = pd.DataFrame(
             {"lambda": surface.lambdas, "mu": surface.mus, str(self.measure): means}
         )
-        self.best_params_ = {"lambda": float(surface.lambdas[best]), "mu": float(surface.mus[best])}
+        self.lambda_, self.mu_ = float(surface.lambdas[best]), float(surface.mus[best])
+        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
         self.best_score_ = float(means[best])
         self.n_evaluations_ = means.size
         return self

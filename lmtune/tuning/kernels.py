@@ -1,20 +1,21 @@
-"""The RankNet cost over all pairs and its gradient, exactly and without exp or log per pair."""
+"""The RankNet cost over all pairs and its gradient, without an exp or a log for each pair."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numba import njit
 
+from lmtune.compiled import compiled
 from lmtune.models.kernels import product_is_safe
 
-# Eight factors of 1 + e**80 stay below e**709, the largest double.
+# Eight factors of 1 + e**80 stay below e**709, the largest double; where the largest ratio is
+# under e**-12, what 1 + ratio rounds away would show in the cost's twelfth digit.
 _BLOCK = 8
-_LARGEST_LOG_RATIO = 80.0
+_SMALLEST_LOG_RATIO, _LARGEST_LOG_RATIO = -12.0, 80.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def ranknet_topics(  # type: ignore[no-untyped-def]
     topics, doc_start, tf_start, length, tf, relevant, term_start, p, count, lambda_, mu, out
 ):
@@ -46,7 +47,7 @@ def ranknet_topics(  # type: ignore[no-untyped-def]
         _likelihoods(block, length_t, p_t, count_t, lambda_, mu, safe, likelihood, dlambda, dmu)
         if safe:
             spread = math.log(likelihood[split:].max()) - math.log(likelihood[:split].min())
-            if spread < _LARGEST_LOG_RATIO:
+            if _SMALLEST_LOG_RATIO < spread < _LARGEST_LOG_RATIO:
                 _pairs_by_products(likelihood, dlambda, dmu, split, out[i])
                 continue
             for j in range(docs):
@@ -54,7 +55,7 @@ def ranknet_topics(  # type: ignore[no-untyped-def]
         _pairs_by_logarithms(likelihood, dlambda, dmu, split, out[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _likelihoods(tf, length, p, count, lambda_, mu, product, likelihood, dlambda, dmu):  # type: ignore[no-untyped-def]
     """Fill likelihoods up to a factor of the topic (or their logarithms) and the derivatives."""
     docs = length.size
@@ -81,7 +82,7 @@ def _likelihoods(tf, length, p, count, lambda_, mu, product, likelihood, dlambda
         dmu[j] = dlambda[j] * keep * ratio[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@compiled(reassociate=True)
 def _pairs_by_products(likelihood, dlambda, dmu, split, out):  # type: ignore[no-untyped-def]
     """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm."""
     other = likelihood[split:]
@@ -111,7 +112,7 @@ def _pairs_by_products(likelihood, dlambda, dmu, split, out):  # type: ignore[no
     out[0] = cost
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _pairs_by_logarithms(score, dlambda, dmu, split, out):  # type: ignore[no-untyped-def]
     """Sum softplus(g_n - g_r) over pairs, safe for any difference of scores."""
     for r in range(split):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.pool import UNJUDGED, CandidatePool, ColumnLists, Columns
+from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.ranking import top_positions
 from lmtune.models.two_stage import check_parameters
@@ -17,6 +18,8 @@ from lmtune.tuning import kernels
 
 DEFAULT_RUN = (0.0, 1000.0)
 """The (lambda, mu) whose run supplies nonrelevant documents where none are judged."""
+
+_SMALLEST_MU = 1e-200
 
 
 class Cost(NamedTuple):
@@ -39,6 +42,10 @@ class Pairs:
         The documents of the pairs, each topic's relevant ones first.
     relevant : numpy.ndarray of int64, shape (topics,)
         How many of each topic's documents are relevant.
+    rel : int
+        The smallest gain that is relevant.
+    depth : int
+        How deep in the default run unjudged documents may stand in.
     rule : str
         Where the nonrelevant documents come from, for the reader of a result.
     """
@@ -46,6 +53,8 @@ class Pairs:
     pool: CandidatePool
     columns: Columns
     relevant: NDArray[np.int64]
+    rel: int
+    depth: int
     rule: str
 
     @classmethod
@@ -80,7 +89,7 @@ class Pairs:
                 f"run with lambda = {DEFAULT_RUN[0]:g}, mu = {DEFAULT_RUN[1]:g} stand in"
             )
         columns, relevant = _relevant_first(pool, columns, rel)
-        pairs = cls(pool, columns, relevant, rule)
+        pairs = cls(pool, columns, relevant, rel, depth, rule)
         if not pairs.per_topic.any():
             raise InputError(
                 "RankNet has no pair to learn from",
@@ -91,9 +100,13 @@ class Pairs:
 
     @property
     def per_topic(self) -> NDArray[np.int64]:
-        """The number of pairs of each topic, shape (topics,)."""
+        """The number of pairs of each topic, shape (topics,); 0 for a topic without a known term.
+
+        All documents score the same there, whatever the parameters.
+        """
         others = np.diff(self.columns.start) - self.relevant
-        return (self.relevant * others).astype(np.int64)
+        scored = np.diff(self.pool.term_start) > 0
+        return (self.relevant * others * scored).astype(np.int64)
 
     def cost(
         self,
@@ -123,6 +136,8 @@ class Pairs:
         Cost
         """
         check_parameters(lambda_, mu)
+        # Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
+        lambda_, mu = float(lambda_), max(float(mu), _SMALLEST_MU)
         topics = self.pool.positions() if topics is None else topics
         out = np.zeros((topics.size, 3))
         pool, columns = self.pool, self.columns

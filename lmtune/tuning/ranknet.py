@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.space import ParameterSpace, expit, logit
+from lmtune.tuning.space import ParameterSpace, logit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,8 @@ class RankNetTuner:
     Parameters
     ----------
     optimizer : {"coordinate-descent", "l-bfgs"}
-        One coordinate at a time by its derivative, as the paper does, or both jointly.
+        One coordinate at a time by its derivative, as the paper does, or both jointly; see
+        `lmtune.tuning.descent`.
     space : ParameterSpace
         The range of lambda and mu; a fit that ends on its edge says so in `at_edge_`.
     starts : int
@@ -47,9 +48,6 @@ class RankNetTuner:
         stand in for them.
     measures : sequence of str
         Measured at every iterate, for the trace; they do not influence the fit.
-    stop_on : str, optional
-        With validation topics given to `fit`: take the iterate where this measure's mean on them
-        is highest, not the one of lowest cost.
     depth : int
         Run depth of the measures.
 
@@ -67,7 +65,9 @@ class RankNetTuner:
         Evaluations of the cost with its gradient.
     trace_ : pandas.DataFrame
         One row an iterate: start, iteration, cost, lambda, mu, then the measures' means on the
-        fitting topics and, with validation topics, ``validation``.
+        fitting topics; `stop_on` adds a column.
+    converged_ : bool
+        Whether the start that won ended where the gradient vanishes, up to the space's edges.
     pairs_rule_ : str
         Where the nonrelevant documents came from.
     at_edge_ : list of str
@@ -86,6 +86,7 @@ class RankNetTuner:
     n_pairs_: int
     n_evaluations_: int
     trace_: pd.DataFrame
+    converged_: bool
     pairs_rule_: str
     at_edge_: list[str]
 
@@ -99,13 +100,14 @@ class RankNetTuner:
         rel: int = 1,
         negatives_depth: int = 100,
         measures: Sequence[str] = (),
-        stop_on: str | None = None,
         depth: int = DEPTH,
     ) -> None:
         if optimizer not in OPTIMIZERS:
             raise InputError("unknown optimizer", value=optimizer, accepted=", ".join(OPTIMIZERS))
         if starts < 1:
             raise InputError("RankNet needs a start", value=starts, accepted="1 or more")
+        if seed < 0:
+            raise InputError("bad seed", value=seed, accepted="0 or more")
         self.optimizer = optimizer
         self.space = space or ParameterSpace()
         self.starts = starts
@@ -113,7 +115,6 @@ class RankNetTuner:
         self.rel = rel
         self.negatives_depth = negatives_depth
         self.measures = parse_measures(measures)
-        self.stop_on = None if stop_on is None else parse_measure(stop_on)
         self.depth = depth
 
     def fit(
@@ -121,7 +122,6 @@ class RankNetTuner:
         pool: CandidatePool,
         *,
         topics: Sequence[str] | None = None,
-        validation: Sequence[str] | None = None,
         pairs: Pairs | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> RankNetTuner:
@@ -133,56 +133,94 @@ class RankNetTuner:
             The collection.
         topics : sequence of str, optional
             Topics to fit on.
-        validation : sequence of str, optional
-            Topics for `stop_on`.
         pairs : Pairs, optional
-            Pairs of this pool built before; built here otherwise.
+            Pairs of this pool, built before with this tuner's `rel` and `negatives_depth`.
         progress : callable, optional
             Called with (starts done, starts in all).
 
         Raises
         ------
         InputError
-            For unknown topics, topics without a pair, or only one of `stop_on` and `validation`.
+            For unknown topics, topics without a pair, or pairs built otherwise.
         """
-        if (self.stop_on is None) != (validation is None):
-            raise InputError(
-                "stopping on validation topics needs both stop_on and validation",
-                value={"stop_on": self.stop_on, "validation": validation},
-            )
         places = pool.positions(topics)
         pairs = pairs or Pairs.build(pool, rel=self.rel, depth=self.negatives_depth)
+        if (pairs.rel, pairs.depth) != (self.rel, self.negatives_depth) or pairs.pool is not pool:
+            raise InputError(
+                "the pairs were built otherwise",
+                value={"rel": pairs.rel, "depth": pairs.depth},
+                accepted=f"this pool's, with rel={self.rel} and depth={self.negatives_depth}",
+            )
         n_pairs = int(pairs.per_topic[places].sum())
         if n_pairs == 0:
-            raise InputError("no topic to fit on has a pair", value=[*(topics or pool.topics)][:3])
-
+            raise InputError(
+                "RankNet has no pair to fit on",
+                value=[pool.topics[place] for place in places[:3]],
+                accepted="a topic with a relevant and a nonrelevant document",
+            )
         evaluations = 0
 
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             nonlocal evaluations
             evaluations += 1
-            lambda_, mu = expit(x[0]), math.exp(x[1])
+            lambda_, mu = self.space.from_unbounded(x)
             cost = pairs.cost(lambda_, mu, topics=places)
             slope = np.array([cost.dlambda * lambda_ * (1.0 - lambda_), cost.dmu * mu])
             return cost.value / n_pairs, slope / n_pairs
 
-        box = self.space.unbounded_box
-        rng = np.random.default_rng(self.seed)
         iterates: list[tuple[int, int, Point]] = []
-        for start in range(self.starts):
-            begin = FIRST_START if start == 0 else self.space.random(rng)
-            x = np.array([logit(max(begin[0], 1e-9)), math.log(begin[1])])
-            x = np.clip(x, [box[0][0], box[1][0]], [box[0][1], box[1][1]])
-            points = OPTIMIZERS[self.optimizer](objective, x, box)
-            iterates += [(start, iteration, point) for iteration, point in enumerate(points)]
+        converged = []
+        minima: list[Point] = []
+        for start, x in enumerate(self._starts()):
+            descent = OPTIMIZERS[self.optimizer](objective, x, self.space.unbounded_box, minima)
+            minima += descent.points[-1:] if descent.converged else []
+            iterates += [(start, i, point) for i, point in enumerate(descent.points)]
+            converged.append(descent.converged)
             if progress is not None:
                 progress(start + 1, self.starts)
 
-        self._record(pool, places, iterates, n_pairs, validation)
+        self._record(pool, places, iterates, n_pairs)
+        best = int(self.trace_["cost"].argmin())
+        self._take(best)
+        self.converged_ = converged[iterates[best][0]]
         self.n_pairs_ = n_pairs
         self.n_evaluations_ = evaluations
         self.pairs_rule_ = pairs.rule
         return self
+
+    def stop_on(self, pool: CandidatePool, measure: str, *, topics: Sequence[str]) -> RankNetTuner:
+        """Take the iterate whose measure is best on validation topics, not the lowest cost.
+
+        The paper names this as the likely cure where the cost and the measure disagree.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The collection that was fitted.
+        measure : str
+            What to maximise.
+        topics : sequence of str
+            Topics that were not fitted on.
+
+        Returns
+        -------
+        RankNetTuner
+            This one, with the parameters of that iterate and a column ``validation MEASURE`` in
+            its trace; measured iterates count in `n_evaluations_`.
+        """
+        column = f"validation {parse_measure(measure)}"
+        if column not in self.trace_:
+            self.n_evaluations_ += len(self.trace_)
+        self.trace_[column] = self._means(pool, [parse_measure(measure)], pool.positions(topics))
+        self._take(int(self.trace_[column].argmax()))
+        return self
+
+    def _starts(self) -> list[NDArray[np.float64]]:
+        low, high = np.array(self.space.unbounded_box).T
+        rng = np.random.default_rng(self.seed)
+        settings = [FIRST_START, *(self.space.random(rng) for _ in range(self.starts - 1))]
+        points = [np.array([logit(max(lambda_, 1e-9)), math.log(mu)]) for lambda_, mu in settings]
+        return [np.clip(point, low, high) for point in points]
 
     def _record(
         self,
@@ -190,38 +228,33 @@ class RankNetTuner:
         places: NDArray[np.int64],
         iterates: list[tuple[int, int, Point]],
         n_pairs: int,
-        validation: Sequence[str] | None,
     ) -> None:
         import pandas as pd
 
-        lambdas = np.array([self._inside(point)[0] for _, _, point in iterates])
-        mus = np.array([self._inside(point)[1] for _, _, point in iterates])
-        costs = np.array([point.cost * n_pairs for _, _, point in iterates])
-
-        def means(measures: list[Measure], topics: NDArray[np.int64]) -> NDArray[np.float64]:
-            values = measure_settings(pool, lambdas, mus, measures, topics=topics, depth=self.depth)
-            mean: NDArray[np.float64] = values.mean(axis=0)
-            return mean
-
-        trace: dict[str, Any] = {
-            "start": [start for start, _, _ in iterates],
-            "iteration": [iteration for _, iteration, _ in iterates],
-            "cost": costs,
-            "lambda": lambdas,
-            "mu": mus,
-        }
+        settings = [self.space.from_unbounded(point.x) for _, _, point in iterates]
+        self.trace_ = pd.DataFrame(
+            {
+                "start": [start for start, _, _ in iterates],
+                "iteration": [iteration for _, iteration, _ in iterates],
+                "cost": [point.cost * n_pairs for _, _, point in iterates],
+                "lambda": [lambda_ for lambda_, _ in settings],
+                "mu": [mu for _, mu in settings],
+            }
+        )
         if self.measures:
-            for measure, column in zip(self.measures, means(self.measures, places).T, strict=True):
-                trace[str(measure)] = column
-        best = int(np.argmin(costs))
-        if self.stop_on is not None:
-            trace["validation"] = means([self.stop_on], pool.positions(validation))[:, 0]
-            best = int(np.argmax(trace["validation"]))
-        self.trace_ = pd.DataFrame(trace)
-        self.lambda_, self.mu_ = float(lambdas[best]), float(mus[best])
-        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
-        self.cost_ = float(costs[best])
-        self.at_edge_ = self.space.at_edge(self.lambda_, self.mu_)
+            means = self._means(pool, self.measures, places)
+            self.trace_[[str(measure) for measure in self.measures]] = means
 
-    def _inside(self, point: Point) -> tuple[float, float]:
-        return self.space.clip(expit(point.x[0]), math.exp(point.x[1]))
+    def _means(
+        self, pool: CandidatePool, measures: list[Measure], places: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        lambdas, mus = self.trace_["lambda"].to_numpy(), self.trace_["mu"].to_numpy()
+        values = measure_settings(pool, lambdas, mus, measures, topics=places, depth=self.depth)
+        mean: NDArray[np.float64] = values.mean(axis=0)
+        return mean
+
+    def _take(self, iterate: int) -> None:
+        row = self.trace_.iloc[iterate]
+        self.lambda_, self.mu_, self.cost_ = (float(row[x]) for x in ("lambda", "mu", "cost"))
+        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
+        self.at_edge_ = self.space.at_edge(self.lambda_, self.mu_)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.models.two_stage import check_parameters
 
-_SMALLEST_LOGIT_LAMBDA = 1e-4
+# Logit lambda has no 0. Below this the cost is as good as flat.
+_SMALLEST_LAMBDA = 1e-4
+_EDGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,9 @@ class ParameterSpace:
     def __post_init__(self) -> None:
         check_parameters(self.lambda_low, 1.0)
         check_parameters(self.lambda_high, 1.0)
-        check_parameters(0.0, self.mu_low)
-        check_parameters(0.0, self.mu_high)
+        for mu in (self.mu_low, self.mu_high):
+            if not (math.isfinite(mu) and mu > 0.0):
+                raise InputError("mu is outside its range", value=mu, accepted="mu > 0, in tokens")
         for name in ("lambda", "mu"):
             low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
             if low > high:
@@ -58,14 +61,17 @@ class ParameterSpace:
 
         Returns
         -------
-        lambdas, mus : numpy.ndarray of float64, shape (lambdas * mus,)
+        lambdas, mus : numpy.ndarray of float64, shape (settings,)
+            Distinct settings: fewer than ``lambdas * mus`` where a range is a single point.
         """
         if lambdas < 1 or mus < 1:
             raise InputError("a grid needs points", value=f"{lambdas}x{mus}", accepted="1x1 and up")
-        lambda_axis = np.linspace(self.lambda_low, self.lambda_high, lambdas).round(12)
-        mu_axis = np.geomspace(self.mu_low, self.mu_high, mus)
-        # Round to what a person would type, where that does not leave the range.
-        mu_axis = np.clip([float(f"{mu:.4g}") for mu in mu_axis], self.mu_low, self.mu_high)
+        lambda_axis = np.unique(np.linspace(self.lambda_low, self.lambda_high, lambdas).round(12))
+        mu_axis = np.unique(np.geomspace(self.mu_low, self.mu_high, mus))
+        # Round to what a person would type, where that keeps the points apart and inside.
+        typed = np.unique([float(f"{mu:.4g}") for mu in mu_axis])
+        if typed.size == mu_axis.size:
+            mu_axis = np.clip(typed, self.mu_low, self.mu_high)
         first, second = np.meshgrid(lambda_axis, mu_axis, indexing="ij")
         return first.ravel(), second.ravel()
 
@@ -84,27 +90,33 @@ class ParameterSpace:
 
     @property
     def unbounded_box(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The box in (logit lambda, log mu); lambda below 1e-4 counts as 1e-4."""
-        lambda_low = max(self.lambda_low, _SMALLEST_LOGIT_LAMBDA)
-        lambda_high = max(self.lambda_high, _SMALLEST_LOGIT_LAMBDA)
-        return (
-            (logit(lambda_low), logit(lambda_high)),
-            (math.log(self.mu_low), math.log(self.mu_high)),
-        )
+        """The box in (logit lambda, log mu); where lambda_low is 0, it begins at 1e-4 or less."""
+        smallest = min(_SMALLEST_LAMBDA, self.lambda_high / 2.0) or _SMALLEST_LAMBDA
+        low = logit(max(self.lambda_low, smallest))
+        high = low if self.lambda_low == self.lambda_high else logit(self.lambda_high)
+        return (low, high), (math.log(self.mu_low), math.log(self.mu_high))
+
+    def from_unbounded(self, x: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the (lambda, mu) of a point of `unbounded_box`."""
+        if self.lambda_low == self.lambda_high:
+            return self.lambda_low, self.clip(0.0, math.exp(x[1]))[1]
+        return self.clip(expit(x[0]), math.exp(x[1]))
 
     def at_edge(self, lambda_: float, mu: float) -> list[str]:
-        """Name the bounds that a setting lies on, such as ``"mu = 100000"``."""
-        edges = [
-            ("lambda", lambda_, self.lambda_low),
-            ("lambda", lambda_, self.lambda_high),
-            ("mu", mu, self.mu_low),
-            ("mu", mu, self.mu_high),
-        ]
-        return [
-            f"{name} = {bound:g}"
-            for name, value, bound in edges
-            if abs(value - bound) <= 1e-4 * max(bound, 1.0)
-        ]
+        """Name the bounds that a setting lies on, such as ``"mu = 100000"``.
+
+        A parameter that the space fixes is on no edge; a lambda at the beginning of
+        `unbounded_box` is on the lower one.
+        """
+        (lambda_low, lambda_high), (mu_low, mu_high) = self.unbounded_box
+        edges = []
+        if self.lambda_low < self.lambda_high:
+            at = logit(lambda_) if lambda_ > 0.0 else -math.inf
+            if at <= lambda_low + _EDGE or at >= lambda_high - _EDGE:
+                edges.append(f"lambda = {lambda_:g}")
+        if self.mu_low < self.mu_high and not mu_low + _EDGE < math.log(mu) < mu_high - _EDGE:
+            edges.append(f"mu = {mu:g}")
+        return edges
 
 
 def logit(x: float) -> float:

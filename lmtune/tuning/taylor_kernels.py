@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from lmtune.compiled import compiled
 
 VALUE, S, U, SS, SU, UU, ERROR = range(7)
 """Rows of a model: G(centre); its first and second-order terms for a step of one half-width in s
@@ -42,14 +43,14 @@ _ROUNDING = 2.0**-44
 _LARGEST = 1e150
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def half_width(low, high):  # type: ignore[no-untyped-def]
     """Return a half-width that reaches both ends from the rounded centre."""
     size = max(abs(low), abs(high))
     return 0.5 * (high - low) * (1.0 + 1e-15) + 4.5e-16 * size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled()
 def models(y, length, docs, count, product, slack, box, out):  # type: ignore[no-untyped-def]
     """Fill out (`ROWS`, docs.size) with the models of documents over a box.
 
@@ -157,7 +158,7 @@ def models(y, length, docs, count, product, slack, box, out):  # type: ignore[no
                 error[j] = np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled()
 def _q(y, sizes, ratio, mu, lam, q):  # type: ignore[no-untyped-def]
     for j in range(sizes.size):
         q[j] = ratio[j] * (y[j] - sizes[j]) / (ratio[j] * (y[j] + mu) + lam)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import TinyIndex, random_collection
 
-from lmtune.candidates.pool import UNJUDGED, CandidatePool
+from lmtune.candidates.columns import UNJUDGED
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 
 
@@ -62,3 +65,17 @@ def test_places_of_topics() -> None:
 def test_a_pool_needs_topics() -> None:
     with pytest.raises(InputError, match="no topics"):
         CandidatePool.build(TinyIndex({"a": "x"}), {})
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 5)), min_size=1))
+def test_candidates_stand_in_tie_order(rows: list[tuple[int, int, int]]) -> None:
+    # x and y so many times each, and so many other words; docnos in any order.
+    texts = {
+        f"d{(7 * i) % 1000:03d}": " ".join(["x"] * x + ["y"] * (y - 1) + ["z"] * z)
+        for i, (x, y, z) in enumerate(rows)
+    }
+    pool = CandidatePool.build(TinyIndex(texts), {"1": "x y"})
+    tokens = {docno: text.split() for docno, text in texts.items()}
+    expected = sorted(texts, reverse=True)
+    expected.sort(key=lambda d: (len(tokens[d]), tokens[d].count("z")))
+    assert pool.index.docnos(pool.candidates.doc) == expected

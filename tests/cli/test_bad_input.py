@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 from pathlib import Path
 
@@ -52,7 +53,7 @@ CASES: dict[str, tuple[str, bytes | None, tuple[str, ...], tuple[str, ...]]] = {
     "qrels-topic": ("qrels.txt", b"1 0 d1 1\n77 0 d1 1\n", (), ("qrels.txt:2:", "'77'", "ignore")),
     "qrels-docno": ("qrels.txt", b"1 0 d1 1\n2 0 zz 1\n", (), ("qrels.txt:2:", "'zz'", "ignore")),
     "no-relevant": ("qrels.txt", b"1 0 d1 0\n", (), ("qrels.txt", "relevant")),
-    "one-usable": ("qrels.txt", b"1 0 d1 1\n1 0 d2 0\n", (), ("folds", "2 to 1")),
+    "one-usable": ("qrels.txt", b"1 0 d1 1\n1 0 d2 0\n", (), ("two topics",)),
     "topics-tab": ("topics.tsv", b"1\talpha\n2 beta\n", (), ("topics.tsv:2:", "2 beta")),
     "topics-twice": ("topics.tsv", b"1\talpha\n1\tbeta\n", (), ("topics.tsv:2:", "'1'")),
     "topics-text": ("topics.tsv", b"1\talpha\n2\t\n", (), ("topics.tsv:2:",)),
@@ -92,7 +93,7 @@ def test_bad_files(case: str, home: Path) -> None:
 
 
 OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "measure": (("tune", "c", "-m", "NDCG"), ("'NDCG'", "AP")),
+    "measure": (("tune", "c", "-m", "Magic@20"), ("'Magic@20'", "nDCG")),
     "measures": (("tune", "c", "-m", "Foo", "-m", "Bar"), ("'Foo'", "'Bar'")),
     "collection": (("tune", "nowhere"), ("'nowhere'", "pydocs")),
     "nothing": (("tune",), ("lmtune datasets",)),
@@ -116,14 +117,34 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stemmer": (("tune", "c", "--stemmer", "snowball"), ("'snowball'", "porter")),
     "stopwords": (("tune", "c", "--stopwords", "absent"), ("absent", "lucene")),
     "optimizer": (("tune", "c", "--ranknet-optimizer", "adam"), ("'adam'", "l-bfgs")),
+    "restarts": (("tune", "c", "--restarts", "-1"), ("restarts", "-1")),
+    "depth": (("tune", "c", "--depth", "0"), ("depth", "0")),
+    "seed": (("tune", "c", "--seed", "-3"), ("seed", "-3")),
+    "negatives": (("tune", "c", "--negatives-depth", "0"), ("negatives depth", "0")),
     "validation": (("tune", "c", "--ranknet-validation", "1"), ("1.0",)),
     "several": (("tune", "c", "pydocs", "--qrels", "x"), ("--qrels",)),
-    "twice": (("tune", "c", "c"), ("twice",)),
+    "twice": (("tune", "c", "c"), ("one name",)),
     "index": (("tune", "c", "--index", "absent"), ("absent",)),
     "topics-name": (("tune", "c", "--topics", "robust04"), ("'robust04'", "topics/")),
     "irds": (("tune", "irds:no/such"), ("irds:no/such",)),
     "workers": (("index", "c", "--workers", "0"), ("workers", "0")),
     "memory": (("index", "c", "--memory", "0"), ("--memory", "0")),
+    "number": (("search", "c", "--mu", "abc"), ("--mu", "lmtune search --help")),
+    "option": (("tune", "c", "--foo"), ("--foo",)),
+    "command": (("retrieve",), ("'retrieve'",)),
+    "cutoff": (("tune", "c", "-m", "P@" + "9" * 30), ("P@9",)),
+    "measure-twice": (("tune", "c", "-m", "AP", "-m", "map"), ("twice", "AP")),
+    "huge-grid": (("tune", "c", "--grid", "99999x99999"), ("--grid",)),
+    "grid-digits": (("tune", "c", "--grid", "５x５"), ("--grid",)),
+    "mu-zero": (("tune", "c", "--mu-range", "0,10"), ("mu > 0",)),
+    "rel": (("tune", "c", "--ranknet-rel", "0"), ("rel",)),
+    "same-name": (("tune", "c", "../x/c"), ("one name",)),
+    "index-analysis": (
+        ("tune", "c", "--index", "x", "--stemmer", "none"),
+        ("--stemmer", "--index"),
+    ),
+    "tag-empty": (("search", "c", "--run-tag", ""), ("run tag",)),
+    "output-is-file": (("tune", "c", "--output", "c/docs.jsonl"), ("c/docs.jsonl",)),
     "parts": (("tune", "--topics", "c/topics.tsv"), ("qrels",)),
 }
 
@@ -157,6 +178,35 @@ def test_a_stale_index_is_named_and_the_cached_one_is_rebuilt(home: Path) -> Non
     code, _, err = run("tune", "c", "--grid", "2x2")
     assert code == 0
     assert "other documents" in err
+
+
+@pytest.mark.parametrize("command", [("tune", "c", "--grid", "2x2"), ("index", "c")])
+def test_a_folder_that_holds_more_than_ours_is_kept(home: Path, command: tuple[str, ...]) -> None:
+    marker = "made.json" if command[0] == "tune" else "index.json"
+    (home / "site").mkdir()
+    (home / "site" / marker).write_text("{}")
+    (home / "site" / "work.txt").write_text("mine")
+    check_line(*run(*command, "--output", "site"), ("site", "work.txt"))
+    assert (home / "site" / "work.txt").read_text() == "mine"
+
+
+def test_the_analysis_of_a_named_index_is_recorded(home: Path) -> None:
+    (home / "few.txt").write_text("gamma\n")
+    built = run("index", "c", "--output", "built", "--stemmer", "none", "--stopwords", "few.txt")
+    assert built[0] == 0
+    (home / "few.txt").unlink()
+    shown = run("tune", "c", "--index", "built", "--grid", "2x2", "--output", "results")
+    assert shown[0] == 0, shown
+    made = json.loads((home / "results" / "made.json").read_text())
+    analysis = made["collections"][0]["analysis"]
+    assert analysis == {"stemmer": "none", "stopwords": "few.txt", "words": ["gamma"]}
+
+
+@pytest.mark.usefixtures("home")
+def test_the_krovetz_extra_is_named_where_it_is_missing() -> None:
+    if importlib.util.find_spec("krovetzstemmer") is not None:
+        pytest.skip("the krovetz extra is installed")
+    check_line(*run("tune", "c", "--stemmer", "krovetz"), ("pip install 'lmtune[krovetz]'",))
 
 
 def test_an_output_that_is_no_results_folder_is_kept(home: Path) -> None:

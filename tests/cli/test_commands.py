@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ SEED_WORDS = [f"word{i}" for i in range(40)]
 
 def lmtune_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from lmtune.cli.main import main; main()", *arguments],
+        [sys.executable, "-c", "from lmtune.cli import main; main()", *arguments],
         cwd=cwd, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -134,6 +135,43 @@ def test_index_then_search(home: Path) -> None:
     assert gzip.decompress((home / "runs/r.gz").read_bytes()).decode() == shown.stdout
 
 
+def test_a_redirected_run_is_appended_where_the_shell_says(home: Path) -> None:
+    search = f"{sys.executable} -c 'from lmtune.cli import main; main()' search one --hits 2"
+    for output in ("", "--output /dev/stdout"):
+        target = home / "all.run"
+        script = (
+            f"(echo header; {search} {output}; {search} --mu 5 {output}; echo footer) >> all.run"
+        )
+        target.write_text("kept\n")
+        subprocess.run(["bash", "-c", script], cwd=home, check=True, capture_output=True)
+        lines = target.read_text().splitlines()
+        assert lines[:2] == ["kept", "header"]
+        assert lines[-1] == "footer"
+        assert {line.split()[5] for line in lines[2:-1]} == {
+            "lmtune-lambda0-mu1000", "lmtune-lambda0-mu5",
+        }  # fmt: skip
+
+
+def test_results_are_kept_where_the_screen_has_gone(home: Path) -> None:
+    shown = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c 'from lmtune.cli import main; main()' tune one "
+         "--grid 2x2 --output kept/quiet | true"],
+        cwd=home, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "Traceback" not in shown.stderr
+    assert (home / "kept/quiet/table.txt").is_file()
+
+
+def test_a_plain_screen_gets_the_table(home: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", "from lmtune.cli import main; main()", "tune", "one"],
+        cwd=home, check=False, capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert b"MAP" in shown.stdout
+
+
 def test_tune_on_a_named_index_and_named_files(home: Path) -> None:
     lmtune_command("index", "two", "--output", "built2", cwd=home)
     for role, suffix in (("topics", "tsv"), ("qrels", "txt")):
@@ -158,10 +196,11 @@ def test_version_and_help(home: Path) -> None:
         assert command in shown
 
 
-def test_an_interrupt_leaves_nothing_half_written(home: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_half_written(home: Path, stop: signal.Signals) -> None:
     process = subprocess.Popen(
         [
-            sys.executable, "-c", "from lmtune.cli.main import main; main()", "tune", "one",
+            sys.executable, "-c", "from lmtune.cli import main; main()", "tune", "one",
             "--grid", "300x300", "--restarts", "500", "--output", "kept/never",
         ],
         cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -171,10 +210,24 @@ def test_an_interrupt_leaves_nothing_half_written(home: Path) -> None:
         if "topics extracted" in line:
             break
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "interrupted" in errors
+    process.send_signal(stop)
+    # The kernels may have to be compiled first, which does not listen.
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + stop
+    assert "interrupted" in errors or stop == signal.SIGTERM
     assert "Traceback" not in errors
     assert not (home / "kept/never").exists()
     assert not list((home / "kept").glob(".*"))
+
+
+def test_a_certificate_says_what_no_setting_exceeds(home: Path) -> None:
+    shown = lmtune_command(
+        "tune", "one", "--train-topics", "1-5", "--grid", "3x3", "-m", "AP", "--certify", "0.01",
+        "--output", "kept/certified", cwd=home,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert "MAP: no (lambda, mu) in the range gives more than ." in shown.stdout
+    assert (home / "kept/certified/traces/one/certificate-AP-fold1.csv").is_file()
+    refused = lmtune_command("tune", "one", "-m", "AP", "--certify", "-1", cwd=home)
+    assert refused.returncode == 2
+    assert "tolerance" in refused.stderr

@@ -10,11 +10,6 @@ from lmtune.errors import InputError
 from lmtune.indexing.stopwords import load_stopwords
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    load_stopwords.cache_clear()
-
-
 def test_built_in_lists() -> None:
     assert len(load_stopwords("lucene")) == 33
     assert {"the", "such", "a"} < load_stopwords("lucene")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 
+import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
@@ -14,12 +16,21 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure, measure_settings
 from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.models.ranking import rank
 
 mp.dps = 50
 
 SETTINGS = [(0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.9, 5.0), (1 - 1e-9, 3.0), (0.5, 0)]
-MEASURES = parse_measures(["AP", "Bpref", "P@10", "P@3", "AP@5", "AP(rel=2)", "Bpref(rel=2)"])
-TREC_EVAL = {1: {"map", "bpref", "P_10", "P_3", "map_cut_5"}, 2: {"map", "bpref"}}
+TREC_EVAL = {
+    1: {
+        "AP": "map", "Bpref": "bpref", "P@10": "P_10", "P@3": "P_3", "AP@5": "map_cut_5",
+        "nDCG": "ndcg", "nDCG@4": "ndcg_cut_4", "RR": "recip_rank", "R@7": "recall_7",
+        "Success@2": "success_2",
+    },
+    2: {"AP(rel=2)": "map", "Bpref(rel=2)": "bpref", "P(rel=2)@10": "P_10",
+        "RR(rel=2)": "recip_rank", "R(rel=2)@7": "recall_7", "Success(rel=2)@2": "success_2"},
+}  # fmt: skip
+MEASURES = parse_measures([name for names in TREC_EVAL.values() for name in names])
 
 
 def oracle_ranking(pool: CandidatePool, t: int, lambda_: float, mu: float) -> list[int]:
@@ -71,16 +82,27 @@ def test_values_equal_trec_evals(seed: int, depth: int) -> None:
             docs = pool.candidates.doc[pool.candidates.rows(t)][ranking]
             run[topic] = {d: float(-i) for i, d in enumerate(index.docnos(docs))}
         for rel, names in TREC_EVAL.items():
-            values = pytrec_eval.RelevanceEvaluator(qrels, names, relevance_level=rel).evaluate(run)
-            for m, parsed in enumerate(MEASURES):
-                if parsed.rel != rel:
-                    continue
-                name = {"AP": "map", "P": "P", "Bpref": "bpref"}[parsed.kind]
-                if parsed.cutoff is not None:
-                    name = f"{'map_cut' if name == 'map' else name}_{parsed.cutoff}"
+            oracle = pytrec_eval.RelevanceEvaluator(qrels, set(names.values()), relevance_level=rel)
+            values = oracle.evaluate(run)
+            for name, trec_name in names.items():
+                m = MEASURES.index(parse_measure(name))
                 for t, topic in enumerate(pool.topics):
-                    expected = values.get(topic, {}).get(name, 0.0)
+                    expected = values.get(topic, {}).get(trec_name, 0.0)
                     assert ours[t, s, m] == pytest.approx(expected, abs=1e-12), (topic, name)
+
+
+def test_exponential_gains_are_those_of_learning_to_rank() -> None:
+    index = TinyIndex({"a": "x", "b": "x y", "c": "x y z", "d": "w"})
+    pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 0, "b": 3, "c": 1, "d": 2}})
+    values = measure(
+        pool, lambda_=0.5, mu=10.0, measures=["nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@2"]
+    )
+    # The ranking is a, b, c; d is relevant and never retrieved.
+    gained = 7 / math.log2(3)
+    ideal = 7 + 3 / math.log2(3)
+    assert values.to_numpy()[0] == pytest.approx(
+        [(gained + 1 / 2) / (ideal + 1 / 2), gained / ideal]
+    )
 
 
 def test_the_result_does_not_depend_on_threads() -> None:
@@ -126,7 +148,11 @@ def test_a_topic_that_matches_nothing_counts_zero() -> None:
     [
         ("AP", "AP"), ("map", "AP"), ("P@10", "P@10"), ("P_10", "P@10"), ("P.10", "P@10"),
         ("bpref", "Bpref"), ("Bpref", "Bpref"), ("AP(rel=2)@100", "AP(rel=2)@100"),
-        ("map_cut_100", "AP@100"), ("map_cut.7", "AP@7"), ("P(rel=3)@5", "P(rel=3)@5"),
+        ("map_cut_100", "AP@100"), ("ndcg", "nDCG"), ("ndcg_cut.5", "nDCG@5"),
+        ("recip_rank", "RR"), ("RR@10", "RR@10"), ("recall_1000", "R@1000"), ("R@5", "R@5"),
+        ("success_5", "Success@5"), ("NDCG@10", "nDCG@10"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
+        ("map_cut.7", "AP@7"), ("P(rel=3)@5", "P(rel=3)@5"),
     ],
 )  # fmt: skip
 def test_names_are_read_in_both_spellings(name: str, canonical: str) -> None:
@@ -134,7 +160,29 @@ def test_names_are_read_in_both_spellings(name: str, canonical: str) -> None:
     assert parse_measure(canonical) == parse_measure(name)
 
 
-@pytest.mark.parametrize("name", ["P", "map_cut", "Bpref@10", "map_10", "", "P@0", "AP(rel=0)"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "P",
+        "map_cut",
+        "Bpref@10",
+        "map_10",
+        "",
+        "P@0",
+        "AP(rel=0)",
+        "R",
+        "recall",
+        "Success",
+        "RR(dcg=log2)",
+        "nDCG(rel=2)@5",
+        "nDCG(dcg=other)",
+        "Foo@20",
+        "RBP(p=0.9)",
+        "alpha_nDCG",
+        "AP(rel=2",
+        "P@x",
+    ],
+)
 def test_unknown_names_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="accepted"):
         parse_measure(name)
@@ -143,3 +191,24 @@ def test_unknown_names_are_refused(name: str) -> None:
 def test_all_unknown_names_are_reported_together() -> None:
     with pytest.raises(InputError, match=r"'Foo', 'Bar'"):
         parse_measures(["Foo", "AP", "Bar"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_other_measures_come_from_ir_measures(seed: int) -> None:
+    index, topics, qrels = random_collection(seed)
+    qrels = {t: {d: g for d, g in judged.items() if g >= 0} for t, judged in qrels.items()}
+    pool = CandidatePool.build(index, topics, qrels)
+    names = ["Rprec", "AP", "nDCG(judged_only=True)@5", "infAP", "P@5"]
+    measures = parse_measures(names)
+    assert [m.is_slow for m in measures] == [True, False, True, True, False]
+    assert str(parse_measure("set_recall")) == "SetR"
+    ours = measure_settings(pool, [0.1, 0.6], [5.0, 50.0], measures)
+    for s, (lambda_, mu) in enumerate([(0.1, 5.0), (0.6, 50.0)]):
+        run = {}
+        for ranking in rank(pool, lambda_=lambda_, mu=mu):
+            run[ranking.topic] = {d: float(-i) for i, d in enumerate(ranking.docnos)}
+        oracle = {ir_measures.parse_measure(name): m for m, name in enumerate(names)}
+        places = {topic: t for t, topic in enumerate(pool.topics)}
+        for value in ir_measures.iter_calc(list(oracle), qrels, run):
+            own = ours[places[value.query_id], s, oracle[value.measure]]
+            assert own == pytest.approx(value.value, abs=1e-12), value

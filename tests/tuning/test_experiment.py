@@ -17,8 +17,11 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance import paired_t_test
-from lmtune.tuning.experiment import DIRECT, OPTIMAL, RANKNET, STOPPED, Plan, run_experiment
+from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import cross_validation, make_folds, read_parts
+from lmtune.tuning.plan import Plan
+from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, STOPPED
 
 TOPICS = [str(t) for t in range(1, 21)]
 
@@ -47,9 +50,9 @@ def test_folds_partition_the_topics(folds: int, seed: int) -> None:
     assert made == cross_validation(TOPICS, folds, seed=seed)
 
 
-@pytest.mark.parametrize("folds", ["0", "1", "21", "-2"])
+@pytest.mark.parametrize("folds", ["0", "1", "21", "-2", "--2", "²", "٣٣"])
 def test_impossible_folds_are_refused(folds: str) -> None:
-    with pytest.raises(InputError, match="folds"):
+    with pytest.raises(InputError, match=r"folds|cannot read"):
         make_folds(TOPICS, TOPICS, folds=folds)
 
 
@@ -72,10 +75,44 @@ def test_folds_are_read_from_a_file(tmp_path: Path) -> None:
     assert read_parts(path) == [["1", "2"], ["3"]]
     folds, _ = make_folds(TOPICS, TOPICS, folds=str(path))
     assert [fold.test for fold in folds] == [("1", "2"), ("3",)]
-    for bad in ("{", "[]", '[["1"]]', '[["1"], []]', '[["1"], ["1"]]'):
+    for bad in ("{", "[]", '[["1"]]', '[["1"], []]', '[["1"], ["1"]]', "[" * 100_000):
         path.write_text(bad)
         with pytest.raises(InputError, match=r"folds\.json"):
             read_parts(path)
+    for parts, problem in [
+        ([["1", "2"], ["3-5"]], "'3-5'"),
+        ([["1", "2"], ["99"]], "'99'"),
+        ([["1", "2"], ["20"]], "no topic with a relevant"),
+    ]:
+        path.write_text(json.dumps(parts))
+        with pytest.raises(InputError, match=problem):
+            make_folds(TOPICS[:19], TOPICS, folds=str(path))
+    path.write_text(json.dumps([["1", "2"], ["3"]]))
+    assert "17 topics are in no fold" in make_folds(TOPICS, TOPICS, folds=str(path))[1]
+
+
+def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, plan: Plan) -> None:
+    folds = cross_validation(pool.topics, 3, seed=5)
+    rows = run_experiment(pool, folds, plan).rows
+    for number, fold in enumerate(folds):
+        tuner = RankNetTuner(seed=plan.seed).fit(pool, topics=fold.train)
+        fits = [row.fits[number] for row in rows if row.method == RANKNET]
+        assert {(fit.lambda_, fit.mu, fit.evaluations) for fit in fits} == {
+            (tuner.lambda_, tuner.mu_, tuner.n_evaluations_)
+        }
+    # Judgements of the test topics must not reach the choices of Direct and RankNet.
+    index, topics, qrels = random_collection(7, documents=100, topics=20)
+    for topic in folds[0].test:
+        qrels[topic] = {
+            docno: 1 - min(gain, 1) for docno, gain in qrels[topic].items() if gain >= 0
+        }
+    other = run_experiment(CandidatePool.build(index, topics, qrels), folds[:1], plan).rows
+    for row, changed in zip(rows, other, strict=True):
+        if row.method != OPTIMAL:
+            assert changed.fits[0].lambda_ == row.fits[0].lambda_
+            assert changed.fits[0].train_value == row.fits[0].train_value
+            assert changed.fits[0].evaluations == row.fits[0].evaluations
+            assert not np.array_equal(changed.values, row.values[: changed.values.size])
 
 
 def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> None:
@@ -108,6 +145,7 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
         assert np.array_equal(row.values, other.values)
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40),
 )
@@ -123,3 +161,57 @@ def test_t_test_agrees_with_scipy(values: list[tuple[float, float]]) -> None:
 def test_equal_differences_are_certain() -> None:
     assert paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.75]) == 0.0
     assert paired_t_test([0.5, 0.75], [0.5, 0.75]) == 1.0
+
+
+def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
+    measures = tuple(parse_measures(["AP", "P@5"]))
+    plan = Plan(measures, grid=(4, 5), certify=5e-3)
+    folds = cross_validation(pool.topics, 2)
+    shown: list[tuple[str, int, int, str]] = []
+    result = run_experiment(
+        pool, folds, plan,
+        progress=lambda stage, done, total, detail="": shown.append((stage, done, total, detail)),
+    )  # fmt: skip
+    rows = {(str(row.measure), row.method): row for row in result.rows}
+    for name in ("AP", "P@5"):
+        for number in range(2):
+            bound = rows[name, OPTIMAL].fits[number].bound
+            assert bound is not None
+            assert bound - rows[name, OPTIMAL].fits[number].test_value <= 5e-3 + 1e-12
+            for method in (DIRECT, RANKNET, OPTIMAL):
+                assert rows[name, method].fits[number].test_value <= bound
+            assert f"certificate-{name}-fold{number + 1}" in result.traces
+    assert rows["AP", DIRECT].fits[0].bound is None
+    [note] = [note for note in result.notes if note.startswith("MAP: no (lambda, mu)")]
+    assert "chosen for each fold" in note
+    stated = float(note.split("more than ")[1].split()[0])
+    assert stated >= rows["AP", OPTIMAL].mean
+    closing = [done for stage, done, _, _ in shown if stage == "certifying MAP, fold 1"]
+    assert closing == sorted(closing)
+    assert closing[-1] == 100
+
+
+def test_ctrl_c_ends_the_proofs_not_the_experiment(pool: CandidatePool) -> None:
+    plan = Plan(tuple(parse_measures(["AP", "P@5"])), grid=(4, 5), certify=1e-9)
+
+    def interrupt(stage: str, done: int, total: int, detail: str = "") -> None:
+        assert done <= total
+        if stage == "certifying MAP, fold 1" and "boxes" in detail:
+            raise KeyboardInterrupt
+
+    folds = cross_validation(pool.topics, 2)
+    result = run_experiment(pool, folds[:1], plan, progress=interrupt)
+    rows = {(str(row.measure), row.method): row for row in result.rows}
+    bound = rows["AP", OPTIMAL].fits[0].bound
+    assert bound is not None
+    assert bound >= rows["AP", OPTIMAL].mean
+    assert any("not the 1e-09 asked for" in note for note in result.notes)
+    assert rows["P@5", OPTIMAL].fits[0].bound is None
+    assert "P@5: Optimal is not certified: interrupted" in result.notes
+
+
+def test_measures_without_bounds_cannot_be_certified() -> None:
+    with pytest.raises(InputError, match="nDCG@10"):
+        Plan(tuple(parse_measures(["AP", "nDCG@10"])), certify=1e-3)
+    with pytest.raises(InputError, match="tolerance"):
+        Plan(tuple(parse_measures(["AP"])), certify=0.0)

@@ -1,0 +1,306 @@
+"""Measure the engine on a synthetic collection: pruning, settings a second, RankNet, certificate.
+
+    python benchmarks/tuning.py --collection synthetic:robust04 --output figures.json
+    python benchmarks/tuning.py --collection synthetic:50000x100 --anserini-python ENV/bin/python
+
+Everything is compared within one run on the same data. Seconds are processor seconds of this
+process (all threads together) unless they are called wall.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+from numpy.typing import NDArray
+
+import lmtune
+from lmtune.candidates.extraction import extract_pruned
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import Regions
+from lmtune.candidates.skyband import skyband
+from lmtune.compiled import compiled
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measures
+from lmtune.models.ranking import rank
+from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.space import ParameterSpace
+
+MEASURES = parse_measures(["AP", "P@10", "Bpref"])
+SPACE = ParameterSpace(0.0, 0.95, 50.0, 10_000.0)
+_PYSERINI = Path(__file__).with_name("pyserini_qld.py")
+
+
+def main() -> None:
+    options = parse_options()
+    figures: dict[str, Any] = {"machine": machine(), "collection": options.collection}
+    data = lmtune.load(options.collection)
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        home = options.indexes or Path(scratch)
+        with clock(figures, "index"):
+            index = lmtune.index_for(data.documents, home=home)  # type: ignore[arg-type]
+        with clock(figures, "pool, unpruned"):
+            whole = CandidatePool.build(index, data.topics, data.qrels)
+        pruned = pruning(figures, whole, data, index)
+        regions = cells(figures, pruned)
+        warm_up(pruned, regions)
+        settings(figures, whole, pruned, regions)
+        del whole
+        ranknet(figures, pruned)
+        evaluators(figures, pruned, data.qrels)
+        if options.tolerance:
+            certificate(figures, pruned, options.tolerance)
+        if options.anserini_python is not None:
+            pyserini(figures, data, pruned, options.anserini_python, Path(scratch))
+    figures["peak memory, MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    text = json.dumps(figures, indent=1)
+    print(text)
+    if options.output is not None:
+        options.output.write_text(text + "\n")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--collection", default="synthetic:robust04")
+    parser.add_argument("--indexes", type=Path, help="where built indexes are kept")
+    parser.add_argument("--scratch", type=Path, help="where temporary files go")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate; 0: none")
+    parser.add_argument("--anserini-python", type=Path, help="a Python that has pyserini")
+    parser.add_argument("--output", type=Path, help="a JSON file")
+    return parser.parse_args()
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "lmtune": lmtune.__version__ if hasattr(lmtune, "__version__") else "",
+    }
+
+
+@contextmanager
+def clock(figures: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    row: dict[str, Any] = {}
+    cpu, wall = time.process_time(), time.perf_counter()
+    yield row
+    row["seconds"] = round(time.process_time() - cpu, 4)
+    row["wall seconds"] = round(time.perf_counter() - wall, 4)
+    figures[name] = row
+    print(name, row, file=sys.stderr, flush=True)
+
+
+def median_candidates(pool: CandidatePool) -> int:
+    return int(np.median(np.diff(pool.candidates.start)))
+
+
+def pruning(figures: dict[str, Any], whole: CandidatePool, data: Any, index: Any) -> CandidatePool:
+    small = CandidatePool.build(index, dict(list(data.topics.items())[:1]), data.qrels)
+    for mode in ("e", "tf"):
+        skyband(small, mode=mode)  # compiles
+        with clock(figures, f"skyband, {mode}-dominance") as row:
+            pruned = skyband(whole, mode=mode)
+        row["median candidates before"] = median_candidates(whole)
+        row["median candidates after"] = median_candidates(pruned)
+    with clock(figures, "pool, pruned while it is extracted"):
+        return extract_pruned(index, data.topics, data.qrels)
+
+
+def cells(figures: dict[str, Any], pruned: CandidatePool) -> Regions:
+    box = {"lambda_high": SPACE.lambda_high, "mu_low": SPACE.mu_low, "mu_high": SPACE.mu_high}
+    Regions.build(pruned, shape=(1, 1), **box)  # type: ignore[arg-type]
+    with clock(figures, "regions, 16 x 16") as row:
+        regions = Regions.build(pruned, shape=(16, 16), **box)  # type: ignore[arg-type]
+    sizes = np.diff(regions.start, axis=1)
+    row["mean candidates a topic and cell"] = round(float(sizes.mean()), 1)
+    return regions
+
+
+def warm_up(pruned: CandidatePool, regions: Regions) -> None:
+    for options in ({}, {"regions": regions}):
+        measure_settings(pruned, [0.5], [500.0], MEASURES, **options)  # type: ignore[arg-type]
+
+
+def settings(
+    figures: dict[str, Any], whole: CandidatePool, pruned: CandidatePool, regions: Regions
+) -> None:
+    rng = np.random.default_rng(0)
+    drawn = [SPACE.random(rng) for _ in range(1024)]
+    lambdas, mus = (np.array(column) for column in zip(*drawn, strict=True))
+    works: dict[str, tuple[int, Callable[[int], NDArray[np.float64]]]] = {
+        "cells": (1024, lambda n: measure_settings(
+            pruned, lambdas[:n], mus[:n], MEASURES, regions=regions)),
+        "skyband": (128, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES)),
+        "unpruned": (16, lambda n: measure_settings(whole, lambdas[:n], mus[:n], MEASURES)),
+        "numpy, unpruned": (2, lambda n: numpy_baseline(whole, lambdas[:n], mus[:n])),
+    }  # fmt: skip
+    rates = {}
+    reference = np.empty(0)
+    for name, (count, work) in works.items():
+        with clock(figures, f"settings, {name}") as row:
+            values = work(count)
+        if not reference.size:
+            reference = values
+        row["largest difference of a value"] = float(np.abs(values - reference[:, :count]).max())
+        rates[name] = count / row["wall seconds"]
+        row["settings a second"] = round(rates[name], 2)
+    figures["ratio, cells to numpy"] = round(rates["cells"] / rates["numpy, unpruned"], 1)
+    figures["ratio, skyband to numpy"] = round(rates["skyband"] / rates["numpy, unpruned"], 1)
+
+
+def numpy_baseline(
+    pool: CandidatePool, lambdas: NDArray[np.float64], mus: NDArray[np.float64], depth: int = 1000
+) -> NDArray[np.float64]:
+    """Score by logarithms, cut by argpartition, sort, measure: what one would write with numpy."""
+    out = np.zeros((len(pool.topics), lambdas.size, 3))
+    relevant, nonrelevant = pool.judged_counts()
+    for t in range(len(pool.topics)):
+        rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+        tf, length = pool.tf_block(pool.candidates, t), pool.candidates.length[rows]
+        gain, p, count = pool.candidates.gain[rows], pool.p[terms, None], pool.count[terms, None]
+        for s, (lambda_, mu) in enumerate(zip(lambdas, mus, strict=True)):
+            x = (1.0 - lambda_) * (tf + mu * p) / (mu + length) + lambda_ * p
+            score = (count * np.log(x)).sum(axis=0)
+            top = np.arange(score.size)
+            if score.size > depth:
+                top = np.argpartition(-score, depth - 1)[:depth]
+                top = np.flatnonzero(score >= score[top].min())
+            top = top[np.lexsort((top, -score[top]))][:depth]
+            places = np.flatnonzero(gain[top] >= 1)
+            above = np.cumsum(gain[top] == 0)[places]
+            bound = max(1, min(relevant[t], nonrelevant[t]))
+            kept = np.where(above > 0, 1.0 - np.minimum(above, relevant[t]) / bound, 1.0)
+            precision = np.arange(1, places.size + 1) / (places + 1)
+            found = max(1, relevant[t])
+            out[t, s] = precision.sum() / found, (places < 10).sum() / 10, kept.sum() / found
+    return out
+
+
+def ranknet(figures: dict[str, Any], pruned: CandidatePool) -> None:
+    pairs = Pairs.build(pruned)
+    pairs.cost(0.5, 500.0)
+    figures["RankNet pairs"] = int(pairs.per_topic.sum())
+    with clock(figures, "RankNet cost and gradient") as row:
+        for _ in range(10):
+            ours = pairs.cost(0.6, 300.0)
+    figures["RankNet cost and gradient"] = {k: round(v / 10, 5) for k, v in row.items()}
+    libm_loop(pairs, 0.6, 300.0, topics=1)
+    with clock(figures, "RankNet, exp and log1p a pair"):
+        plain = libm_loop(pairs, 0.6, 300.0)
+    figures["RankNet, largest relative difference"] = float(
+        max(abs(a / b - 1.0) for a, b in zip(ours, plain, strict=True))
+    )
+    ratio = figures["RankNet, exp and log1p a pair"]["seconds"]
+    ratio /= figures["RankNet cost and gradient"]["seconds"]
+    figures["ratio, RankNet to the plain loop"] = round(ratio, 1)
+    with clock(figures, "RankNet fit") as row:
+        tuner = lmtune.RankNetTuner().fit(pruned, pairs=pairs)
+    row["evaluations"] = tuner.n_evaluations_
+    row["lambda"], row["mu"] = round(tuner.lambda_, 4), round(tuner.mu_, 2)
+
+
+def libm_loop(
+    pairs: Pairs, lambda_: float, mu: float, topics: int | None = None
+) -> tuple[float, float, float]:
+    total = np.zeros(3)
+    pool, columns = pairs.pool, pairs.columns
+    for t in range(topics or len(pool.topics)):
+        rows, terms = columns.rows(t), pool.term_rows(t)
+        scored = lmtune.score_and_gradient(
+            pool.tf_block(columns, t), columns.length[rows], pool.p[terms],
+            lambda_=lambda_, mu=mu, count=pool.count[terms],
+        )  # fmt: skip
+        total += _libm_pairs(scored.score, scored.dlambda, scored.dmu, int(pairs.relevant[t]))
+    return float(total[0]), float(total[1]), float(total[2])
+
+
+@compiled()
+def _libm_pairs(score, dlambda, dmu, split):  # type: ignore[no-untyped-def]
+    out = np.zeros(3)
+    for r in range(split):
+        for n in range(split, score.size):
+            x = score[n] - score[r]
+            e = math.exp(-abs(x))
+            out[0] += max(x, 0.0) + math.log1p(e)
+            share = 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
+            out[1] += share * (dlambda[n] - dlambda[r])
+            out[2] += share * (dmu[n] - dmu[r])
+    return out
+
+
+def evaluators(
+    figures: dict[str, Any], pruned: CandidatePool, qrels: dict[str, dict[str, int]]
+) -> None:
+    """Evaluate one run: ranked lists in memory by ir_measures and ranx; the pool by our kernel."""
+    run = {}
+    for ranking in rank(pruned, lambda_=0.4, mu=1000.0):
+        run[ranking.topic] = {d: float(-i) for i, d in enumerate(ranking.docnos)}
+    names = [ir_measures.parse_measure(str(m)) for m in MEASURES]
+    others: dict[str, Callable[[], Any]] = {
+        "ir_measures, one run": lambda: ir_measures.calc_aggregate(names, qrels, run)
+    }
+    try:
+        import ranx  # type: ignore[import-not-found, unused-ignore]
+
+        judged = ranx.Qrels({t: {d: max(g, 0) for d, g in j.items()} for t, j in qrels.items()})
+        ranked = ranx.Run(run)
+        others["ranx, one run"] = lambda: ranx.evaluate(judged, ranked, ["map", "precision@10"])
+    except ImportError:
+        figures["ranx"] = "not installed"
+    for name, work in others.items():
+        work()
+        with clock(figures, name):
+            work()
+    with clock(figures, "our kernel, scoring included, one setting"):
+        measure_settings(pruned, [0.4], [1000.0], MEASURES)
+
+
+def certificate(figures: dict[str, Any], pruned: CandidatePool, tolerance: float) -> None:
+    for measure in ("AP", "P@10", "Bpref"):
+        with clock(figures, f"certificate, {measure} to {tolerance:g}") as row:
+            found = lmtune.CertifiedOptimum(measure, tolerance=tolerance, space=SPACE).fit(pruned)
+        row["best"], row["bound"] = found.best_score_, found.bound_
+        row["boxes"], row["certified"] = found.n_boxes_, found.certified_
+
+
+def pyserini(
+    figures: dict[str, Any], data: Any, pruned: CandidatePool, python: Path, scratch: Path
+) -> None:
+    """Let pyserini search the same documents at some settings (Dirichlet: its only parameter)."""
+    corpus = scratch / "corpus"
+    corpus.mkdir()
+    with (corpus / "docs.jsonl").open("w", encoding="utf-8") as file:
+        for batch in data.documents.batches():
+            for document in batch.read():
+                file.write(json.dumps({"id": document.docno, "contents": document.text}) + "\n")
+    (scratch / "topics.json").write_text(json.dumps(data.topics), encoding="utf-8")
+    done = subprocess.run(
+        [python, _PYSERINI, corpus, scratch / "lucene", scratch / "topics.json"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    theirs = json.loads(done.stdout.splitlines()[-1])
+    mus = np.geomspace(100.0, 5000.0, 64)
+    with clock(figures, "settings, Dirichlet") as row:
+        measure_settings(pruned, np.zeros(mus.size), mus, MEASURES)
+    figures["pyserini, wall seconds a setting"] = theirs["seconds a setting"]
+    ours = row["wall seconds"] / mus.size
+    figures["ratio, skyband to pyserini"] = round(theirs["seconds a setting"] / ours, 1)
+
+
+if __name__ == "__main__":
+    main()

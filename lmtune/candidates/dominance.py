@@ -1,0 +1,173 @@
+r"""When one document beats another whatever the parameters are, in the arithmetic of the machine.
+
+Documents are ranked by :math:`P = \prod_i ((y_i + \mu) r + \lambda)` over the N query words,
+:math:`y = tf / P(w|C)`, :math:`r = (1 - \lambda) / (\mu + |D|)`
+(`lmtune.models.kernels.rank_scores`), ties in the pool's order. A dominates B where
+:math:`|D_A| \le |D_B|`, A stands before B, and one of these holds.
+
+*tf-dominance*: A has at least B's frequency of every term. Rounding is monotone, so A's computed
+score is at least B's at every setting. (Where logarithms stand in for a product that could leave
+the range of a double, this also takes a monotone logarithm.)
+
+*e-dominance*: with :math:`c = \mu + \lambda (\mu + |D|) / (1 - \lambda)`, P is proportional to
+:math:`\prod_i (y_i + c) = \sum_k e_k(y) c^{N-k}`, where :math:`e_k` are the elementary symmetric
+polynomials. So :math:`e_k(A) \ge e_k(B)` for k = 1, ..., N is enough in real arithmetic. For the
+computed scores it is not: at a large c they differ by less than their rounding errors. We ask for
+a margin,
+
+.. math:: e_k(A) \ge (1 + \delta) e_k(B), \quad e_1(A) \ge (1 + \delta) e_1(B) + \delta c_{max},
+
+which gives :math:`P_A - P_B \ge \delta \sum_{k \ge 1} e_k(B) c^{N-k} + \delta c_{max} c^{N-1}
+\ge \delta P_B` for every c up to :math:`c_{max}`. A :math:`\delta` above twice the relative error
+of a computed score, plus that of computed :math:`e_k`, then puts A strictly first: see
+`rounding`. Documents of equal frequencies dominate one another by length and tie order alone.
+Margins keep the relation transitive.
+
+The price is a bound on :math:`c`, that is on :math:`\lambda` and :math:`\mu`; that P must be a
+product, not logarithms added (`smallest_factor`); and that documents whose :math:`e_k` all but
+coincide are both kept. As :math:`\lambda` nears 1 the margin grows past
+what one occurrence of a term is worth; `e_is_safe` then says no, and tf-dominance prunes more.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNIT = 2.0**-53
+"""The relative error of one rounding."""
+
+LARGEST_LOG, LARGEST_WEIGHT = 600.0, 200
+"""Scores are computed as products where `lmtune.models.kernels` says so: for no more query words
+than this, and as long as no product can leave exp(-600) to exp(600)."""
+
+
+def rounding(weight: int, largest_log: float | None = None) -> float:
+    """Bound the relative error of a computed score: of P, or of exp of its sum of logarithms.
+
+    A factor takes five roundings, and a multiplication. Logarithms are taken to be good to four
+    units in the last place.
+
+    Parameters
+    ----------
+    weight : int
+        Query words N, repeats counted.
+    largest_log : float, optional
+        The largest absolute logarithm of a factor, where logarithms may be added; the bound then
+        holds for products too. Without it P is a product.
+
+    Returns
+    -------
+    float
+    """
+    if largest_log is None:
+        return 6 * weight * UNIT
+    return (6 * weight + weight * largest_log * (weight + 10)) * UNIT
+
+
+def smallest_factor(weight: int) -> float:
+    """Return how small a factor of P may be for e-dominance: above it P is always a product."""
+    return math.exp(-(LARGEST_LOG - 1.0) / weight)
+
+
+def margin(weight: int, longest: int, lambda_high: float, mu_high: float) -> tuple[float, float]:
+    """Return e-dominance's delta and delta times the largest c; see the module's text.
+
+    Parameters
+    ----------
+    weight : int
+        Query words N, repeats counted.
+    longest : int
+        The collection's longest document.
+    lambda_high, mu_high : float
+        The largest parameters, lambda_high below 1.
+
+    Returns
+    -------
+    relative, absolute : float
+        Both twice what is needed.
+    """
+    largest_c = mu_high + lambda_high * (mu_high + longest) / (1.0 - lambda_high)
+    # Each polynomial takes up to 2 N roundings, in A and in B.
+    relative = 4.0 * (rounding(weight) + 4 * weight * UNIT)
+    return relative, relative * largest_c
+
+
+def e_is_finite(weight: int, y_max: float) -> bool:
+    """Say whether the polynomials of `weight` values up to `y_max` stay finite.
+
+    Then no product of factors, each at most 1 / P(w|C), leaves the range of a double upwards.
+    """
+    return weight <= LARGEST_WEIGHT and weight * math.log(2.0 * max(y_max, 1.0)) < LARGEST_LOG
+
+
+def e_is_safe(weight: int, y_max: float, p_max: float, relative: float, absolute: float) -> bool:
+    """Say whether e-dominance can be computed, and drops all that tf-dominance would drop.
+
+    The second is so where the margin in e_1 is below what one occurrence of any term adds.
+
+    Parameters
+    ----------
+    weight : int
+        Query words N, repeats counted.
+    y_max : float
+        The largest tf / P(w|C).
+    p_max : float
+        The largest P(w|C) among the terms.
+    relative, absolute : float
+        From `margin`.
+    """
+    largest_margin = absolute + relative * weight * y_max
+    return e_is_finite(weight, y_max) and 4.0 * largest_margin < 1.0 / p_max
+
+
+def polynomials(y: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return e_1, ..., e_N of documents' y, each term taken as often as the query holds it.
+
+    Parameters
+    ----------
+    y : numpy.ndarray of float64, shape (terms, documents)
+        tf / P(w|C).
+    count : numpy.ndarray of int64, shape (terms,)
+        How often each term occurs in the query.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (sum of count, documents)
+    """
+    e = np.zeros((int(count.sum()) + 1, y.shape[1]))
+    e[0] = 1.0
+    done = 0
+    for row, times in zip(y, count, strict=True):
+        for _ in range(times):
+            done += 1
+            e[1 : done + 1] += e[:done] * row
+    return e[1:]
+
+
+def ranked(
+    e: NDArray[np.float64], relative: float, absolute: float
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Turn polynomials into whole numbers: A e-dominates B where ``has[:, A] >= needs[:, B]``.
+
+    Parameters
+    ----------
+    e : numpy.ndarray of float64, shape (N, documents)
+        From `polynomials`.
+    relative, absolute : float
+        From `margin`.
+
+    Returns
+    -------
+    has, needs : numpy.ndarray of int32, shape (N, documents)
+    """
+    has = np.empty(e.shape, np.int32)
+    needs = np.empty(e.shape, np.int32)
+    for k, values in enumerate(e):
+        wanted = values * (1.0 + relative) + (absolute if k == 0 else 0.0)
+        ascending = np.sort(values)
+        has[k] = np.searchsorted(ascending, values)
+        needs[k] = np.searchsorted(ascending, wanted)
+    return has, needs

@@ -1,0 +1,260 @@
+r"""Compiled parts of regions: bounds of scores over a box of parameters.
+
+In s = log(1 - lambda) and u = log mu, with b = (1 - lambda) |D| / (mu + |D|), z = y / |D| - 1 and
+k = mu / (mu + |D|), the logarithm of a document's score is :math:`G = \sum_w \log(1 + b z_w)`.
+With :math:`q_w = b z_w / (1 + b z_w)`, :math:`E = \sum q_w` and :math:`F = \sum q_w (1 - q_w)`,
+
+.. math:: \nabla G = (E, -k E), \qquad
+    d^T (\nabla^2 G) d = F (d_s - k d_u)^2 - k (1 - k) E d_u^2.
+
+On a box, G therefore lies within a linear model around the centre plus an interval, half that of
+the quadratic form. b and k are monotone in s and u, q is monotone in b, so that intervals of E
+and F come from two corners of the box.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lmtune.compiled import compiled
+
+# Relative error granted to every bound; what is computed here loses some hundred roundings.
+_SLACK = 1e-12
+# Documents around rank K whose models are averaged to the reference plane, to each side.
+_AROUND = 50
+# Documents handled at a time, so that intermediate columns stay in the nearest cache.
+_BLOCK = 256
+
+
+@compiled()
+def prune_cells(y, length, count, product, s_edges, u_edges, factors, depth, slack):  # type: ignore[no-untyped-def]
+    """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
+
+    Parameters
+    ----------
+    y : array of float64, shape (terms, documents)
+        tf / P(w|C).
+    length : array of float64, shape (documents,)
+    count : array of int64, shape (terms,)
+        How often each term occurs in the query.
+    product : bool
+        Whether no product of factors leaves the range of a double anywhere in the grid.
+    s_edges, u_edges : arrays of float64, ascending
+        The cells' bounds in log(1 - lambda) and log mu.
+    factors : array of int64
+        Sides of the blocks of cells that are pruned one after the other, descending to 1.
+    depth : int
+        K.
+    slack : float
+        Bounds closer than this do not count.
+
+    Returns
+    -------
+    begin : array of int64, shape (cells + 1,)
+        Where each cell's documents begin; u varies fastest.
+    held : array of int32
+        Places of documents, ascending within a cell.
+    """
+    docs = length.size
+    rows, columns = s_edges.size - 1, u_edges.size - 1
+    held = np.arange(docs).astype(np.int32)
+    begin = np.array([0, docs], np.int64)
+    outer = max(rows, columns)
+    outer_columns = 1
+    bounds = np.empty((2, docs))
+    scratch = np.empty((4, docs))
+    for factor in factors:
+        block_rows = (rows + factor - 1) // factor
+        block_columns = (columns + factor - 1) // factor
+        inner_begin = np.zeros(block_rows * block_columns + 1, np.int64)
+        inner = np.empty(max(2 * held.size, 16), np.int32)
+        filled = 0
+        for row in range(block_rows):
+            for column in range(block_columns):
+                from_row, from_column = row * factor, column * factor
+                parent = (from_row // outer) * outer_columns + from_column // outer
+                chosen = held[begin[parent] : begin[parent + 1]]
+                if filled + chosen.size > inner.size:
+                    larger = np.empty(2 * (filled + chosen.size), np.int32)
+                    larger[:filled] = inner[:filled]
+                    inner = larger
+                if chosen.size <= depth:
+                    inner[filled : filled + chosen.size] = chosen
+                    filled += chosen.size
+                else:
+                    lowest = _bound_box(
+                        y, length, count, product, chosen,
+                        s_edges[from_row], s_edges[min(from_row + factor, rows)],
+                        u_edges[from_column], u_edges[min(from_column + factor, columns)],
+                        depth, scratch, bounds,
+                    )  # fmt: skip
+                    for i in range(chosen.size):
+                        inner[filled] = chosen[i]
+                        filled += 1 if bounds[1, i] >= lowest - slack else 0
+                inner_begin[row * block_columns + column + 1] = filled
+        held, begin, outer, outer_columns = inner[:filled], inner_begin, factor, block_columns
+    return begin, held.copy()
+
+
+@compiled()
+def _bound_box(  # type: ignore[no-untyped-def]
+    y, length, count, product, chosen, s_low, s_high, u_low, u_high, depth, scratch, bounds
+):
+    """Bound documents' scores over a box, less those of a reference plane.
+
+    ``bounds[0]`` and ``bounds[1]`` are filled with each document's least and greatest difference
+    from the plane over the box. Returns the ``depth``-th largest of the least: at any setting in
+    the box that many documents reach it.
+    """
+    docs = chosen.size
+    half_s = 0.5 * (s_high - s_low) + _SLACK * (1.0 + abs(s_low))
+    half_u = 0.5 * (u_high - u_low) + _SLACK * (1.0 + max(abs(u_low), abs(u_high)))
+    s, u = 0.5 * (s_low + s_high), 0.5 * (u_low + u_high)
+    score, in_s, in_u, order = scratch[0], scratch[1], scratch[2], scratch[3]
+    for first in range(0, docs, _BLOCK):
+        last = min(first + _BLOCK, docs)
+        _bound_documents(
+            y, length, count, chosen[first:last], s, half_s, u, half_u, product,
+            score[first:last], in_s[first:last], in_u[first:last],
+            bounds[0, first:last], bounds[1, first:last],
+        )  # fmt: skip
+    order[:docs] = score[:docs]
+    worse = min(depth - 1 + _AROUND, docs - 1)
+    better = max(depth - 1 - _AROUND, 0)
+    low = _select(order, 0, docs, worse)
+    high = _select(order, 0, worse + 1, better)
+    plane, plane_s, plane_u, near = 0.0, 0.0, 0.0, 0
+    for i in range(docs):
+        if low <= score[i] <= high:
+            plane += score[i]
+            plane_s += in_s[i]
+            plane_u += in_u[i]
+            near += 1
+    plane, plane_s, plane_u = plane / near, plane_s / near, plane_u / near
+    error = _SLACK * (abs(plane) + abs(plane_s) + abs(plane_u))
+    for i in range(docs):
+        difference = score[i] - plane
+        spread = abs(in_s[i] - plane_s) + abs(in_u[i] - plane_u) + error
+        bounds[0, i] += difference - spread
+        bounds[1, i] += difference + spread
+        order[i] = bounds[0, i]
+    return _select(order, 0, docs, depth - 1)
+
+
+@compiled()
+def _bound_documents(  # type: ignore[no-untyped-def]
+    y, length, count, chosen, s, half_s, u, half_u, product, score, in_s, in_u, below, above
+):
+    """Fill the linear models of a few documents around a box's centre, and what may be added.
+
+    ``score`` is G at the centre, ``in_s`` and ``in_u`` its changes from the centre to the box's
+    edges, ``below`` <= 0 <= ``above`` the remainder's interval, widened by rounding.
+    """
+    docs = chosen.size
+    keep, keep_low, keep_high = math.exp(s), math.exp(s - half_s), math.exp(min(s + half_s, 0.0))
+    rest, rest_low = -math.expm1(s), -math.expm1(s - half_s)
+    rest_high = -math.expm1(min(s + half_s, 0.0))
+    mu, mu_low, mu_high = math.exp(u), math.exp(u - half_u), math.exp(u + half_u)
+    size = np.empty(docs)
+    ratio, ratio_low, ratio_high = np.empty(docs), np.empty(docs), np.empty(docs)
+    slope, slope_low, slope_high = np.zeros(docs), np.zeros(docs), np.zeros(docs)
+    curve_low, curve_high = np.zeros(docs), np.zeros(docs)
+    slope_size, curve_size = np.zeros(docs), np.zeros(docs)
+    frequency = np.empty(docs)
+    for i in range(docs):
+        size[i] = length[np.uint64(chosen[i])]
+    for i in range(docs):
+        ratio[i] = keep / (mu + size[i])
+        ratio_low[i] = keep_low / (mu_high + size[i])
+        ratio_high[i] = keep_high / (mu_low + size[i])
+        score[i] = 1.0 if product else 0.0
+    for w in range(count.size):
+        row = y[w]
+        times = float(count[w])
+        for i in range(docs):
+            frequency[i] = row[np.uint64(chosen[i])]
+        for i in range(docs):
+            excess = frequency[i] - size[i]
+            factor = (frequency[i] + mu) * ratio[i] + rest
+            # q where b is least and where it is greatest.
+            factor_low = (frequency[i] + mu_high) * ratio_low[i] + rest_low
+            factor_high = (frequency[i] + mu_low) * ratio_high[i] + rest_high
+            q_low = excess * ratio_low[i] / factor_low
+            q_high = excess * ratio_high[i] / factor_high
+            c_low = q_low * (1.0 - q_low)
+            c_high = q_high * (1.0 - q_high)
+            least, most = (q_low, q_high) if q_low < q_high else (q_high, q_low)
+            flat, steep = (c_low, c_high) if c_low < c_high else (c_high, c_low)
+            # q (1 - q) has its maximum where q = 1/2.
+            steep = 0.25 if (least < 0.5) & (most > 0.5) else steep
+            slope[i] += times * (excess * ratio[i] / factor)
+            slope_low[i] += times * least
+            slope_high[i] += times * most
+            curve_low[i] += times * flat
+            curve_high[i] += times * steep
+            slope_size[i] += times * (abs(least) + abs(most))
+            curve_size[i] += times * (abs(flat) + abs(steep))
+        for _ in range(count[w]):
+            if product:
+                for i in range(docs):
+                    score[i] *= (frequency[i] + mu) * ratio[i] + rest
+            else:
+                for i in range(docs):
+                    score[i] += math.log((frequency[i] + mu) * ratio[i] + rest)
+    if product:
+        for i in range(docs):
+            score[i] = math.log(score[i])
+    weight = float(count.sum())
+    for i in range(docs):
+        k = mu / (mu + size[i])
+        k_low = mu_low / (mu_low + size[i])
+        k_high = mu_high / (mu_high + size[i])
+        in_s[i] = slope[i] * half_s
+        in_u[i] = k * slope[i] * half_u
+        reach = half_s + k_high * half_u
+        reach *= reach
+        low, high = k_low * (1.0 - k_low), k_high * (1.0 - k_high)
+        bend = high if high > low else low
+        bend = 0.25 if (k_low < 0.5) & (k_high > 0.5) else bend
+        bend *= half_u * half_u
+        falling = curve_low[i] if curve_low[i] < 0.0 else 0.0
+        rising = curve_high[i] if curve_high[i] > 0.0 else 0.0
+        most = slope_high[i] if slope_high[i] > 0.0 else 0.0
+        least = slope_low[i] if slope_low[i] < 0.0 else 0.0
+        error = _SLACK * (
+            abs(score[i]) + weight + slope_size[i] * (half_s + half_u + bend)
+            + curve_size[i] * reach
+        )  # fmt: skip
+        below[i] = 0.5 * (falling * reach - bend * most) - error
+        above[i] = 0.5 * (rising * reach - bend * least) + error
+
+
+@compiled()
+def _select(values, begin, end, k):  # type: ignore[no-untyped-def]
+    """Return the (k + 1)-th largest of ``values``, moving larger ones before it.
+
+    Only places from ``begin`` to ``end`` are looked at, and ``k`` must be one of them.
+    """
+    low, high = begin, end - 1
+    while low < high:
+        a, b, c = values[low], values[(low + high) // 2], values[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]

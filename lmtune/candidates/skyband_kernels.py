@@ -1,0 +1,175 @@
+"""Compiled parts of the skyband: grouping, ordering, counting dominators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lmtune.compiled import compiled
+
+# Groups that have K dominators leave the arrays after this many documents are kept.
+_COMPACT_EVERY = 128
+
+
+@compiled()
+def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
+    """Give the distinct columns of ``tf`` numbers in order of appearance; return how many.
+
+    Parameters
+    ----------
+    tf : array of int32, shape (terms, documents)
+        Term frequencies.
+    group : array of int32, shape (documents,)
+        Filled with each document's group.
+    first : array of int32, shape (documents,)
+        Filled, as far as there are groups, with the first document of each.
+    """
+    terms, docs = tf.shape
+    size = 1
+    while size < 2 * docs:
+        size *= 2
+    table = np.full(size, -1, np.int32)
+    hashes = np.zeros(docs, np.uint64)
+    for w in range(terms):
+        row = tf[w]
+        for i in range(docs):
+            mixed = (hashes[i] ^ np.uint64(row[i])) * np.uint64(0x9E3779B97F4A7C15)
+            hashes[i] = mixed ^ (mixed >> np.uint64(29))
+    groups = 0
+    for i in range(docs):
+        slot = hashes[i] & np.uint64(size - 1)
+        while True:
+            known = table[slot]
+            if known < 0:
+                table[slot] = groups
+                first[groups] = i
+                group[i] = groups
+                groups += 1
+                break
+            other = first[known]
+            same = True
+            for w in range(terms):
+                same &= tf[w, i] == tf[w, other]
+            if same:
+                group[i] = known
+                break
+            slot = (slot + np.uint64(1)) & np.uint64(size - 1)
+    return groups
+
+
+@compiled()
+def order_within_lengths(length, key, most):  # type: ignore[no-untyped-def]
+    """Return documents, already ascending in length, with those of equal length by key ascending.
+
+    A counting sort; documents of equal length and key stay in their order.
+
+    Parameters
+    ----------
+    length : array of int32, shape (documents,)
+        Ascending.
+    key : array of int32, shape (documents,)
+        From 0 to ``most``.
+    most : int
+    """
+    docs = length.size
+    begin = np.zeros(most + 2, np.int32)
+    for i in range(docs):
+        begin[key[i] + 1] += 1
+    for k in range(most + 1):
+        begin[k + 1] += begin[k]
+    by_key = np.empty(docs, np.int32)
+    for i in range(docs):
+        by_key[begin[key[i]]] = i
+        begin[key[i]] += 1
+    # Where the documents of one length begin, moved on as they are placed.
+    run = np.empty(docs, np.int32)
+    for i in range(docs):
+        run[i] = run[i - 1] if i > 0 and length[i] == length[i - 1] else i
+    filled = np.zeros(docs, np.int32)
+    order = np.empty(docs, np.int32)
+    for j in range(docs):
+        i = by_key[j]
+        order[run[i] + filled[run[i]]] = i
+        filled[run[i]] += 1
+    return order
+
+
+@compiled()
+def count_dominators(order, group, has, needs, counts_itself, depth, budget, keep):  # type: ignore[no-untyped-def]
+    """Mark the documents that fewer than ``depth`` others dominate.
+
+    A document dominates those that ``order`` visits later whose group's ``needs`` are all at
+    most its own group's ``has``. Only dominators that are themselves kept are counted, which is
+    enough: dominance is transitive.
+
+    Parameters
+    ----------
+    order : array of int32, shape (documents,)
+        Dominators come before what they dominate.
+    group : array of int32, shape (documents,)
+        Each document's group.
+    has, needs : arrays of int32, shape (coordinates, groups)
+        What a group's documents offer as dominators, and what dominating them takes.
+    counts_itself : bool
+        Whether ``has >= needs`` holds for a group against itself; the documents of a group
+        dominate one another in any case.
+    depth : int
+        K.
+    budget : int
+        After this many comparisons no further dominators are counted: documents of groups that
+        have K are still dropped, all others kept.
+    keep : array of bool, shape (documents,)
+        Filled with the documents to keep.
+    """
+    coordinates, groups = needs.shape
+    active = groups
+    needed = needs.copy()
+    member = np.arange(groups).astype(np.int32)
+    place = member.copy()
+    dominators = np.zeros(groups, np.int32)
+    hit = np.empty(groups, np.int32)
+    own = np.int32(0 if counts_itself else 1)
+    kept = 0
+    spent = np.int64(0)
+    for i in order:
+        g = group[i]
+        at = place[g]
+        if at < 0 or dominators[at] >= depth:
+            continue
+        keep[i] = True
+        if spent > budget:
+            continue
+        spent += active * coordinates
+        last = has[coordinates - 1, g]
+        column = needed[coordinates - 1, :active]
+        count = dominators[:active]
+        if coordinates == 1:
+            for j in range(active):
+                count[j] += np.int32(column[j] <= last)
+        else:
+            hits = hit[:active]
+            limit = has[0, g]
+            other = needed[0, :active]
+            for j in range(active):
+                hits[j] = np.int32(other[j] <= limit)
+            for k in range(1, coordinates - 1):
+                limit = has[k, g]
+                other = needed[k, :active]
+                for j in range(active):
+                    hits[j] &= np.int32(other[j] <= limit)
+            for j in range(active):
+                count[j] += hits[j] & np.int32(column[j] <= last)
+        dominators[at] += own
+        kept += 1
+        if kept % _COMPACT_EVERY == 0:
+            left = 0
+            for j in range(active):
+                if dominators[j] >= depth:
+                    place[member[j]] = -1
+                    continue
+                member[left] = member[j]
+                dominators[left] = dominators[j]
+                for k in range(coordinates):
+                    needed[k, left] = needed[k, j]
+                place[member[left]] = left
+                left += 1
+            active = left

@@ -1,0 +1,186 @@
+"""Pruned candidates on disk, beside their index: built once, then read in well under a second.
+
+What is kept does not depend on judgements, which may change without a rebuild.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates import skyband
+from lmtune.candidates.columns import UNJUDGED, Columns, starts
+from lmtune.candidates.extraction import extract_pruned
+from lmtune.candidates.judgements import read_judgements
+from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.formats.files import atomic_write
+from lmtune.indexing.index import Index
+
+FORMAT = "lmtune candidates 1"
+"""Raised whenever the file's content changes its meaning."""
+
+
+class _UnusableError(Exception):
+    """Why a file does not stand for what is wanted."""
+
+
+def stored_pool(
+    folder: str | os.PathLike[str],
+    index: Index,
+    topics: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    *,
+    name: str | None = None,
+    depth: int = 1000,
+    mode: str = "auto",
+    lambda_high: float = skyband.LAMBDA_HIGH,
+    mu_low: float = skyband.MU_LOW,
+    mu_high: float = skyband.MU_HIGH,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    on_build: Callable[[Path, str], None] | None = None,
+) -> CandidatePool:
+    """Read a pruned pool from a folder, building it first where there is none that is current.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where pools are kept, one file for each set of topics and depth; made if missing. A
+        folder inside the index's own goes away with the index.
+    index, topics, qrels, name, depth, mode, lambda_high, mu_low, mu_high, threads
+        As for `lmtune.candidates.extraction.extract_pruned`.
+    progress : callable, optional
+        Called with (topics done, topics in all) while building.
+    on_build : callable, optional
+        Called with the file and the reason before building.
+
+    Returns
+    -------
+    CandidatePool
+
+    Raises
+    ------
+    InputError
+        As `extract_pruned`, and where the file cannot be written.
+    """
+    wanted: dict[str, Any] = {
+        "format": FORMAT,
+        "pruning": skyband.VERSION,
+        "index": index.fingerprint,
+        "topics": _digest(topics),
+        "depth": depth,
+        "mode": mode,
+        "lambda_high": lambda_high,
+        "mu_low": mu_low,
+        "mu_high": mu_high,
+    }
+    path = Path(folder, f"{wanted['topics'][:16]}-{depth}.npz")
+    title = index.name if name is None else name
+    try:
+        return _read(path, wanted, index, title, qrels or {})
+    except _UnusableError as reason:
+        if on_build is not None:
+            on_build(path, str(reason))
+    pool = extract_pruned(
+        index, topics, qrels, name=title, depth=depth, mode=mode, lambda_high=lambda_high,
+        mu_low=mu_low, mu_high=mu_high, threads=threads, progress=progress,
+    )  # fmt: skip
+    _write(path, wanted, pool)
+    return pool
+
+
+def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
+    assert pool.pruning is not None
+    columns = pool.candidates
+    header = {
+        "made": made,
+        "topics": pool.topics,
+        "terms": pool.terms,
+        "unknown_terms": pool.unknown_terms,
+        "pruning": {**asdict(pool.pruning), "by_e": pool.pruning.by_e.tolist()},
+    }
+    with atomic_write(path, mode="binary") as stream:
+        # An archive's reader checks every member's checksum.
+        np.savez(
+            stream,
+            header=np.frombuffer(json.dumps(header).encode(), np.uint8),
+            p=pool.p,
+            count=pool.count,
+            documents=np.diff(columns.start),
+            doc=columns.doc,
+            length=columns.length,
+            tf=columns.tf,
+        )
+
+
+def _read(
+    path: Path,
+    wanted: dict[str, Any],
+    index: Index,
+    name: str,
+    qrels: Mapping[str, Mapping[str, int]],
+) -> CandidatePool:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            header = json.loads(archive["header"].tobytes())
+            differs = [key for key in wanted if header["made"][key] != wanted[key]]
+            if differs:
+                raise _UnusableError(f"made with another {differs[0]}")
+            data = {key: archive[key] for key in archive.files if key != "header"}
+        terms = tuple(tuple(some) for some in header["terms"])
+        candidates = _columns(data, terms)
+        pruning = header["pruning"]
+        pruning["by_e"] = np.array(pruning["by_e"], np.bool_)
+    except FileNotFoundError:
+        raise _UnusableError("there is none yet") from None
+    except (OSError, ValueError, LookupError, TypeError, EOFError) as error:
+        raise _UnusableError(f"damaged: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise _UnusableError(f"damaged: {error}") from error
+    read = read_judgements(index, header["topics"], terms, candidates, qrels)
+    return CandidatePool(
+        name=name,
+        index=index,
+        topics=tuple(header["topics"]),
+        terms=terms,
+        term_start=starts(terms),
+        p=data["p"],
+        count=data["count"],
+        candidates=Columns(**{**vars(candidates), "gain": read.gain}),
+        judged=read.judged,
+        judgement_start=read.start,
+        judgements=read.gains,
+        unknown_terms=header["unknown_terms"],
+        unknown_documents=read.unknown_documents,
+        pruning=Pruning(**pruning),
+    )
+
+
+def _columns(data: dict[str, NDArray[Any]], terms: tuple[tuple[str, ...], ...]) -> Columns:
+    documents = data["documents"].astype(np.int64)
+    tf_sizes = documents * [len(some) for some in terms]
+    doc, length, tf = data["doc"], data["length"], data["tf"]
+    if (doc.size, length.size, tf.size) != (documents.sum(), documents.sum(), tf_sizes.sum()):
+        raise ValueError("columns do not fit together")
+    return Columns(
+        start=np.concatenate(([0], np.cumsum(documents))),
+        tf_start=np.concatenate(([0], np.cumsum(tf_sizes))),
+        doc=doc,
+        length=length,
+        gain=np.full(doc.size, UNJUDGED, np.int32),
+        tf=tf,
+    )
+
+
+def _digest(topics: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(list(topics.items())).encode()).hexdigest()

@@ -1,0 +1,194 @@
+"""Compiled drawing of a synthetic collection.
+
+Every random number is a hash of a stream's key and a place in it (the SplitMix64 generator of
+Steele, Lea and Flood, OOPSLA 2014, whose n-th output is known without the ones before). So what is
+drawn depends neither on the order of the work nor on a library's version.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lmtune.compiled import compiled
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S11 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(11)
+_ONE = np.uint64(1)
+_UNIT = 2.0**-53
+
+
+@compiled()
+def uniform(key, place):  # type: ignore[no-untyped-def]
+    """Return a number in (0, 1)."""
+    x = key + (np.uint64(place) + _ONE) * _GOLDEN
+    x = (x ^ (x >> _S30)) * _MIX_1
+    x = (x ^ (x >> _S27)) * _MIX_2
+    x = x ^ (x >> _S31)
+    return (np.float64(x >> _S11) + 0.5) * _UNIT
+
+
+@compiled()
+def logit(u):  # type: ignore[no-untyped-def]
+    """Turn a uniform number into a logistic one, of standard deviation pi / sqrt(3)."""
+    return math.log(u / (1.0 - u))
+
+
+@compiled()
+def draw_lengths(key, mean, sigma, shortest, longest, lengths):  # type: ignore[no-untyped-def]
+    """Fill lognormal lengths of that mean, before they are cut to the range."""
+    centre = math.log(mean) - 0.5 * sigma * sigma
+    for d in range(lengths.size):
+        radius = math.sqrt(-2.0 * math.log(uniform(key, 2 * d)))  # Box and Muller
+        normal = radius * math.cos(2.0 * math.pi * uniform(key, 2 * d + 1))
+        length = round(math.exp(centre + sigma * normal))
+        lengths[d] = min(max(length, shortest), longest)
+
+
+@compiled()
+def draw_area(key, chance, power, scale, docs, affinity):  # type: ignore[no-untyped-def]
+    """Fill the documents of a topical area and their affinities (Weibull); return their number.
+
+    One uniform number does both: below ``chance`` the document is in, and the rest of the
+    number's digits say how much.
+    """
+    count = 0
+    for d in range(docs.size):
+        u = uniform(key, d)
+        if u < chance[d]:
+            docs[count] = d
+            affinity[count] = scale * (-math.log(u / chance[d])) ** power
+            count += 1
+    return count
+
+
+@compiled()
+def _share_with_term(lengths, rate, shape):  # type: ignore[no-untyped-def]
+    absent = 0.0
+    for i in range(lengths.size):
+        absent += math.exp(-shape * math.log1p(lengths[i] * rate / shape))
+    return 1.0 - absent / lengths.size
+
+
+@compiled()
+def solve_shape(lengths, rate, share, low, high):  # type: ignore[no-untyped-def]
+    """Find the negative binomial's shape with which a share of documents holds the term.
+
+    The share grows with the shape; where no shape within the range will do, its end is returned.
+    """
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        if _share_with_term(lengths, rate, middle) < share:
+            low = middle
+        else:
+            high = middle
+    return math.sqrt(low * high)
+
+
+@compiled()
+def _negative_binomial(u, absent, ratio, shape, most):  # type: ignore[no-untyped-def]
+    """Invert the distribution: P(0) = absent, P(t + 1) = P(t) ratio (t + shape) / (t + 1)."""
+    frequency = 0
+    chance = absent
+    below = absent
+    while u >= below and frequency < most:
+        chance *= ratio * (frequency + shape) / (frequency + 1.0)
+        frequency += 1
+        below += chance
+    return frequency
+
+
+@compiled()
+def draw_background(key, lengths, rate, shape, tf):  # type: ignore[no-untyped-def]
+    """Fill the frequencies of a term in documents that are not about it.
+
+    Negative binomial of mean ``rate`` x length, at most the length.
+    """
+    longest = lengths.max()
+    absent = np.empty(longest + 1)
+    ratio = np.empty(longest + 1)
+    for length in range(longest + 1):
+        odds = length * rate / shape
+        ratio[length] = odds / (1.0 + odds)
+        absent[length] = -1.0
+    for d in range(lengths.size):
+        length = lengths[d]
+        if absent[length] < 0.0:
+            absent[length] = math.exp(-shape * math.log1p(length * rate / shape))
+        u = uniform(key, d)
+        tf[d] = 0
+        if u >= absent[length]:
+            tf[d] = _negative_binomial(u, absent[length], ratio[length], shape, length)
+
+
+@compiled()
+def add_topical(key, docs, mean, shape, most, tf):  # type: ignore[no-untyped-def]
+    """Add a term's frequencies in documents of its topical area.
+
+    Negative binomial of that mean, at most ``most``, for each of the documents.
+    """
+    for i in range(docs.size):
+        d = docs[i]
+        odds = mean[i] / shape
+        absent = math.exp(-shape * math.log1p(odds))
+        ratio = odds / (1.0 + odds)
+        tf[d] += _negative_binomial(uniform(key, d), absent, ratio, shape, most[i])
+
+
+@compiled()
+def compress(tf, docs, tfs):  # type: ignore[no-untyped-def]
+    """Fill the postings of one term; return their number."""
+    count = 0
+    for d in range(tf.size):
+        if tf[d] > 0:
+            docs[count] = d
+            tfs[count] = tf[d]
+            count += 1
+    return count
+
+
+@compiled()
+def add_frequencies(docs, tfs, total):  # type: ignore[no-untyped-def]
+    """Add the frequencies of a term to those of the documents."""
+    for i in range(docs.size):
+        total[docs[i]] += tfs[i]
+
+
+@compiled()
+def draw_common(key, share, free, left, tf):  # type: ignore[no-untyped-def]
+    """Fill the frequencies of a common word, a share of each document's free tokens.
+
+    The share is rounded up or down at random, within the tokens that are left.
+    """
+    for d in range(free.size):
+        wanted = np.int32(math.floor(share * free[d] + uniform(key, d)))
+        tf[d] = min(wanted, left[d])
+        left[d] -= tf[d]
+
+
+@compiled()
+def retrieval_scores(tf, lengths, p, lambda_, mu, score):  # type: ignore[no-untyped-def]
+    """Fill what orders documents as two-stage-smoothed query likelihood does, as a product."""
+    for i in range(lengths.size):
+        ratio = (1.0 - lambda_) / (mu + lengths[i])
+        product = 1.0
+        for w in range(p.size):
+            product *= (tf[w, i] / p[w] + mu) * ratio + lambda_
+        score[i] = product
+
+
+@compiled()
+def disturb(key, docs, score, spread, out):  # type: ignore[no-untyped-def]
+    """Fill scores whose logarithms have a logistic error of scale ``spread``."""
+    for i in range(docs.size):
+        out[i] = score[i] * math.exp(spread * logit(uniform(key, docs[i])))
+
+
+@compiled()
+def assess(key, docs, affinity, spread, out):  # type: ignore[no-untyped-def]
+    """Fill what an assessor makes of documents: affinity with a logistic error."""
+    for i in range(docs.size):
+        out[i] = affinity[i] + spread * logit(uniform(key, docs[i]))

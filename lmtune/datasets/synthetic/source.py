@@ -1,0 +1,261 @@
+"""Synthetic collections by name: documents as postings or as text, topics and judgements."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.synthetic.model import COMMON_WORDS, REFERENCE, VERSION, Shape, topic_model
+from lmtune.datasets.synthetic.words import docnos, word
+from lmtune.errors import InputError
+from lmtune.formats.document import Document
+from lmtune.formats.inverted import InvertedCollection
+
+PREFIX = "synthetic:"
+NAMED = {"robust04": Shape(REFERENCE, 250), "small": Shape(4000, 50, seed=6)}
+"""Collections that have a name of their own."""
+
+_SMALLEST, _LARGEST, _MOST_TOPICS = 1000, 5_000_000, 400
+_DEFAULT_TOPICS = 250
+_TERM_SYLLABLES, _COMMON_SYLLABLES = 3, 2
+_BATCH_DOCUMENTS = 2048
+_MOST_TERMS = 5
+
+
+def parse_shape(name: str) -> Shape:
+    """Read the part of a name after ``synthetic:``.
+
+    Parameters
+    ----------
+    name : str
+        ``robust04``, ``small``, ``DOCUMENTS`` (with 250 topics) or ``DOCUMENTSxTOPICS``.
+
+    Raises
+    ------
+    InputError
+        For anything else, or numbers out of range.
+    """
+    if name in NAMED:
+        return NAMED[name]
+    match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", name)
+    if match is not None:
+        shape = Shape(int(match[1]), int(match[2] or _DEFAULT_TOPICS))
+        if _SMALLEST <= shape.documents <= _LARGEST and 1 <= shape.topics <= _MOST_TOPICS:
+            return shape
+    raise InputError(
+        "no such synthetic collection",
+        value=PREFIX + name,
+        accepted=f"{', '.join(PREFIX + known for known in NAMED)}, {PREFIX}DOCUMENTS or"
+        f" {PREFIX}DOCUMENTSxTOPICS with {_SMALLEST:,} to {_LARGEST:,} documents"
+        f" and 1 to {_MOST_TOPICS} topics",
+    )
+
+
+def load_synthetic(
+    name: str,
+    *,
+    need: Collection[str] = ("documents", "topics", "qrels"),
+    progress: Callable[[int, int], None] | None = None,
+) -> Dataset:
+    """Make a synthetic test collection.
+
+    Document lengths are lognormal. Query terms occur by a negative binomial in the document's
+    length, with lognormal document frequencies, and more often in the documents of the topic's
+    area, by their affinity to the topic. Relevance is affinity as assessors see it, among pooled
+    documents; see `lmtune.datasets.synthetic.judging.judge`. Nothing is read or written, and the
+    same name gives the same collection everywhere.
+
+    Parameters
+    ----------
+    name : str
+        See `parse_shape`.
+    need : collection of {"documents", "topics", "qrels"}
+        The parts to make. Judgements take drawing the whole collection (some seconds at Robust04's
+        scale); the others take nothing.
+    progress : callable, optional
+        Called with (work done, work in all) while judgements are made.
+
+    Returns
+    -------
+    Dataset
+        Its documents are a `SyntheticDocuments`.
+
+    Raises
+    ------
+    InputError
+        For a name that stands for nothing.
+    """
+    documents = SyntheticDocuments(PREFIX + name, parse_shape(name))
+    return Dataset(
+        name=documents.name,
+        documents=documents if "documents" in need else None,
+        topics=documents.topics() if "topics" in need else {},
+        qrels=documents.qrels(progress=progress) if "qrels" in need else {},
+        versions={"synthetic": str(VERSION)},
+    )
+
+
+@dataclass(frozen=True)
+class SyntheticDocuments:
+    """The documents of a synthetic collection: a DocumentSource that needs no text to be indexed.
+
+    Parameters
+    ----------
+    name : str
+        What to call the collection.
+    shape : Shape
+        Its size and seed.
+    """
+
+    name: str
+    shape: Shape
+
+    @property
+    def size(self) -> int:
+        """0: the bytes of text are not known beforehand."""
+        return 0
+
+    def digest(self) -> str:
+        """Return a digest (BLAKE2b, 128 bits) of the shape and the generator's version."""
+        content = f"synthetic {VERSION} {self.shape.documents} {self.shape.topics}"
+        content += f" {self.shape.seed}"
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+    def locate(self, docno: str) -> list[tuple[str, int]]:
+        """Return (collection name, position from 1) of every document of that name."""
+        names = docnos(range(self.shape.documents))
+        return [(self.name, place) for place, name in enumerate(names, 1) if name == docno]
+
+    def topics(self) -> dict[str, str]:
+        """Return the queries by topic identifier, from 1; no two share a term."""
+        return {str(topic + 1): " ".join(self._terms(topic)) for topic in range(self.shape.topics)}
+
+    def qrels(
+        self,
+        *,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> dict[str, dict[str, int]]:
+        """Return the judgements, docnos ascending.
+
+        Parameters
+        ----------
+        threads : int, optional
+            Threads over topics, by default the number of cores.
+        progress : callable, optional
+            Called with (work done, work in all).
+        """
+        from lmtune.datasets.synthetic.drawing import draw
+        from lmtune.datasets.synthetic.judging import judge
+
+        first, second = _halves(progress)
+        drawn = draw(self.shape, threads=threads, progress=first)
+        judged = judge(self.shape, drawn, threads=threads, progress=second)
+        return {
+            str(topic): dict(sorted(zip(docnos(docs), gains.tolist(), strict=True)))
+            for topic, (docs, gains) in enumerate(judged, 1)
+        }
+
+    def invert(
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        threads: int | None = None,
+    ) -> InvertedCollection:
+        """Return the postings of all query terms, and of common words that hold the other tokens.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with (topics done, topics in all).
+        threads : int, optional
+            Threads over topics, by default the number of cores.
+        """
+        from lmtune.datasets.synthetic.drawing import draw, draw_common_words
+
+        drawn = draw(self.shape, threads=threads, progress=progress)
+        terms = [term for topic in range(self.shape.topics) for term in self._terms(topic)]
+        terms += [word(rank, _COMMON_SYLLABLES) for rank in range(COMMON_WORDS)]
+        postings = [postings for topic in drawn.topics for postings in topic.postings]
+        postings += draw_common_words(self.shape, drawn.free)
+        return InvertedCollection(
+            docnos(range(self.shape.documents)), drawn.lengths, terms, postings
+        )
+
+    def batches(self) -> Iterator[SyntheticBatch]:
+        """Yield the documents as text, for other search engines; a text's words have no order."""
+        from scipy.sparse import csr_array
+
+        inverted = self.invert()
+        starts = np.cumsum([0, *(len(docs) for docs, _ in inverted.postings)])
+        docs, tfs = (np.concatenate(part) for part in zip(*inverted.postings, strict=True))
+        by_term = csr_array((tfs, docs, starts), shape=(len(inverted.terms), self.shape.documents))
+        by_document = by_term.tocsc()
+        for begin in range(0, self.shape.documents, _BATCH_DOCUMENTS):
+            end = min(begin + _BATCH_DOCUMENTS, self.shape.documents)
+            rows = slice(by_document.indptr[begin], by_document.indptr[end])
+            yield SyntheticBatch(
+                inverted.docnos[begin:end],
+                list(inverted.terms),
+                np.diff(by_document.indptr[begin : end + 1]),
+                by_document.indices[rows],
+                by_document.data[rows],
+            )
+
+    def _terms(self, topic: int) -> list[str]:
+        count = len(topic_model(self.shape, topic).terms)
+        return [word(topic * _MOST_TERMS + number, _TERM_SYLLABLES) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class SyntheticBatch:
+    """Documents as terms and their frequencies, to be written out as text.
+
+    Attributes
+    ----------
+    docnos : sequence of str
+        Their names.
+    vocabulary : list of str
+        The words.
+    counts : numpy.ndarray of int, shape (documents,)
+        How many distinct terms each document holds.
+    terms, tfs : numpy.ndarray of int
+        Places in the vocabulary and frequencies, document by document.
+    """
+
+    docnos: Collection[str]
+    vocabulary: list[str]
+    counts: NDArray[np.integer]
+    terms: NDArray[np.integer]
+    tfs: NDArray[np.integer]
+
+    @property
+    def size(self) -> int:
+        """Bytes of text, about: a word and a space have seven, at most."""
+        return 7 * int(self.tfs.sum(dtype=np.int64))
+
+    def read(self) -> Iterator[Document]:
+        """Yield the documents."""
+        ends = np.cumsum(self.counts)
+        words = np.array(self.vocabulary, object)
+        for docno, end, count in zip(self.docnos, ends, self.counts, strict=True):
+            here = slice(end - count, end)
+            yield Document(docno, " ".join(np.repeat(words[self.terms[here]], self.tfs[here])))
+
+
+def _halves(
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Callable[[int, int], None] | None, Callable[[int, int], None] | None]:
+    """Split one account of progress into those of two steps."""
+    if progress is None:
+        return None, None
+    return (
+        lambda done, total: progress(done, 2 * total),
+        lambda done, total: progress(total + done, 2 * total),
+    )

@@ -1,0 +1,112 @@
+"""What an experiment found: the table's rows, with every topic's values behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.measures.measure import Measure
+from lmtune.tuning.folds import Fold
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DIRECT, RANKNET, STOPPED, OPTIMAL = "Direct", "RankNet", "RankNet-val", "Optimal"
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What one method chose on one fold.
+
+    Attributes
+    ----------
+    lambda_, mu : float
+        The parameters.
+    train_value, test_value : float
+        The measure's means on the fold's training and test topics.
+    evaluations : int
+        Parameter settings that the choice took: measured ones for Direct and Optimal, costs with
+        gradients for RankNet.
+    at_edge : tuple of str
+        Bounds of the space that the parameters lie on.
+    bound : float or None
+        For a certified Optimal: no setting in the range has a higher test value.
+    """
+
+    lambda_: float
+    mu: float
+    train_value: float
+    test_value: float
+    evaluations: int
+    at_edge: tuple[str, ...]
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method and measure on one collection.
+
+    Attributes
+    ----------
+    measure : Measure
+        What is reported, and what Direct and Optimal maximise.
+    method : str
+        ``"Direct"``, ``"RankNet"``, ``"RankNet-val"`` or ``"Optimal"``.
+    topics : tuple of str
+        Test topics of all folds.
+    values : numpy.ndarray of float64, shape (topics,)
+        The measure on each test topic, with the parameters of its fold.
+    fits : tuple of Fit
+        One a fold.
+    p_values : dict of str to float
+        Two-sided paired t-tests against Direct and RankNet.
+    """
+
+    measure: Measure
+    method: str
+    topics: tuple[str, ...]
+    values: NDArray[np.float64]
+    fits: tuple[Fit, ...]
+    p_values: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """The mean over test topics."""
+        return float(self.values.mean())
+
+    def beats(self, method: str, rows: Sequence[Row]) -> bool:
+        """Say whether this row is significantly better than `method` on the same measure."""
+        other = next((r for r in rows if r.method == method and r.measure == self.measure), None)
+        if other is None or method not in self.p_values:
+            return False
+        return self.mean > other.mean and self.p_values[method] < SIGNIFICANCE
+
+
+@dataclass(frozen=True)
+class CollectionResult:
+    """All rows of one collection.
+
+    Attributes
+    ----------
+    name : str
+        The collection.
+    folds : tuple of Fold
+        Training and test topics.
+    rows : tuple of Row
+        Measure by measure, Direct, RankNet, Optimal.
+    traces : dict of str to pandas.DataFrame
+        RankNet's iterates, Direct's evaluations and certificates' progress, by file-name-like key.
+    notes : tuple of str
+        What a reader must know: rules applied, topics skipped, edges reached.
+    """
+
+    name: str
+    folds: tuple[Fold, ...]
+    rows: tuple[Row, ...]
+    traces: dict[str, pd.DataFrame]
+    notes: tuple[str, ...]

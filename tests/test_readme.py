@@ -1,0 +1,41 @@
+"""The README's promises: its Python example runs, its commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    [block] = re.findall(r"```python\n(.*?)```", README, re.S)
+    scope: dict[str, object] = {}
+    exec(block, scope)
+    tuner = scope["tuner"]
+    assert 0 < tuner.lambda_ < 1  # type: ignore[attr-defined]
+    assert tuner.mu_ > 0  # type: ignore[attr-defined]
+
+
+def test_the_commands_and_options_it_names_exist() -> None:
+    shown = re.findall(r"lmtune (tune|index|search|datasets)([^\n`#]*)", README)
+    assert len(shown) >= 8
+    for command, rest in shown:
+        result = CliRunner().invoke(app, [command, "--help"])
+        assert result.exit_code == 0
+        for option in re.findall(r"--[a-z-]+", rest):
+            assert option in result.stdout, (command, option)
+
+
+def test_its_targets_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`?make (\w+)", README):
+        assert f"\n{target}:" in makefile
