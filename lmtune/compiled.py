@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parent
 _STAMP = _ROOT / "__pycache__" / "kernels.stamp"
 
 
-def compiled(*, reassociate: bool = False, contract: bool = False) -> Callable[[Any], Any]:
+def compiled(*, reassociate: bool = False) -> Callable[[Any], Any]:
     """Return a decorator that compiles a kernel.
 
     Parameters
@@ -22,14 +22,10 @@ def compiled(*, reassociate: bool = False, contract: bool = False) -> Callable[[
     reassociate : bool
         Let sums be taken in another order, for speed. Never where ties matter: equal documents
         must get equal bits wherever they stand in an array.
-    contract : bool
-        Let a product and a sum round once, for speed, where error bounds allow for it.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if reassociate:
         options["fastmath"] = {"reassoc", "contract", "nsz"}
-    elif contract:
-        options["fastmath"] = {"contract"}
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:

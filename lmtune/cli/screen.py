@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from lmtune.tuning.experiment import Progress as Report
+    from lmtune.tuning.optimal import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
 

@@ -12,7 +12,7 @@ import numpy as np
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
-from lmtune.measures.measure import Measure, parse_measure
+from lmtune.measures.measure import parse_measure
 from lmtune.tuning.branch_and_bound import Search
 from lmtune.tuning.certificate_problem import Problem
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Setting = tuple[float, float]
 
-CERTIFIABLE = ("AP", "P", "Bpref")
 _GRID = (12, 12)
 _ASCENTS = 5
 
@@ -40,7 +39,8 @@ class CertifiedOptimum:
     Parameters
     ----------
     measure : str
-        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k or Bpref.
+        What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k, R@k, RR,
+        Success@k or Bpref.
     tolerance : float
         Stop when the bound is at most this above the best mean found.
     space : ParameterSpace
@@ -56,8 +56,10 @@ class CertifiedOptimum:
 
     Attributes
     ----------
+    lambda_, mu_ : float
+        The best setting measured; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``: the best setting measured.
+        ``{"lambda": ..., "mu": ...}``
     best_score_ : float
         The measure's mean there.
     bound_ : float
@@ -85,6 +87,8 @@ class CertifiedOptimum:
     (0.2930..., 0.2938...)
     """
 
+    lambda_: float
+    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     bound_: float
@@ -108,7 +112,7 @@ class CertifiedOptimum:
         max_seconds: float | None = None,
     ) -> None:
         self.measure = parse_measure(measure)
-        check_certifiable(self.measure)
+        Problem.check(self.measure)
         check_tolerance(tolerance)
         if workers is not None and workers < 1:
             raise InputError("a certificate needs a worker", value=workers, accepted="1 or more")
@@ -142,14 +146,16 @@ class CertifiedOptimum:
         Raises
         ------
         InputError
-            For unknown topics or none.
+            For unknown topics or none, or a range that the candidates were not made for.
         """
         import pandas as pd
 
         begin = time.monotonic()
+        space = self.space
+        pool.require(
+            [space.lambda_low, space.lambda_high], [space.mu_low, space.mu_high], self.depth
+        )
         places = pool.positions(topics)
-        if places.size == 0:
-            raise InputError("no topics to certify on", accepted="at least one topic")
         known: dict[Setting, float] = {}
 
         def measure(*settings: Setting) -> float:
@@ -191,6 +197,7 @@ class CertifiedOptimum:
             self.stopped_ = "interrupted"
 
         best = max(known, key=known.__getitem__)
+        self.lambda_, self.mu_ = best
         self.best_params_ = {"lambda": best[0], "mu": best[1]}
         self.best_score_ = known[best]
         self.bound_ = max(search.bound, self.best_score_)
@@ -217,16 +224,6 @@ class CertifiedOptimum:
             name, space=self.space, starts=best, restarts=0, depth=self.depth
         ).fit(pool, topics=topics)
         yield _by_setting(ascent.results_, name)
-
-
-def check_certifiable(measure: Measure) -> None:
-    """Raise `InputError` unless there are bounds for a measure."""
-    if measure.kind not in CERTIFIABLE:
-        raise InputError(
-            "no certificate for this measure",
-            value=str(measure),
-            accepted="AP, AP@k, P@k or Bpref, each with (rel=N)",
-        )
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -8,6 +8,7 @@ monotone. Therefore, for every setting of the box,
 
     AP    = 1/R sum { i / (i + N_i) : i - 1 + N_i < cutoff } <= the same with n_i;
     P@k   = 1/k #{ i : i - 1 + N_i < cutoff }                <= the same with n_i;
+    R@k, Success@k and RR, from the same numbers or from N_1     likewise;
     Bpref = 1/R sum over retrieved r of f(M(r)), where M counts the judged nonrelevant documents
             above r and f(M) = 1 - min(M, R) / min(R, N), which is 1 at 0, falls, and is never
             negative. At most t = #{ i : i - 1 + n_i < depth } documents are retrieved, none of them
@@ -27,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from lmtune.compiled import compiled
-from lmtune.measures.kernels import AP, BPREF
+from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
 from lmtune.tuning.taylor_kernels import ERROR, ROWS, VALUE, models
 
 
@@ -241,7 +242,7 @@ def _deactivate(  # type: ignore[no-untyped-def]
             if not now_active[c, i]:
                 continue
             done = out or unsure[c, i] == 0
-            if kind != AP and inside:
+            if kind != AP and kind != RECIPROCAL_RANK and inside:
                 # P@k needs no more. Nor does Bpref of groups that are not judged, or of judged
                 # ones after the first R.
                 done = done or c == 1 or base[0, i] + certain[0, i] >= relevant
@@ -255,8 +256,9 @@ def value_from_counts(scale, above, judged_above):  # type: ignore[no-untyped-de
     """Return the measure for counts of nonrelevant documents above each relevant candidate.
 
     ``scale`` is (kind, cutoff, R, N, divisor): the cutoff is the run depth where the measure has no
-    smaller one, the divisor R or P's k. Sums run as in the measuring kernel, and each operation
-    is monotone, so rounding cannot put the value for smaller counts below that for larger ones.
+    smaller one; what is summed or counted is divided by the divisor. Sums run as in the measuring
+    kernel, and each operation is monotone: rounding cannot put the value for smaller counts below
+    that for larger ones.
     """
     kind, cutoff, relevant, nonrelevant, divisor = scale
     ranked = np.sort(above)
@@ -269,6 +271,10 @@ def value_from_counts(scale, above, judged_above):  # type: ignore[no-untyped-de
         retrieved += 1
         if kind == AP:
             total += retrieved / (rank + 1)
+        elif kind == RECIPROCAL_RANK:
+            return 1.0 / (rank + 1)
+        elif kind == SUCCESS:
+            return 1.0
     if kind == AP:
         return total / divisor
     if kind != BPREF:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.measure import Measure
 from lmtune.models.kernels import product_is_safe
@@ -19,7 +20,14 @@ from lmtune.tuning.space import ParameterSpace
 Sides = tuple[float, float, float, float]
 """A box: low and high of s = log(1 - lambda), then of u = log mu."""
 
-_KINDS = {"AP": kernels.AP, "P": kernels.PRECISION, "Bpref": kernels.BPREF}
+_KINDS = {
+    "AP": kernels.AP,
+    "P": kernels.PRECISION,
+    "Bpref": kernels.BPREF,
+    "RR": kernels.RECIPROCAL_RANK,
+    "R": kernels.RECALL,
+    "Success": kernels.SUCCESS,
+}
 _UNIT = 2.0**-53
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 8.0 * _UNIT
@@ -66,6 +74,16 @@ class Problem:
     active: NDArray[np.uint8]
     sides: Sides
 
+    @staticmethod
+    def check(measure: Measure) -> None:
+        """Raise `InputError` unless there are bounds of a measure."""
+        if measure.kind not in _KINDS:
+            raise InputError(
+                "the measure cannot be certified",
+                value=str(measure),
+                accepted=", ".join(_KINDS),
+            )
+
     @classmethod
     def build(
         cls,
@@ -85,6 +103,8 @@ class Problem:
         divisor = relevant[chosen].astype(np.float64)
         if measure.kind == "P":
             divisor[:] = measure.cutoff
+        elif measure.kind in ("RR", "Success"):
+            divisor[:] = 1.0
         found = np.diff(_starts([part.rel_length for part in parts]))
         listed = [part.judged_groups for part in parts], [part.length.size for part in parts]
         doc_start = np.zeros(2 * len(parts) + 1, np.int64)
@@ -110,7 +130,7 @@ class Problem:
         return cls(
             topics=topics.size,
             columns=columns,
-            ceiling=np.minimum(found, cutoff) / divisor,
+            ceiling=np.minimum(np.minimum(found, cutoff) / divisor, 1.0),
             docs=_join([np.arange(size) for size in listed[1]], np.int32),
             doc_start=doc_start,
             base=np.concatenate([np.zeros((2, 0), np.int32), *(p.base for p in parts)], axis=1),
@@ -214,10 +234,11 @@ def _rounding(
     The measuring kernel computes a factor x with 8 roundings at most (2 in tf / P(w|C), 1 in the
     sum with mu, 3 in (1 - lambda) / (mu + \|D|), the product, the sum with lambda), all of them in
     sums and products of non-negative numbers: log x is right to 8 units u = 2^-53. A product of W
-    factors adds W of them; a sum of W logarithms, \|log x| <= M, adds 2 M each and W M a sum: at
-    most u W (9 + M (2 + W)) in all. A model's value has the roundings of exp and expm1 besides,
-    and costs less than as much again. Two scores, two values and their difference: less than
-    twice 32 u W (1 + M (1 + W)), and every document's error includes one of these.
+    factors adds W of them; a sum of W logarithms, \|log x| <= M, adds 3 M each (with its product
+    with a count) and W M a sum: at most u W (9 + M (3 + W)) in all. A model's value has the
+    roundings of exp and expm1 besides, and costs less than as much again. Two scores, two values
+    and their difference: less than twice 32 u W (1 + M (1 + W)), and every document's error
+    includes one of these.
     """
     weight = int(count.sum())
     lambda_, mu, most_y = space.lambda_low, space.mu_low, float(y.max())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,10 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance import paired_t_test
-from lmtune.tuning.certificate import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
+from lmtune.tuning.optimal import Choice, Progress, best_known, certify, proof
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.ranknet import RankNetTuner
@@ -24,13 +23,6 @@ from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, STOPPED, CollectionRe
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Progress(Protocol):
-    """Called with a stage, how much of it is done, how much there is, and what to add to it."""
-
-    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
-        """Show it."""
 
 
 def run_experiment(
@@ -46,8 +38,8 @@ def run_experiment(
     Direct is a full grid, then coordinate ascents from its best points and from random ones.
     Optimal is the best grid point on the test topics themselves, or another row's setting where
     that is better still: the upper bound that no honest method may use. With `Plan.certify` it is
-    searched for, and proven to be within that of the best possible. Ctrl-C ends such a proof and
-    those to come, not the experiment.
+    searched for and proven to be that near the best possible. Ctrl-C ends such a proof and those
+    to come, not the experiment.
 
     Parameters
     ----------
@@ -60,7 +52,7 @@ def run_experiment(
     notes : sequence of str
         Put before this function's own.
     progress : callable, optional
-        Called with (stage, done, total).
+        Called with (stage, done, total), and where a certificate stands as ``detail``.
 
     Returns
     -------
@@ -81,15 +73,6 @@ def run_experiment(
 
 def _silent(stage: str, done: int, total: int, detail: str = "") -> None:
     pass
-
-
-class Choice(NamedTuple):
-    """A setting, how many evaluations it took to choose it, and what is proven of it."""
-
-    lambda_: float
-    mu: float
-    evaluations: int
-    bound: float | None = None
 
 
 class _Experiment:
@@ -163,9 +146,8 @@ class _Experiment:
             stopped = self.stopped.stop_on(self.pool, str(measure), topics=self.validation)
             evaluations = self.descent_evaluations + len(stopped.trace_)
             chosen[STOPPED] = Choice(stopped.lambda_, stopped.mu_, evaluations)
-        chosen[OPTIMAL] = self._optimal(fold, measure, chosen)
-        if self.tolerance is not None:
-            chosen[OPTIMAL] = self._certify(self.tolerance, number, fold, measure, chosen)
+        optimal, bound = self._optimal(number, fold, measure, list(chosen.values()))
+        chosen[OPTIMAL] = optimal
         for method, choice in chosen.items():
             train, test = (
                 measure_settings(
@@ -177,8 +159,11 @@ class _Experiment:
             edges = tuple(self.plan.space.at_edge(choice.lambda_, choice.mu))
             means = float(train.mean()), float(test.mean())
             self.fits[measure, method].append(
-                Fit(choice.lambda_, choice.mu, *means, choice.evaluations, edges, choice.bound)
-            )
+                Fit(
+                    choice.lambda_, choice.mu, *means, choice.evaluations, edges,
+                    bound if method == OPTIMAL else None,
+                )
+            )  # fmt: skip
             self.values[measure, method].append(test)
 
     def _direct(self, number: int, fold: Fold, measure: Measure) -> Choice:
@@ -197,63 +182,22 @@ class _Experiment:
         climbed = zip(ascent.results_["lambda"], ascent.results_["mu"], strict=True)
         return Choice(ascent.lambda_, ascent.mu_, len({*grid, *climbed}))
 
-    def _optimal(self, fold: Fold, measure: Measure, chosen: dict[str, Choice]) -> Choice:
-        places = self.pool.positions(fold.test)
-        best = self.surface.best(measure, places)[0]
-        settings = [(float(self.surface.lambdas[best]), float(self.surface.mus[best]))]
-        settings += [(choice.lambda_, choice.mu) for choice in chosen.values()]
-        lambdas, mus = zip(*settings, strict=True)
-        means = measure_settings(
-            self.pool, lambdas, mus, [measure], topics=places, depth=self.plan.depth
-        )[:, :, 0].mean(axis=0)
-        winner = settings[int(np.argmax(means))]
-        return Choice(*winner, self.surface.lambdas.size + len(chosen))
-
-    def _certify(
-        self,
-        tolerance: float,
-        number: int,
-        fold: Fold,
-        measure: Measure,
-        chosen: dict[str, Choice],
-    ) -> Choice:
-        stage = f"certifying {measure.title}, fold {number + 1}"
-
-        def show(best: float, bound: float, boxes: int) -> None:
-            # The share of the way from a gap of 1 to the tolerance, on a logarithmic scale.
-            share = math.log(max(bound - best, tolerance)) / math.log(tolerance)
-            detail = f"{best:.4f} to {bound:.4f}, {boxes} boxes"
-            self.progress(stage, round(100 * min(max(share, 0.0), 1.0)), 100, detail)
-
-        optimum = CertifiedOptimum(
-            str(measure),
-            tolerance=tolerance,
-            space=self.plan.space,
-            starts=[(choice.lambda_, choice.mu) for choice in chosen.values()],
-            depth=self.plan.depth,
-        ).fit(self.pool, topics=fold.test, progress=show)
+    def _optimal(
+        self, number: int, fold: Fold, measure: Measure, chosen: list[Choice]
+    ) -> tuple[Choice, float | None]:
+        """Return the best setting on the test topics and, if asked for, a bound on all others."""
+        best = best_known(self.pool, self.surface, measure, fold, chosen, self.plan.depth)
+        if self.tolerance is None:
+            return best, None
+        optimum = certify(
+            self.pool, measure, fold, [best, *chosen], self.plan, self.tolerance, self.progress,
+            f"certifying {measure.title}, fold {number + 1}",
+        )  # fmt: skip
         self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
-        self.tolerance = None if optimum.stopped_ else tolerance
-        best = optimum.best_params_
-        evaluations = chosen[OPTIMAL].evaluations + optimum.n_evaluations_
-        return Choice(best["lambda"], best["mu"], evaluations, optimum.bound_)
-
-    def _proof(self, measure: Measure, tolerance: float) -> str:
-        """Say in a note what the certificates of a measure prove together."""
-        fits = self.fits[measure, OPTIMAL]
-        sizes = [part.size for part in self.values[measure, OPTIMAL]]
-        bounds = [fit.bound for fit in fits if fit.bound is not None]
-        if len(bounds) < len(fits):
-            return f"{measure.title}: Optimal is not certified: interrupted"
-        bound = float(np.average(bounds, weights=sizes))
-        gap = bound - float(np.average([fit.test_value for fit in fits], weights=sizes))
-        shown = f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
-        each = "" if len(fits) == 1 else ", chosen for each fold,"
-        short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
-        return (
-            f"{measure.title}: no (lambda, mu) in the range{each} gives more than {shown} "
-            f"(gap {gap:.4f}{short})"
-        )
+        if optimum.stopped_ is not None:
+            self.tolerance = None
+        evaluations = best.evaluations + optimum.n_evaluations_
+        return Choice(optimum.lambda_, optimum.mu_, evaluations), optimum.bound_
 
     def finish(self, folds: Sequence[Fold], notes: Sequence[str]) -> CollectionResult:
         topics = tuple(topic for fold in folds for topic in fold.test)
@@ -269,14 +213,18 @@ class _Experiment:
             fits = tuple(self.fits[measure, method])
             rows.append(Row(measure, method, topics, own, fits, p_values))
         own_notes = [f"RankNet pairs: {self.pairs.rule}"]
-        if self.plan.certify is not None:
-            own_notes += [self._proof(measure, self.plan.certify) for measure in self.plan.measures]
         if not self.pool.judged_counts()[1].any() and any(
             m.kind == "Bpref" for m in self.plan.measures
         ):
             own_notes.append(
                 "no document is judged nonrelevant: Bpref is the recall at the run depth"
             )
+        if self.plan.certify is not None:
+            sizes = [len(fold.test) for fold in folds]
+            own_notes += [
+                proof(measure, self.fits[measure, OPTIMAL], sizes, self.plan.certify)
+                for measure in self.plan.measures
+            ]
         for method in {method: None for _, method in self.keys}:
             chosen = [
                 fit for (_, name), all_ in self.fits.items() if name == method for fit in all_

@@ -8,7 +8,8 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure
-from lmtune.tuning.certificate import check_certifiable, check_tolerance
+from lmtune.tuning.certificate import check_tolerance
+from lmtune.tuning.certificate_problem import Problem
 from lmtune.tuning.ranknet import OPTIMIZERS
 from lmtune.tuning.space import ParameterSpace
 
@@ -47,7 +48,7 @@ class Plan:
     depth : int
         Run depth.
     certify : float or None
-        Prove Optimal to be within this of the best possible; see `CertifiedOptimum`.
+        Prove Optimal to be this near the best possible; see `CertifiedOptimum`.
     """
 
     measures: tuple[Measure, ...]
@@ -72,10 +73,6 @@ class Plan:
                     value=getattr(self, name),
                     accepted=f"{least} or more",
                 )
-        if self.certify is not None:
-            check_tolerance(self.certify)
-            for measure in self.measures:
-                check_certifiable(measure)
         if self.optimizer not in OPTIMIZERS:
             raise InputError(
                 "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
@@ -86,6 +83,11 @@ class Plan:
                 value=self.validation,
                 accepted="0 (none) to below 1",
             )
+
+        if self.certify is not None:
+            check_tolerance(self.certify)
+            for measure in self.measures:
+                Problem.check(measure)
 
     def as_record(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""

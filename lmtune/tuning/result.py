@@ -100,7 +100,7 @@ class CollectionResult:
     rows : tuple of Row
         Measure by measure, Direct, RankNet, Optimal.
     traces : dict of str to pandas.DataFrame
-        RankNet's iterates and Direct's evaluations, by file-name-like key.
+        RankNet's iterates, Direct's evaluations and certificates' progress, by file-name-like key.
     notes : tuple of str
         What a reader must know: rules applied, topics skipped, edges reached.
     """

@@ -50,7 +50,7 @@ def half_width(low, high):  # type: ignore[no-untyped-def]
     return 0.5 * (high - low) * (1.0 + 1e-15) + 4.5e-16 * size
 
 
-@compiled(contract=True)
+@compiled()
 def models(y, length, docs, count, product, slack, box, out):  # type: ignore[no-untyped-def]
     """Fill out (`ROWS`, docs.size) with the models of documents over a box.
 
@@ -158,7 +158,7 @@ def models(y, length, docs, count, product, slack, box, out):  # type: ignore[no
                 error[j] = np.inf
 
 
-@compiled(contract=True)
+@compiled()
 def _q(y, sizes, ratio, mu, lam, q):  # type: ignore[no-untyped-def]
     for j in range(sizes.size):
         q[j] = ratio[j] * (y[j] - sizes[j]) / (ratio[j] * (y[j] + mu) + lam)

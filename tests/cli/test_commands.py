@@ -218,3 +218,16 @@ def test_an_interrupt_leaves_nothing_half_written(home: Path, stop: signal.Signa
     assert "Traceback" not in errors
     assert not (home / "kept/never").exists()
     assert not list((home / "kept").glob(".*"))
+
+
+def test_a_certificate_says_what_no_setting_exceeds(home: Path) -> None:
+    shown = lmtune_command(
+        "tune", "one", "--train-topics", "1-5", "--grid", "3x3", "-m", "AP", "--certify", "0.01",
+        "--output", "kept/certified", cwd=home,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert "MAP: no (lambda, mu) in the range gives more than ." in shown.stdout
+    assert (home / "kept/certified/traces/one/certificate-AP-fold1.csv").is_file()
+    refused = lmtune_command("tune", "one", "-m", "AP", "--certify", "-1", cwd=home)
+    assert refused.returncode == 2
+    assert "tolerance" in refused.stderr

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -24,7 +25,8 @@ from lmtune.tuning.certificate_problem import Problem, Sides
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = [
-    "AP", "AP@3", "AP@20", "P@1", "P@5", "P@30", "Bpref", "AP(rel=2)", "P(rel=2)@5", "Bpref(rel=2)"
+    "AP", "AP@3", "AP@20", "P@1", "P@5", "P@30", "Bpref", "AP(rel=2)", "P(rel=2)@5",
+    "Bpref(rel=2)", "RR", "RR@4", "R@7", "Success@2",
 ]  # fmt: skip
 SPACE = ParameterSpace()
 
@@ -217,6 +219,19 @@ def test_orders_that_hang_on_rounding_end_the_search() -> None:
     assert values.max() <= optimum.bound_
 
 
+@pytest.mark.parametrize("name", ["AP", "P@3", "Bpref"])
+def test_certificates_of_pruned_candidates_hold_for_all(name: str) -> None:
+    index, topics, qrels = random_collection(9, documents=150, topics=15)
+    whole_pool = CandidatePool.build(index, topics, qrels)
+    pruned = skyband(whole_pool, depth=12)
+    assert pruned.candidates.doc.size < whole_pool.candidates.doc.size
+    optimum = CertifiedOptimum(name, tolerance=0.003, depth=12).fit(pruned)
+    assert optimum.certified_
+    lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(3))
+    values = measure_settings(whole_pool, lambdas, mus, [parse_measure(name)], depth=12)
+    assert values[:, :, 0].mean(axis=0).max() <= optimum.bound_
+
+
 @pytest.fixture(scope="module")
 def pool() -> CandidatePool:
     index, topics, qrels = random_collection(5, documents=120, topics=20)
@@ -320,7 +335,8 @@ def test_topics_that_find_nothing_count_zero() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"measure": "nDCG"},
+        {"measure": "nDCG@10"},
+        {"measure": "Rprec"},
         {"tolerance": 0.0},
         {"tolerance": -1.0},
         {"tolerance": math.nan},
@@ -337,6 +353,14 @@ def test_unknown_topics_are_refused(pool: CandidatePool) -> None:
         CertifiedOptimum().fit(pool, topics=["nope"])
     with pytest.raises(InputError, match="no topics"):
         CertifiedOptimum().fit(pool, topics=[])
+
+
+def test_candidates_pruned_for_a_smaller_range_are_refused(pool: CandidatePool) -> None:
+    pruned = skyband(pool, depth=10, mode="e", lambda_high=0.5, mu_high=100.0)
+    with pytest.raises(InputError, match="smaller range"):
+        CertifiedOptimum(depth=10).fit(pruned)
+    with pytest.raises(InputError, match="smaller run depth"):
+        CertifiedOptimum(depth=11, space=ParameterSpace(0.0, 0.5, 1.0, 100.0)).fit(pruned)
 
 
 @pytest.mark.parametrize("name", ["AP", "P@10"])

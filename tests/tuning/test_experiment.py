@@ -161,3 +161,57 @@ def test_t_test_agrees_with_scipy(values: list[tuple[float, float]]) -> None:
 def test_equal_differences_are_certain() -> None:
     assert paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.75]) == 0.0
     assert paired_t_test([0.5, 0.75], [0.5, 0.75]) == 1.0
+
+
+def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
+    measures = tuple(parse_measures(["AP", "P@5"]))
+    plan = Plan(measures, grid=(4, 5), certify=5e-3)
+    folds = cross_validation(pool.topics, 2)
+    shown: list[tuple[str, int, int, str]] = []
+    result = run_experiment(
+        pool, folds, plan,
+        progress=lambda stage, done, total, detail="": shown.append((stage, done, total, detail)),
+    )  # fmt: skip
+    rows = {(str(row.measure), row.method): row for row in result.rows}
+    for name in ("AP", "P@5"):
+        for number in range(2):
+            bound = rows[name, OPTIMAL].fits[number].bound
+            assert bound is not None
+            assert bound - rows[name, OPTIMAL].fits[number].test_value <= 5e-3 + 1e-12
+            for method in (DIRECT, RANKNET, OPTIMAL):
+                assert rows[name, method].fits[number].test_value <= bound
+            assert f"certificate-{name}-fold{number + 1}" in result.traces
+    assert rows["AP", DIRECT].fits[0].bound is None
+    [note] = [note for note in result.notes if note.startswith("MAP: no (lambda, mu)")]
+    assert "chosen for each fold" in note
+    stated = float(note.split("more than ")[1].split()[0])
+    assert stated >= rows["AP", OPTIMAL].mean
+    closing = [done for stage, done, _, _ in shown if stage == "certifying MAP, fold 1"]
+    assert closing == sorted(closing)
+    assert closing[-1] == 100
+
+
+def test_ctrl_c_ends_the_proofs_not_the_experiment(pool: CandidatePool) -> None:
+    plan = Plan(tuple(parse_measures(["AP", "P@5"])), grid=(4, 5), certify=1e-9)
+
+    def interrupt(stage: str, done: int, total: int, detail: str = "") -> None:
+        assert done <= total
+        if stage == "certifying MAP, fold 1" and "boxes" in detail:
+            raise KeyboardInterrupt
+
+    folds = cross_validation(pool.topics, 2)
+    result = run_experiment(pool, folds[:1], plan, progress=interrupt)
+    rows = {(str(row.measure), row.method): row for row in result.rows}
+    bound = rows["AP", OPTIMAL].fits[0].bound
+    assert bound is not None
+    assert bound >= rows["AP", OPTIMAL].mean
+    assert any("not the 1e-09 asked for" in note for note in result.notes)
+    assert rows["P@5", OPTIMAL].fits[0].bound is None
+    assert "P@5: Optimal is not certified: interrupted" in result.notes
+
+
+def test_measures_without_bounds_cannot_be_certified() -> None:
+    with pytest.raises(InputError, match="nDCG@10"):
+        Plan(tuple(parse_measures(["AP", "nDCG@10"])), certify=1e-3)
+    with pytest.raises(InputError, match="tolerance"):
+        Plan(tuple(parse_measures(["AP"])), certify=0.0)

@@ -1,0 +1,108 @@
+"""The experiment's row Optimal: what no honest method may use, the best on the test topics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import Measure
+from lmtune.tuning.certificate import CertifiedOptimum
+from lmtune.tuning.folds import Fold
+from lmtune.tuning.grid import Surface
+from lmtune.tuning.plan import Plan
+from lmtune.tuning.result import Fit
+
+
+class Progress(Protocol):
+    """Called with a stage, how much of it is done, how much there is, and what to add to it."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
+
+
+class Choice(NamedTuple):
+    """A setting and how many evaluations it took to choose it."""
+
+    lambda_: float
+    mu: float
+    evaluations: int
+
+
+def best_known(
+    pool: CandidatePool,
+    surface: Surface,
+    measure: Measure,
+    fold: Fold,
+    chosen: Sequence[Choice],
+    depth: int,
+) -> Choice:
+    """Return the best grid point on the fold's test topics, or a method's choice if better."""
+    places = pool.positions(fold.test)
+    best = surface.best(measure, places)[0]
+    settings = [(float(surface.lambdas[best]), float(surface.mus[best]))]
+    settings += [(choice.lambda_, choice.mu) for choice in chosen]
+    lambdas, mus = zip(*settings, strict=True)
+    means = measure_settings(pool, lambdas, mus, [measure], topics=places, depth=depth)
+    winner = settings[int(np.argmax(means[:, :, 0].mean(axis=0)))]
+    return Choice(*winner, surface.lambdas.size + len(chosen))
+
+
+def certify(
+    pool: CandidatePool,
+    measure: Measure,
+    fold: Fold,
+    chosen: Sequence[Choice],
+    plan: Plan,
+    tolerance: float,
+    progress: Progress,
+    stage: str,
+) -> CertifiedOptimum:
+    """Search for the best on the fold's test topics, with a proof; show how the gap closes."""
+
+    def show(best: float, bound: float, boxes: int) -> None:
+        # The share of the way from a gap of 1 to the tolerance, on a logarithmic scale.
+        gap = min(max(bound - best, tolerance), 1.0)
+        share = math.log(gap) / math.log(tolerance) if tolerance < 1.0 else 1.0
+        progress(stage, round(100 * share), 100, f"{best:.4f} to {bound:.4f}, {boxes} boxes")
+
+    optimum = CertifiedOptimum(
+        str(measure),
+        tolerance=tolerance,
+        space=plan.space,
+        starts=[(choice.lambda_, choice.mu) for choice in chosen],
+        depth=plan.depth,
+    )
+    return optimum.fit(pool, topics=fold.test, progress=show)
+
+
+def proof(measure: Measure, fits: Sequence[Fit], sizes: Sequence[int], tolerance: float) -> str:
+    """Say what the certificates of a measure, one a fold, prove of the table's mean.
+
+    Parameters
+    ----------
+    measure : Measure
+        What was certified.
+    fits : sequence of Fit
+        Optimal's.
+    sizes : sequence of int
+        Test topics of each fold.
+    tolerance : float
+        What was asked for.
+    """
+    bounds = [fit.bound for fit in fits if fit.bound is not None]
+    if len(bounds) < len(fits):
+        return f"{measure.title}: Optimal is not certified: interrupted"
+    bound = float(np.average(bounds, weights=sizes))
+    gap = bound - float(np.average([fit.test_value for fit in fits], weights=sizes))
+    shown = f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
+    each = "" if len(fits) == 1 else ", chosen for each fold,"
+    short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
+    return (
+        f"{measure.title}: no (lambda, mu) in the range{each} gives more than {shown} "
+        f"(gap {gap:.4f}{short})"
+    )
