@@ -10,12 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import SMALLEST_MU, Regions
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Regions take as long as about a thousand settings measured without them.
+_DENSE = 2000
+# Below this many times the run depth, cells can leave out too little.
+_LONG = 4
 
 
 @dataclass(frozen=True)
@@ -51,13 +58,24 @@ class Surface:
         depth: int = DEPTH,
         progress: Callable[[int, int], None] | None = None,
     ) -> Surface:
-        """Measure the grid of `shape` (lambdas, mus) points over `space`."""
+        """Measure the grid of `shape` (lambdas, mus) points over `space`.
+
+        A dense grid over large candidate lists is measured cell by cell, with the same values.
+        """
         topics = pool.positions() if topics is None else topics
         lambdas, mus = space.grid(*shape)
         values = np.full((len(pool.topics), lambdas.size, len(measures)), np.nan)
+        regions = None
+        per_topic = pool.candidates.doc.size / len(pool.topics)
+        if lambdas.size >= _DENSE and per_topic > _LONG * depth and space.mu_low >= SMALLEST_MU:
+            regions = Regions.build(
+                pool, lambda_low=space.lambda_low, lambda_high=space.lambda_high,
+                mu_low=space.mu_low, mu_high=space.mu_high, depth=depth,
+            )  # fmt: skip
         values[topics] = measure_settings(
-            pool, lambdas, mus, measures, topics=topics, depth=depth, progress=progress
-        )
+            pool, lambdas, mus, measures, topics=topics, depth=depth, regions=regions,
+            progress=progress,
+        )  # fmt: skip
         return cls(lambdas, mus, tuple(measures), values)
 
     def means(self, measure: Measure, topics: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import Regions
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure, measure_settings
 from lmtune.measures.measure import parse_measure
@@ -44,6 +45,24 @@ def test_grid_search_finds_the_best_point(pool: CandidatePool) -> None:
     assert grid.best_score_ == pytest.approx(max(means), rel=1e-13)
     best = grid.results_.iloc[int(np.argmax(means))]
     assert grid.best_params_ == {"lambda": best["lambda"], "mu": best["mu"]}
+
+
+def test_a_dense_grid_is_measured_cell_by_cell(
+    pool: CandidatePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    build = Regions.build
+
+    def spy(*arguments: Any, **options: Any) -> Regions:
+        built.append(options)
+        return build(*arguments, **options)
+
+    plain = GridSearch("AP", shape=(9, 11), depth=10).fit(pool)
+    monkeypatch.setattr("lmtune.tuning.grid._DENSE", 50)
+    monkeypatch.setattr(Regions, "build", spy)
+    dense = GridSearch("AP", shape=(9, 11), depth=10).fit(pool)
+    assert len(built) == 1
+    assert dense.results_.equals(plain.results_)
 
 
 def test_coordinate_ascent_never_ends_below_its_starts(pool: CandidatePool) -> None:
