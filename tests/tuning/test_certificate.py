@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,10 +116,14 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int)
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.sampled_from(MEASURES), st.sampled_from([4, 12, 1000]))
 def test_bounds_of_tiny_boxes_are_the_values(seed: int, name: str, depth: int) -> None:
-    # No two terms are equally frequent: then no order hangs on rounding.
     rng = np.random.default_rng(seed)
     texts = {f"d{i}": " ".join(rng.choice(list("abcde"), rng.integers(1, 30))) for i in range(50)}
-    texts["pad"] = "a b b c c c d d d d" + " z" * 997
+    # Pad so that no order hangs on rounding: no two terms are equally frequent, and no fraction of
+    # a document is a fraction of the collection, whose length is prime.
+    found = Counter(" ".join(texts.values()).split())
+    most = max(found.values())
+    pad = [word for i, word in enumerate("abcde", 1) for _ in range(most + i - found[word])]
+    texts["pad"] = " ".join(pad + ["z"] * (5003 - len(pad) - sum(found.values())))
     index = TinyIndex(texts)
     queries = {str(t): " ".join(rng.choice(list("abcde"), rng.integers(1, 5))) for t in range(6)}
     qrels = {t: {d: int(rng.integers(-1, 3)) for d in texts} for t in queries}
