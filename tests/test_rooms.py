@@ -9,7 +9,7 @@ import lmtune
 
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
-    "errors", "threads", "compiled", "formats", "datasets", "indexing", "candidates", "models",
+    "errors", "threads", "compiled", "formats", "lucene", "datasets", "indexing", "candidates", "models",
     "measures", "tuning", "reporting", "cli",
 ]  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
@@ -34,10 +33,15 @@ def space(lambda_range: str, mu_range: str) -> ParameterSpace:
     return ParameterSpace(*lambdas, *mus)
 
 
-def analyzer(stemmer: str | None, stopwords: str | None, index: Path | None = None) -> Analyzer:
-    """Make the analyzer; a named index has its own, which options must not seem to change."""
+def analyzer(stemmer: str | None, stopwords: str | None, index: str | None = None) -> Analyzer:
+    """Make the analyzer; a named index has its own, which options must not seem to change.
+
+    Lucene indexes do not know theirs, so that there it may be said.
+    """
     from lmtune.indexing.analysis import Analyzer
 
+    if index is not None and is_lucene(index):
+        return Analyzer()
     for option, value in (("--stemmer", stemmer), ("--stopwords", stopwords)):
         if index is not None and value is not None:
             raise InputError(
@@ -46,6 +50,11 @@ def analyzer(stemmer: str | None, stopwords: str | None, index: Path | None = No
                 accepted=f"{option} where the index is built",
             )
     return Analyzer(stemmer=stemmer or "porter", stopwords=stopwords or "lucene")
+
+
+def is_lucene(index: str) -> bool:
+    """Tell whether ``--index`` names a Lucene index."""
+    return index.startswith("lucene:")
 
 
 def fields(text: str) -> tuple[str, ...]:
