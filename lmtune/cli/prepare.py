@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,8 @@ def prepare(
     topics_checked = check(open_dataset(names), ignore_unknown=ignore_unknown)
     dataset = topics_checked.dataset
     usable, skipped = split_topics(dataset)
+    if dataset.split is not None and not (split.folds or split.train or split.test):
+        split = replace(split, train=dataset.split[0], test=dataset.split[1])
     folds, how = make_folds(
         usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test,
         seed=split.seed,
@@ -135,6 +137,11 @@ def open_index(
     """Open the named index, or the collection's own, built where it is missing or stale."""
     if names.index is not None and is_lucene(names.index):
         return _open_lucene(names.index, names, indexes)
+    if dataset.documents is None and dataset.index is not None and names.index is None:
+        found = _index_of(dataset, indexes)
+        if is_lucene(found):
+            return _open_lucene(found, names, indexes)
+        names = replace(names, index=found)
     if names.lengths is not None:
         raise InputError(
             "--lengths without a Lucene index", value=names.lengths, accepted="--index lucene:..."
@@ -161,6 +168,26 @@ def _open_lucene(index: str, names: Names, indexes: Path) -> LuceneIndex:
         # Counted here, where the bar is.
         opened.lengths  # noqa: B018
     return opened
+
+
+def _index_of(dataset: Dataset, indexes: Path) -> str:
+    """Return the index that stands for a collection without documents, as --index names it."""
+    from lmtune.indexing.lucene_index import PREFIX
+    from lmtune.indexing.manifest import FILE
+
+    path = indexes / (dataset.index or "")
+    if (path / FILE).is_file():
+        return str(path)
+    if path.is_dir():
+        return PREFIX + str(path)
+    if dataset.prebuilt is not None:
+        return PREFIX + dataset.prebuilt
+    raise InputError(
+        f"there is no index of {dataset.name}",
+        file=path,
+        accepted="--index, or the index made there: lmtune index --documents FOLDER"
+        f" --output {path}, with --engine lucene or without",
+    )
 
 
 def _open_columnar(

@@ -238,7 +238,7 @@ class LuceneReader:
     def _leaf_docnos(self, leaf: _Leaf) -> list[bytes]:
         size = leaf.reader.maxDoc()
         kind = leaf.reader.getFieldInfos().fieldInfo(ID).getDocValuesType().toString()
-        if kind in ("BINARY", "SORTED"):
+        if kind == "BINARY":
             values = self._load("org.apache.lucene.index.DocValues").getBinary(leaf.reader, ID)
             if int(values.cost()) == size:
                 return self._loops.strings(values, size)
