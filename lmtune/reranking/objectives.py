@@ -1,0 +1,180 @@
+"""The losses by name, as training calls them: plain ones and those that remember."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lmtune.errors import InputError
+from lmtune.reranking.data import RankingData
+
+_REMEMBERING = ("song", "k-song", "cross-entropy")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A batch as losses see it.
+
+    Attributes
+    ----------
+    labels, mask : Tensor, shape (batch, items)
+        Grades and, True, where there is an item.
+    queries : Tensor of int64, shape (batch,)
+        Numbers of the queries.
+    rows : Tensor of int64, shape (batch, items)
+        Rows of the items in the training data, -1 on padding.
+    seed : int
+        Of whatever the loss draws.
+    """
+
+    labels: Tensor
+    mask: Tensor
+    queries: Tensor
+    rows: Tensor
+    seed: int
+
+
+class Objective(Protocol):
+    """A loss in training.
+
+    Attributes
+    ----------
+    needs : {"", "previous", "direction"}
+        What it takes besides scores: those at the weights before the last step, or the scores'
+        derivative along it.
+    """
+
+    needs: str
+
+    def __call__(
+        self, scores: Tensor, lists: Lists, before: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the scalar whose backward is the gradient, and the objective's estimate."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what the loss remembers."""
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state` returned."""
+
+
+def loss_names() -> list[str]:
+    """Return the losses that networks can be trained with."""
+    from lmtune.reranking.losses import LOSSES
+
+    return [*LOSSES, *_REMEMBERING]
+
+
+def make_objective(
+    name: str, options: Mapping[str, Any], data: RankingData, device: str
+) -> Objective:
+    """Make a loss ready for training.
+
+    Parameters
+    ----------
+    name : str
+        One of `loss_names`.
+    options : mapping
+        The loss's own keyword arguments.
+    data : RankingData
+        The training data, which remembering losses keep a number for each relevant row of.
+    device : str
+        Where their state lives.
+
+    Raises
+    ------
+    InputError
+        For an unknown loss, or an option that it does not have.
+    """
+    from lmtune.reranking.losses import LOSSES
+
+    if name in LOSSES:
+        _check(name, LOSSES[name], options)
+        return _Plain(LOSSES[name], options, device)
+    if name in _REMEMBERING:
+        return _Remembering(_module(name, options, data).to(device))
+    raise InputError("unknown loss", value=name, accepted=", ".join(loss_names()))
+
+
+class _Plain:
+    needs = ""
+
+    def __init__(self, loss: Any, options: Mapping[str, Any], device: str) -> None:
+        self.loss, self.options = loss, dict(options)
+        names = inspect.signature(loss).parameters
+        self.generator = torch.Generator(device) if "generator" in names else None
+
+    def __call__(
+        self, scores: Tensor, lists: Lists, before: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        drawn = {}
+        if self.generator is not None:
+            # Drawn from the step's own seed: there is no state to keep.
+            drawn["generator"] = self.generator.manual_seed(lists.seed)
+        value = self.loss(scores, lists.labels, mask=lists.mask, **drawn, **self.options)
+        return value, value.detach()
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        pass
+
+
+class _Remembering:
+    def __init__(self, module: nn.Module) -> None:
+        from lmtune.reranking.song.estimators import ESTIMATORS
+
+        self.module = module
+        estimator = getattr(module, "estimator", None)
+        self.needs = "" if estimator is None else ESTIMATORS[str(estimator)][1]
+
+    def __call__(
+        self, scores: Tensor, lists: Lists, before: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        more = {"previous": "previous_scores", "direction": "score_changes"}
+        value = self.module(
+            scores, lists.labels, mask=lists.mask, queries=lists.queries, items=lists.rows,
+            **({more[self.needs]: before} if self.needs else {}),
+        )  # fmt: skip
+        objective = self.module.objective
+        assert isinstance(objective, Tensor)
+        return value, objective
+
+    def state(self) -> dict[str, Tensor]:
+        return dict(self.module.state_dict())
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.module.load_state_dict(dict(state))
+
+
+def _module(name: str, options: Mapping[str, Any], data: RankingData) -> nn.Module:
+    from lmtune.reranking import song
+
+    pairs = song.RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
+    kinds: dict[str, type[nn.Module]] = {
+        "song": song.Song, "k-song": song.KSong, "cross-entropy": song.ListwiseCrossEntropy
+    }  # fmt: skip
+    kind = kinds[name]
+    _check(name, kind, options)
+    return kind(pairs, **options)
+
+
+def _check(name: str, called: Any, options: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(called).parameters
+    known = [
+        own for own, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+        and own not in ("mask", "reduce", "generator")
+    ]  # fmt: skip
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"{name} has no such option", value=option, accepted=", ".join(known) or "none"
+            )

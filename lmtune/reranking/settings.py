@@ -1,0 +1,139 @@
+"""What a training run is asked to do, checked before it begins."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmtune.errors import InputError
+
+OPTIMIZERS = ("adam", "adamw", "sgd")
+SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a trained network depends on besides the data and the device.
+
+    Attributes
+    ----------
+    loss : str
+        A name of `lmtune.reranking.objectives.LOSS_NAMES`.
+    loss_options : dict
+        Passed to the loss, such as ``{"alpha": 1.0}``.
+    network : str
+        As `lmtune.reranking.networks.make_network` takes.
+    dropout : float
+        In [0, 1).
+    optimizer : {"adam", "adamw", "sgd"}
+        ``"sgd"`` has momentum 0.9.
+    learning_rate, weight_decay : float
+        The rate is positive.
+    schedule : str
+        ``"constant"``; ``"step"``, a tenth of the rate after two thirds of the epochs, or
+        ``"step:20,25"``, a tenth after each of these epochs; ``"cosine"``, to 0.
+    epochs : int
+        Passes over the training queries, warm-up included.
+    batch_size : int
+        Queries a step.
+    list_size : int, optional
+        Documents a query in training, drawn anew each epoch; all by default.
+    clip : float, optional
+        The gradient's largest norm.
+    patience : int, optional
+        Stop after so many epochs without a better validation value.
+    warm_up : int
+        Epochs with `warm_up_loss` first; then the last layer is drawn anew.
+    warm_up_loss : str
+        The loss of these epochs.
+    measure : int
+        The cutoff k of the validation measure, nDCG@k with gains 2^y - 1 over the queries that
+        have a relevant document.
+    amp_bf16 : bool
+        Whether the network, not the loss, computes in bfloat16.
+    seed : int
+        Of weights, batches, dropout and whatever a loss draws; 0 or more.
+    """
+
+    loss: str = "lambdarank"
+    loss_options: dict[str, Any] = field(default_factory=dict)
+    network: str = "b256"
+    dropout: float = 0.0
+    optimizer: str = "adam"
+    learning_rate: float = 0.001
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    epochs: int = 30
+    batch_size: int = 64
+    list_size: int | None = None
+    clip: float | None = None
+    patience: int | None = None
+    warm_up: int = 0
+    warm_up_loss: str = "listnet"
+    measure: int = 10
+    amp_bf16: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "list_size", "patience", "measure"):
+            _check(name, getattr(self, name), lambda value: value >= 1, "1 or more")
+        for name in ("learning_rate", "clip"):
+            _check(name, getattr(self, name), lambda value: value > 0, "a positive number")
+        for name in ("weight_decay", "seed", "warm_up"):
+            _check(name, getattr(self, name), lambda value: value >= 0, "0 or more")
+        _check("dropout", self.dropout, lambda value: 0 <= value < 1, "0 or more, below 1")
+        if self.warm_up >= self.epochs:
+            raise InputError(
+                "no epoch is left after the warm-up", value=self.warm_up,
+                accepted=f"fewer than the {self.epochs} epochs in all",
+            )  # fmt: skip
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError(
+                "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
+            )
+        rate_at(self, 0, 0, 1)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the settings as JSON holds them."""
+        return dataclasses.asdict(self)
+
+
+def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
+    """Return the learning rate of one step.
+
+    Parameters
+    ----------
+    settings : Settings
+        With a schedule.
+    epoch, step : int
+        From 0; the step within the epoch.
+    steps : int
+        Steps an epoch.
+
+    Raises
+    ------
+    InputError
+        For an unknown schedule.
+    """
+    kind, _, text = settings.schedule.partition(":")
+    rate = settings.learning_rate
+    if kind == "constant" and not text:
+        return rate
+    if kind == "cosine" and not text:
+        done = (epoch * steps + step) / (settings.epochs * steps)
+        return 0.5 * rate * (1.0 + math.cos(math.pi * done))
+    try:
+        after = [int(part) for part in text.split(",")] if text else [2 * settings.epochs // 3]
+    except ValueError:
+        after = []
+    if kind != "step" or not after or min(after) < 0:
+        raise InputError("unknown schedule", value=settings.schedule, accepted=SCHEDULES)
+    return rate * 0.1 ** sum(epoch >= number for number in after)
+
+
+def _check(name: str, value: Any, fits: Any, accepted: str) -> None:
+    # A setting that may be left out is None; a number that is none compares false.
+    if value is not None and not (math.isfinite(value) and fits(value)):
+        raise InputError(f"bad {name.replace('_', ' ')}", value=value, accepted=accepted)
