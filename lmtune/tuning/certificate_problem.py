@@ -31,6 +31,9 @@ _KINDS = {
 _UNIT = 2.0**-53
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 8.0 * _UNIT
+# Stands for mu = 0, which has no logarithm. Every computed score is the same to the last bit where
+# lambda is no smaller than the other.
+_TINY_MU, _LEAST_LAMBDA = 1e-200, 1e-100
 # How near tf / |D| and P(w|C) count as equal; far above their rounding, far below what two
 # different fractions of token counts differ by.
 _NEUTRAL = 1e-13
@@ -252,12 +255,19 @@ def _rounding(
 
 
 def _sides(space: ParameterSpace) -> Sides:
+    if space.mu_high == 0.0 and space.lambda_low < _LEAST_LAMBDA:
+        raise InputError(
+            "lambda is too near 0 for a certificate at mu = 0",
+            value=space.lambda_low,
+            accepted=f"{_LEAST_LAMBDA:g} or more",
+        )
+
     def widen(low: float, high: float) -> tuple[float, float]:
         return low - _WIDEN * abs(low), high + _WIDEN * abs(high)
 
     return (
         *widen(math.log1p(-space.lambda_high), math.log1p(-space.lambda_low)),
-        *widen(math.log(space.mu_low), math.log(space.mu_high)),
+        *widen(math.log(space.mu_low or _TINY_MU), math.log(space.mu_high or _TINY_MU)),
     )
 
 
