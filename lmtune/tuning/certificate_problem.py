@@ -48,8 +48,9 @@ class Problem:
 
     A group and a relevant document whose scores are equal for *all* parameters are twins: equal
     lengths, and equal term frequencies up to an exchange between terms with the same P(w|C) and
-    count; or, both of them, tf = P(w|C) \|D\| in every term, so that smoothing changes nothing. No
-    box decides such a pair. If their columns are equal without an exchange, the measuring kernel
+    count; or, both of them, tf = P(w|C) \|D\| in every term, so that smoothing changes nothing.
+    Where mu is 0, lengths and term frequencies need only be proportional. No box decides such a
+    pair. If their columns are equal without an exchange, the measuring kernel
     gives both the same bits and positions decide: the members of the group that stand before the
     relevant document are in `base` from the start. Otherwise rounding decides, and the group
     counts as below, which can only raise a bound.
@@ -184,9 +185,9 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, space: ParameterSpace)
         base[:, i] = judged[ahead].sum(), (~judged[ahead]).sum()
 
     neutral = (np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0)
-    alike = _row_ids(
-        [np.where(neutral, 0, part) for part in (length, *_exchangeable(tf, p, count))]
-    )
+    common = np.gcd.reduce([length, *tf]) if space.mu_high == 0.0 else np.ones_like(length)
+    frequencies = _exchangeable(tf // common, p, count)
+    alike = _row_ids([np.where(neutral, 0, part) for part in (length // common, *frequencies)])
     y = tf * (1.0 / p)[:, None]
     product, slack = _rounding(y, length, count, space)
     return _Topic(
