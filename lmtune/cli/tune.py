@@ -45,8 +45,16 @@ def tune(
         str | None, typer.Option(help="Report on these; default: all others.")
     ] = None,
     grid: Annotated[str, typer.Option(help="Points along lambda and mu.")] = "20x26",
-    lambda_range: Annotated[str, typer.Option(help="LOW,HIGH for every method.")] = "0,0.95",
-    mu_range: Annotated[str, typer.Option(help="LOW,HIGH for every method.")] = "1,100000",
+    model: options.Model = "two-stage",
+    lambda_range: Annotated[
+        str | None,
+        typer.Option(
+            help="LOW,HIGH for every method.", show_default="0,0.95; jelinek-mercer 0.01,0.99"
+        ),
+    ] = None,
+    mu_range: Annotated[
+        str | None, typer.Option(help="LOW,HIGH for every method.", show_default="1,100000")
+    ] = None,
     restarts: Annotated[int, typer.Option(help="Random restarts of the coordinate ascent.")] = 2,
     ranknet_optimizer: Annotated[str, typer.Option(help="coordinate-descent or l-bfgs.")] = (
         "coordinate-descent"
@@ -114,7 +122,8 @@ def tune(
         )
     plan = Plan(
         measures=tuple(parse_measures(measure or ["AP", "Bpref", "P@10"])),
-        space=values.space(lambda_range, mu_range),
+        model=model,
+        space=values.space(lambda_range, mu_range, model),
         grid=values.grid(grid),
         restarts=restarts,
         optimizer=ranknet_optimizer,
@@ -166,7 +175,13 @@ def tune(
 def _show(results: list[CollectionResult], style: str) -> None:
     from rich.console import Console
 
-    from lmtune.reporting.tables import LEGEND, parameter_table, plain, table, terminal_table
+    from lmtune.reporting.tables import (
+        full_legend,
+        parameter_table,
+        plain,
+        table,
+        terminal_table,
+    )
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":
@@ -176,7 +191,8 @@ def _show(results: list[CollectionResult], style: str) -> None:
         return
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(terminal_table(results), LEGEND, "", parameter_table(results), sep="\n")
+        legend = full_legend(results)
+        console.print(terminal_table(results), legend, "", parameter_table(results), sep="\n")
     else:
         print(table(results), plain(parameter_table(results)), sep="\n", end="")
     print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
@@ -24,13 +25,40 @@ def grid(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def space(lambda_range: str, mu_range: str) -> ParameterSpace:
-    """Read two ``LOW,HIGH`` ranges."""
+def space(lambda_range: str | None, mu_range: str | None, model: str) -> ParameterSpace:
+    """Read two ``LOW,HIGH`` ranges; the model's own where there is none."""
     from lmtune.tuning.space import ParameterSpace
 
-    lambdas = _range("--lambda-range", lambda_range, "such as 0,0.95")
-    mus = _range("--mu-range", mu_range, "such as 1,100000")
-    return ParameterSpace(*lambdas, *mus)
+    _refuse_fixed(model, {"--lambda-range": lambda_range, "--mu-range": mu_range})
+    return ParameterSpace.of(
+        model,
+        lambdas=_range("--lambda-range", lambda_range, "such as 0,0.95"),
+        mus=_range("--mu-range", mu_range, "such as 1,100000"),
+    )
+
+
+def setting(lambda_: float | None, mu: float | None, model: str) -> tuple[float, float]:
+    """Return lambda and mu, the model's own where they are not given."""
+    from lmtune.models.model import find_model
+
+    _refuse_fixed(model, {"--lambda": lambda_, "--mu": mu})
+    default = find_model(model).default
+    return default[0] if lambda_ is None else lambda_, default[1] if mu is None else mu
+
+
+def _refuse_fixed(model: str, given: Mapping[str, object]) -> None:
+    """Raise where an option, ``--lambda...`` or ``--mu...``, names what the model fixes."""
+    from lmtune.models.model import find_model
+
+    fixed = find_model(model).fixed
+    for option, value in given.items():
+        name = option.split("-")[2]
+        if value is not None and name in fixed:
+            raise InputError(
+                f"{option} beside --model {model}, which fixes {name}",
+                value=value,
+                accepted=f"{name} = {fixed[name]:g}, which needs no option",
+            )
 
 
 def analyzer(stemmer: str | None, stopwords: str | None, index: str | None = None) -> Analyzer:
@@ -62,7 +90,9 @@ def fields(text: str) -> tuple[str, ...]:
     return tuple(re.split(r"[,+]", text))
 
 
-def _range(option: str, text: str, example: str) -> tuple[float, float]:
+def _range(option: str, text: str | None, example: str) -> tuple[float, float] | None:
+    if text is None:
+        return None
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:

@@ -12,6 +12,7 @@ from typing import Any
 from lmtune.candidates.pool import CandidatePool
 from lmtune.formats.files import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
+from lmtune.models.model import find_model
 from lmtune.models.ranking import rank
 from lmtune.reporting.tables import parameter_table, plain, table
 from lmtune.tuning.result import CollectionResult, Row
@@ -107,8 +108,9 @@ def _write_runs(
             runs.setdefault(target, (result, pool, row))
     for done, (target, (result, pool, row)) in enumerate(runs.items(), 1):
         write_run(
-            target, _rankings(result, pool, row, hits), tag=target.name.removesuffix(".run.gz")
-        )
+            target, _rankings(result, pool, row, hits),
+            tag=find_model(result.model).label(target.name.removesuffix(".run.gz")),
+        )  # fmt: skip
         if progress is not None:
             progress(done, len(runs))
 

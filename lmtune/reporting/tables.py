@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lmtune.errors import InputError
+from lmtune.models.model import described
 from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
@@ -67,6 +68,11 @@ def terminal_table(results: Sequence[CollectionResult]) -> Table:
     return shown
 
 
+def full_legend(results: Sequence[CollectionResult]) -> str:
+    """Explain the rows and marks of `terminal_table`; name a model other than two-stage."""
+    return " ".join([LEGEND, *(f"({model})" for model in _models(results))])
+
+
 def parameter_table(results: Sequence[CollectionResult]) -> Table:
     """Make the table of what each method chose on each fold."""
     shown = Table(box=None, pad_edge=False)
@@ -103,9 +109,11 @@ def plain(shown: Table) -> str:
 
 def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Flatten results to one dictionary a row, with every figure at full precision."""
+    all_two_stage = not _models(results)
     return [
         {
             "collection": result.name,
+            **({} if all_two_stage else {"model": result.model}),
             "measure": str(row.measure),
             "method": row.method,
             "mean": row.mean,
@@ -120,7 +128,7 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
 
 
 def _plain(results: Sequence[CollectionResult]) -> str:
-    return f"{plain(terminal_table(results))}{LEGEND}\n"
+    return f"{plain(terminal_table(results))}{full_legend(results)}\n"
 
 
 def _markdown(results: Sequence[CollectionResult]) -> str:
@@ -138,6 +146,7 @@ def _markdown(results: Sequence[CollectionResult]) -> str:
         lines.append(f"| {rows[0].measure.title} | {rows[0].method} | {' | '.join(cells)} |")
     legend = f"_Italics_: significantly better than {DIRECT}; **bold**: than {RANKNET}"
     lines += ["", f"{legend} (two-sided paired t-test, p < {SIGNIFICANCE:g})."]
+    lines[-1] += "".join(f" {model[0].upper()}{model[1:]}." for model in _models(results))
     return "\n".join(lines) + "\n"
 
 
@@ -164,6 +173,7 @@ def _latex(results: Sequence[CollectionResult]) -> str:
     lines += [r"\hline", r"\end{tabular}"]
     legend = f"Italics: significantly better than {DIRECT}; bold: than {RANKNET}"
     lines.append(f"% {legend} (two-sided paired t-test, p < {SIGNIFICANCE:g}).")
+    lines += [f"% {model}" for model in _models(results)]
     return "\n".join(lines) + "\n"
 
 
@@ -187,6 +197,12 @@ STYLES: dict[str, Callable[[Sequence[CollectionResult]], str]] = {
     "csv": _csv,
     "json": _json,
 }
+
+
+def _models(results: Sequence[CollectionResult]) -> list[str]:
+    """Describe the models other than two-stage smoothing, each once."""
+    names = dict.fromkeys(result.model for result in results)
+    return [text for name in names for text in described(name)]
 
 
 def _lines(results: Sequence[CollectionResult]) -> list[tuple[Row, ...]]:

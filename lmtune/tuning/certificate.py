@@ -146,12 +146,14 @@ class CertifiedOptimum:
         Raises
         ------
         InputError
-            For unknown topics or none, or a range that the candidates were not made for.
+            For unknown topics or none, a range that the candidates were not made for, or a model
+            other than two-stage smoothing, on which the proof rests.
         """
         import pandas as pd
 
         begin = time.monotonic()
         space = self.space
+        pool.formula.require_two_stage("the certificate's proof")
         pool.require(
             [space.lambda_low, space.lambda_high], [space.mu_low, space.mu_high], self.depth
         )

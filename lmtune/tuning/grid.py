@@ -67,7 +67,8 @@ class Surface:
         values = np.full((len(pool.topics), lambdas.size, len(measures)), np.nan)
         regions = None
         per_topic = pool.candidates.doc.size / len(pool.topics)
-        if lambdas.size >= _DENSE and per_topic > _LONG * depth and space.mu_low >= SMALLEST_MU:
+        dense = lambdas.size >= _DENSE and per_topic > _LONG * depth
+        if dense and space.mu_low >= SMALLEST_MU and not pool.formula.floored:
             regions = Regions.build(
                 pool, lambda_low=space.lambda_low, lambda_high=space.lambda_high,
                 mu_low=space.mu_low, mu_high=space.mu_high, depth=depth,

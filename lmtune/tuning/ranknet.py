@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.space import ParameterSpace, logit
+from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,11 +215,9 @@ class RankNetTuner:
         return self
 
     def _starts(self) -> list[NDArray[np.float64]]:
-        low, high = np.array(self.space.unbounded_box).T
         rng = np.random.default_rng(self.seed)
         settings = [FIRST_START, *(self.space.random(rng) for _ in range(self.starts - 1))]
-        points = [np.array([logit(max(lambda_, 1e-9)), math.log(mu)]) for lambda_, mu in settings]
-        return [np.clip(point, low, high) for point in points]
+        return [self.space.to_unbounded(*setting) for setting in settings]
 
     def _record(
         self,

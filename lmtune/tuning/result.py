@@ -103,6 +103,8 @@ class CollectionResult:
         RankNet's iterates, Direct's evaluations and certificates' progress, by file-name-like key.
     notes : tuple of str
         What a reader must know: rules applied, topics skipped, edges reached.
+    model : str
+        A name in `lmtune.models.model.MODELS`.
     """
 
     name: str
@@ -110,3 +112,4 @@ class CollectionResult:
     rows: tuple[Row, ...]
     traces: dict[str, pd.DataFrame]
     notes: tuple[str, ...]
+    model: str = "two-stage"
