@@ -125,14 +125,16 @@ def _rankings(
 
 
 def _parameters(results: Sequence[CollectionResult]) -> str:
-    lines = ["collection,measure,method,fold,lambda,mu,train,test,evaluations,at_edge"]
+    lines = ["collection,measure,method,fold,lambda,mu,train,test,evaluations,at_edge,bound"]
     for result in results:
         for row in result.rows:
             for number, fit in enumerate(row.fits, 1):
                 edges = " and ".join(fit.at_edge)
+                bound = "" if fit.bound is None else repr(fit.bound)
                 lines.append(
-                    f"{_quoted(result.name)},{row.measure},{row.method},{number},{fit.lambda_!r},"
-                    f"{fit.mu!r},{fit.train_value!r},{fit.test_value!r},{fit.evaluations},{edges}"
+                    f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method},{number},"
+                    f"{fit.lambda_!r},{fit.mu!r},{fit.train_value!r},{fit.test_value!r},"
+                    f"{fit.evaluations},{edges},{bound}"
                 )
     return "\n".join(lines) + "\n"
 
@@ -141,15 +143,16 @@ def _topics(results: Sequence[CollectionResult]) -> str:
     lines = ["collection,measure,method,topic,value"]
     for result in results:
         for row in result.rows:
-            for topic, value in zip(row.topics, row.values.tolist(), strict=True):
-                lines.append(
-                    f"{_quoted(result.name)},{row.measure},{row.method},{_quoted(topic)},{value!r}"
-                )
+            start = f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method}"
+            lines += [
+                f"{start},{_quoted(topic)},{value!r}"
+                for topic, value in zip(row.topics, row.values.tolist(), strict=True)
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
-    if not re.search(r'[",\n]', text):
+    if not re.search(r'[",\r\n]', text):
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'
