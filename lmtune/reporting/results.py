@@ -19,6 +19,9 @@ from lmtune.tuning.result import CollectionResult, Row
 RECORD = "made.json"
 """The file that says how the results were made, and marks a folder as ours to replace."""
 
+PAGE = "report.html"
+"""The page that ``lmtune report`` puts in the folder."""
+
 _TABLES = {
     "table.txt": "table",
     "table.md": "markdown",
@@ -30,7 +33,7 @@ _TABLES = {
 
 CONTENT = frozenset(
     {*_TABLES, RECORD, "parameters.txt", "parameters.csv", "topics.csv", "folds.json", "traces"}
-    | {"runs"}
+    | {"runs", PAGE}
 )
 """Everything that a results folder holds; `write_results` replaces no folder that holds more."""
 

@@ -235,7 +235,7 @@ def _traces(folder: Path, rows: Sequence[Row], folds: int) -> dict[str, pd.DataF
         file_name(name): name
         for row in rows
         for fold in range(1, folds + 1)
-        for kind in ("direct", "certificate")
+        for kind in ("direct", "certificate", "boxes")
         for name in [f"{kind}-{row.measure}-fold{fold}"]
     }
     found = sorted(folder.glob("*.csv"))
