@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
@@ -14,6 +15,14 @@ from lmtune.measures.significance import paired_t_test
 from lmtune.reporting.results import write_results
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+
+SVG = b"""<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="80" height="40"><style>rect {fill: #123456}</style>
+<rect width="80" height="40"/></svg>"""
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
 
 
 def made_results(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError
 from lmtune.reporting.stored import StoredResults
 from lmtune.reporting.tables import ABOVE_DIRECT, ABOVE_RANKNET
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, CollectionResult, Row
@@ -50,8 +51,19 @@ class PagePicture:
 
     @property
     def url(self) -> str:
-        """The picture as a ``data:`` URL, which can run no script."""
-        kind = "png" if self.data.startswith(_PNG) else "svg+xml"
+        """The picture as a ``data:`` URL, as which it can run no script.
+
+        Raises
+        ------
+        InputError
+            For another format.
+        """
+        if self.data.startswith(_PNG):
+            kind = "png"
+        elif b"<svg" in self.data[:2000]:
+            kind = "svg+xml"
+        else:
+            raise InputError("unknown picture", value=self.data[:8], accepted="PNG or SVG")
         return f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
 
 
