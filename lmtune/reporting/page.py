@@ -42,12 +42,15 @@ class PagePicture:
     group : str
         The heading that it stands under, such as the collection's name; pictures of a group
         follow one another.
+    part : str
+        Within a group, pictures of a named part are folded away until the reader opens it.
     """
 
     title: str
     data: bytes
     alt: str
     group: str = ""
+    part: str = ""
 
     @property
     def url(self) -> str:
@@ -131,7 +134,6 @@ def page(
     )  # fmt: skip
     results = stored.results
     methods = list(dict.fromkeys(row.method for row in results[0].rows))
-    groups = groupby(pictures, key=lambda picture: picture.group)
     return environment.from_string(template).render(
         style=Markup(style),
         script=Markup(script),
@@ -153,12 +155,25 @@ def page(
         bounds=any(
             fit.bound is not None for result in results for row in result.rows for fit in row.fits
         ),
-        picture_groups=[(group, list(shown)) for group, shown in groups],
+        picture_groups=_grouped(pictures),
         inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
         plan=_plain(stored.record["plan"]),
         versions=_plain(stored.record["versions"]),
         most_rows=most_rows,
     )
+
+
+def _grouped(
+    pictures: Sequence[PagePicture],
+) -> list[tuple[str, list[tuple[str, list[PagePicture]]]]]:
+    """Gather pictures by group, then by part, where they follow one another."""
+    return [
+        (
+            group,
+            [(part, list(one)) for part, one in groupby(own, key=lambda picture: picture.part)],
+        )
+        for group, own in groupby(pictures, key=lambda picture: picture.group)
+    ]
 
 
 def _facts(stored: StoredResults) -> list[tuple[str, str]]:

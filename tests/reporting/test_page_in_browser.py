@@ -60,7 +60,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     stored = read_results(write_made(folder / "kept", RESULTS))
     pictures = [
         PagePicture(NASTY, SVG, "A rectangle", "plain"),
-        PagePicture("Another", PNG, "A point", "plain"),
+        PagePicture("Another", PNG, "A point", "plain", "Fold 2"),
     ]
     (folder / "page.html").write_text(
         page(stored, pictures, most_rows=MOST_ROWS), encoding="utf-8", newline="\n"
@@ -273,6 +273,8 @@ def test_paper_gets_every_row_and_no_controls(opened: Chrome) -> None:
     assert opened.find_element("id", "topic-table").is_displayed()
     cut = "(b) => b.scrollHeight > b.clientHeight + 1"
     assert not script(opened, f"return [...document.querySelectorAll('.box')].some({cut})")
+    assert all(image.is_displayed() for image in opened.find_elements("tag name", "img"))
+    assert script(opened, "return document.documentElement.scrollWidth") <= 720
     ink = script(opened, "return getComputedStyle(document.body).color")
     assert ink == "rgb(0, 0, 0)"
 

@@ -33,7 +33,7 @@
       const differences = own.slice(1).map((value) => value - own[0]);
       return { topic, keys: [numeric ? Number(topic) : topic, chosen.folds[t], ...own, ...differences], own, differences, element: null };
     });
-    const widest = Math.max(...rows.flatMap((row) => row.differences.map(Math.abs)), 1e-9);
+    const widest = rows.reduce((most, row) => Math.max(most, ...row.differences.map(Math.abs)), 1e-9);
     for (const row of rows) row.share = row.differences.map((d) => Math.abs(d) / widest);
     sort();
   }
@@ -103,10 +103,11 @@
     show();
     box.focus();
   });
-  // Paper cannot scroll.
+  // Paper can neither scroll nor unfold.
   window.addEventListener("beforeprint", () => {
     wantAll = true;
     show();
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
   });
 
   form.reset();
