@@ -103,10 +103,8 @@
     show();
     box.focus();
   });
-  // Paper can neither scroll nor unfold.
+  // Paper does not unfold. It gets the rows that are shown: all of a huge table might never end.
   window.addEventListener("beforeprint", () => {
-    wantAll = true;
-    show();
     for (const folded of document.querySelectorAll("details")) folded.open = true;
   });
 
