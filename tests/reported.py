@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -86,7 +87,7 @@ def _made_result(
 
 
 def write_made(folder: Path, results: list[CollectionResult]) -> Path:
-    """Write a results folder without runs."""
+    """Write a results folder without what needs documents: runs and recall."""
     record = {
         "command": f"lmtune tune {results[0].name}",
         "versions": {"python": "3.11.7", "lmtune": "0.1.0"},
@@ -97,6 +98,11 @@ def write_made(folder: Path, results: list[CollectionResult]) -> Path:
         ],
         "notes": {result.name: result.notes for result in results},
     }
-    with patch("lmtune.reporting.results._write_runs"):
-        write_results(folder, results, [], record)
+    pools: list[Any] = [None] * len(results)
+    made_of = "lmtune.reporting.results"
+    with (
+        patch(f"{made_of}._write_runs"),
+        patch(f"{made_of}._recall", create=True, return_value=""),
+    ):
+        write_results(folder, results, pools, record)
     return folder
