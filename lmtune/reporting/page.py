@@ -44,6 +44,8 @@ class PagePicture:
         follow one another.
     part : str
         Within a group, pictures of a named part are folded away until the reader opens it.
+    wide : bool
+        Whether it needs a page's width; on a phone it scrolls in its own box.
     """
 
     title: str
@@ -51,6 +53,7 @@ class PagePicture:
     alt: str
     group: str = ""
     part: str = ""
+    wide: bool = False
 
     @property
     def url(self) -> str:
