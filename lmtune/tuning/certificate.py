@@ -218,8 +218,8 @@ class CertifiedOptimum:
 
         rows = []
         for (s_low, s_high, u_low, u_high), bound in search.undecided:
-            low = self.space.clip(-math.expm1(s_high), math.exp(u_low))
-            high = self.space.clip(-math.expm1(s_low), math.exp(u_high))
+            low = self.space.clip(0.0 - math.expm1(s_high), math.exp(u_low))
+            high = self.space.clip(0.0 - math.expm1(s_low), math.exp(u_high))
             if bound > self.best_score_:
                 rows.append((low[0], high[0], low[1], high[1], bound))
         columns = ["lambda_low", "lambda_high", "mu_low", "mu_high", "bound"]
