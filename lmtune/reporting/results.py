@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 RECORD = "made.json"
 """The file that says how the results were made, and marks a folder as ours to replace."""
 
+PAGE = "report.html"
+"""The page that ``lmtune report`` puts in the folder."""
+
+PICTURES = "pictures"
+"""The folder that ``lmtune plot`` puts there."""
+
 _TABLES = {
     "table.txt": "table",
     "table.md": "markdown",
@@ -37,7 +43,7 @@ _TABLES = {
 
 CONTENT = frozenset(
     {*_TABLES, RECORD, "parameters.txt", "parameters.csv", "topics.csv", "folds.json", "traces"}
-    | {"recall.csv", "surfaces", "lines", "runs"}
+    | {"recall.csv", "surfaces", "lines", "runs", PAGE, PICTURES}
 )
 """Everything that a results folder holds; `write_results` replaces no folder that holds more."""
 
@@ -60,7 +66,7 @@ def write_results(
         The table, in all formats.
     ``parameters.txt``, ``parameters.csv``
         What was chosen: collection, measure, method, fold, lambda, mu, train, test (the measure's
-        means), evaluations, at_edge.
+        means), evaluations, at_edge, bound (of a certified Optimal).
     ``topics.csv``
         Every value of every test topic: collection, measure, method, topic, value.
     ``recall.csv``
@@ -195,14 +201,16 @@ def _rankings(
 
 
 def _parameters(results: Sequence[CollectionResult]) -> str:
-    lines = ["collection,measure,method,fold,lambda,mu,train,test,evaluations,at_edge"]
+    lines = ["collection,measure,method,fold,lambda,mu,train,test,evaluations,at_edge,bound"]
     for result in results:
         for row in result.rows:
             for number, fit in enumerate(row.fits, 1):
                 edges = " and ".join(fit.at_edge)
+                bound = "" if fit.bound is None else repr(fit.bound)
                 lines.append(
-                    f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method},{number},{fit.lambda_!r},"
-                    f"{fit.mu!r},{fit.train_value!r},{fit.test_value!r},{fit.evaluations},{edges}"
+                    f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method},{number},"
+                    f"{fit.lambda_!r},{fit.mu!r},{fit.train_value!r},{fit.test_value!r},"
+                    f"{fit.evaluations},{edges},{bound}"
                 )
     return "\n".join(lines) + "\n"
 
@@ -211,10 +219,11 @@ def _topics(results: Sequence[CollectionResult]) -> str:
     lines = ["collection,measure,method,topic,value"]
     for result in results:
         for row in result.rows:
-            for topic, value in zip(row.topics, row.values.tolist(), strict=True):
-                lines.append(
-                    f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method},{_quoted(topic)},{value!r}"
-                )
+            start = f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method}"
+            lines += [
+                f"{start},{_quoted(topic)},{value!r}"
+                for topic, value in zip(row.topics, row.values.tolist(), strict=True)
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -233,15 +242,16 @@ def _recall(results: Sequence[CollectionResult], pools: Sequence[CandidatePool],
                         depth=depth,
                     )  # fmt: skip
                 own.append(curves[key])
-            for level, mean in zip(LEVELS, np.concatenate(own).mean(axis=0), strict=True):
-                lines.append(
-                    f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method},{level:g},{float(mean)!r}"
-                )
+            start = f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method}"
+            means = np.concatenate(own).mean(axis=0).tolist()
+            lines += [
+                f"{start},{level:g},{mean!r}" for level, mean in zip(LEVELS, means, strict=True)
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
-    if not re.search(r'[",\n]', text):
+    if not re.search(r'[",\r\n]', text):
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'

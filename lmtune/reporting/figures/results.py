@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError
 from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.lines import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
@@ -23,6 +24,13 @@ from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+_TEXT = ("collection", "measure", "method", "line")
+_RECALL = ("collection", "measure", "method", "recall", "precision")
+_SETTING = ("lambda", "mu")
+_LINE = ("line", "position", *_SETTING, "cost", "train", "test")
+_CERTIFICATE = ("boxes", "best", "bound")
+_BOX = ("lambda_low", "lambda_high", "mu_low", "mu_high", "bound")
 
 
 def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> Iterator[Picture]:
@@ -46,7 +54,7 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     Raises
     ------
     InputError
-        For a surface that is no full grid.
+        For a table that is not as it was written.
     """
     for result in results:
         kept = _Kept(Path(path), result)
@@ -81,15 +89,16 @@ class _Kept:
         self.folder = folder
         self.result = result
 
-    def table(self, kind: str, name: str) -> pd.DataFrame | None:
-        import pandas as pd
+    def path(self, kind: str, name: str) -> Path:
+        return self.folder / kind / file_name(self.result.name) / f"{file_name(name)}.csv"
 
-        path = self.folder / kind / file_name(self.result.name) / f"{file_name(name)}.csv"
-        return pd.read_csv(path) if path.is_file() else None
+    def table(self, kind: str, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
+        path = self.path(kind, name)
+        return read_table(path, columns) if path.is_file() else None
 
-    def picture(self, name: str, title: str, figure: Figure) -> Picture:
+    def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")
-        return Picture(stem, title, figure, alt_text(figure))
+        return Picture(stem, title, figure, alt_text(figure), self.result.name, part)
 
     def differences(self, system: Row, baseline: Row) -> Picture:
         measure = system.measure
@@ -102,12 +111,10 @@ class _Kept:
         return self.picture(f"{measure}-topics", title, figure)
 
     def recall(self, row: Row) -> Iterator[Picture]:
-        import pandas as pd
-
         path = self.folder / "recall.csv"
         if not path.is_file():
             return
-        table = pd.read_csv(path, dtype={"collection": str, "measure": str, "method": str})
+        table = read_table(path, _RECALL)
         own = table[
             table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))
         ]
@@ -123,26 +130,36 @@ class _Kept:
     def fold(self, rows: Sequence[Row], number: int) -> Iterator[Picture]:
         measure = rows[0].measure
         name = f"{measure}-fold{number}"
-        title = f"{self.result.name}, {measure.title}"
+        part = measure.title
         if len(self.result.folds) > 1:
-            title += f", fold {number}"
-        if (grid := self.table("surfaces", name)) is not None:
-            figure = surface(self.panels(grid, rows, number), measure=measure.title, title=title)
-            yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure)
-        if (lines := self.table("lines", name)) is not None:
+            part += f", fold {number}"
+        title = f"{self.result.name}, {part}"
+        if (grid := self.table("surfaces", name, (*_SETTING, "train", "test"))) is not None:
+            panels = self.panels(grid, rows, number)
+            try:
+                figure = surface(panels, measure=measure.title, title=title)
+            except InputError as error:
+                raise InputError(
+                    error.message, file=self.path("surfaces", name), value=error.value,
+                    accepted=error.accepted,
+                ) from None  # fmt: skip
+            yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
+        if (lines := self.table("lines", name, _LINE)) is not None:
             figure = cost_and_measure(lines, measure=measure.title, title=title)
-            yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure)
+            yield self.picture(
+                f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part
+            )
         if searches := self.searches(grid, str(measure), number):
             figure = convergence(searches, measure=measure.title, title=title)
-            yield self.picture(f"{name}-convergence", f"{title}: convergence", figure)
+            yield self.picture(f"{name}-convergence", f"{title}: convergence", figure, part)
 
     def panels(
         self, grid: pd.DataFrame, rows: Sequence[Row], number: int
     ) -> tuple[SurfacePanel, SurfacePanel]:
         measure = rows[0].measure
         points = {row.method: _setting(row, number) for row in rows}
-        ranknet = self.table("traces", f"ranknet-fold{number}")
-        direct = self.table("traces", f"direct-{measure}-fold{number}")
+        ranknet = self.table("traces", f"ranknet-fold{number}", ("start", "cost", *_SETTING))
+        direct = self.table("traces", f"direct-{measure}-fold{number}", (*_SETTING, str(measure)))
         ways = [] if ranknet is None else [part for _, part in ranknet.groupby("start")]
         train = SurfacePanel(
             "training topics",
@@ -159,7 +176,7 @@ class _Kept:
             *_settings(grid),
             grid["test"].to_numpy(),
             points=points,
-            boxes=self.table("traces", f"boxes-{measure}-fold{number}"),
+            boxes=self.table("traces", f"boxes-{measure}-fold{number}", _BOX),
         )
         return train, test
 
@@ -167,25 +184,57 @@ class _Kept:
         searches = []
         train = "training topics"
         points = 0
-        if grid is not None:
+        if grid is not None and len(grid):
             points = len(grid)
             best = best_so_far(grid["train"])
             searches.append(Search("grid", np.arange(1, points + 1), best, topics=train))
-        if (direct := self.table("traces", f"direct-{measure}-fold{number}")) is not None:
+        direct = self.table("traces", f"direct-{measure}-fold{number}", (measure,))
+        if direct is not None and len(direct):
             # It begins where the grid has ended.
             best = best_so_far(direct[measure])
             steps = points + np.arange(1, best.size + 1)
             searches.append(Search("coordinate ascent", steps, best, topics=train))
-        ranknet = self.table("traces", f"ranknet-fold{number}")
-        if ranknet is not None and measure in ranknet:
+        ranknet = self.table("traces", f"ranknet-fold{number}", ("cost",))
+        if ranknet is not None and measure in ranknet and len(ranknet):
             best = at_lowest(ranknet["cost"], ranknet[measure])
             steps = np.arange(1, best.size + 1)
             searches.append(Search("RankNet (iterates)", steps, best, topics=train))
-        proof = self.table("traces", f"certificate-{measure}-fold{number}")
+        proof = self.table("traces", f"certificate-{measure}-fold{number}", _CERTIFICATE)
         if proof is not None and len(proof):
             boxes, best, bound = (proof[column].to_numpy() for column in ("boxes", "best", "bound"))
             searches.append(Search("certificate", boxes, best, bound, topics="test topics"))
         return searches
+
+
+def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read a CSV file that has these columns; all of them but names are finite numbers.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    import pandas as pd
+
+    accepted = f"columns {', '.join(columns)}, unchanged"
+    try:
+        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str), keep_default_na=False)
+    except ValueError as error:
+        message = " ".join(str(error).split())
+        raise InputError("not CSV", file=path, value=message, accepted=accepted) from None
+    for column in columns:
+        if column not in table:
+            raise InputError("a column is missing", file=path, value=column, accepted=accepted)
+        if column in _TEXT:
+            continue
+        numbers = pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64)
+        if not np.isfinite(numbers).all():
+            at = int(np.argmin(np.isfinite(numbers)))
+            raise InputError(
+                f"not a number in column {column}", file=path, line=at + 2,
+                value=table[column].iloc[at], accepted="a finite number",
+            )  # fmt: skip
+    return table
 
 
 def _setting(row: Row, number: int) -> tuple[float, float]:

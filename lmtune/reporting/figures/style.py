@@ -104,12 +104,16 @@ class Picture:
         The figure.
     alt : str
         What it shows, in a sentence or two with the main numbers.
+    group, part : str
+        The collection, and within it the measure and fold that it belongs to.
     """
 
     name: str
     title: str
     figure: Figure
     alt: str
+    group: str = ""
+    part: str = ""
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:

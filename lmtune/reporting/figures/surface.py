@@ -85,7 +85,7 @@ class SurfacePanel:
         mus, row = np.unique(np.asarray(self.mus, np.float64), return_inverse=True)
         matrix = np.full((mus.size, lambdas.size), np.nan)
         matrix[row, column] = self.values
-        if row.size != matrix.size or np.isnan(matrix).any():
+        if row.size != matrix.size or not row.size or np.isnan(matrix).any():
             raise InputError(
                 "the settings of a surface are no full grid",
                 value=f"{row.size} settings, {lambdas.size} lambdas, {mus.size} mus",
