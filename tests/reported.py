@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 
+from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance import paired_t_test
 from lmtune.reporting.results import write_results
@@ -87,7 +88,7 @@ def _made_result(
 
 
 def write_made(folder: Path, results: list[CollectionResult]) -> Path:
-    """Write a results folder without what needs documents: runs and recall."""
+    """Write a results folder without runs."""
     record = {
         "command": f"lmtune tune {results[0].name}",
         "versions": {"python": "3.11.7", "lmtune": "0.1.0"},
@@ -98,11 +99,12 @@ def write_made(folder: Path, results: list[CollectionResult]) -> Path:
         ],
         "notes": {result.name: result.notes for result in results},
     }
-    pools: list[Any] = [None] * len(results)
-    made_of = "lmtune.reporting.results"
+    # No pools: nothing is ranked for them.
+    pools = cast(list[CandidatePool], [None] * len(results))
+    header = "collection,measure,method,recall,precision\n"
     with (
-        patch(f"{made_of}._write_runs"),
-        patch(f"{made_of}._recall", create=True, return_value=""),
+        patch("lmtune.reporting.results._write_runs"),
+        patch("lmtune.reporting.results._recall", return_value=header),
     ):
         write_results(folder, results, pools, record)
     return folder

@@ -19,13 +19,19 @@ def report(
 ) -> None:
     """Make one HTML page of results: tables, pictures, topic by topic, how it was made."""
     from lmtune.formats.files import atomic_write, check_file
-    from lmtune.reporting.page import page
+    from lmtune.reporting.figures import draw, render
+    from lmtune.reporting.page import PagePicture, page
     from lmtune.reporting.results import PAGE
     from lmtune.reporting.stored import read_results
 
     target = results / PAGE if output is None else output
     check_file(target)
-    text = page(read_results(results))
+    stored = read_results(results)
+    pictures = [
+        PagePicture(drawn.title, render(drawn.figure, "svg"), drawn.alt, drawn.group, drawn.part)
+        for drawn in draw(results, stored.results)
+    ]
+    text = page(stored, pictures)
     with atomic_write(target) as file:
         file.write(text)
     note(f"wrote {target}")

@@ -194,6 +194,7 @@ class _Experiment:
             f"certifying {measure.title}, fold {number + 1}",
         )  # fmt: skip
         self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
+        self.traces[f"boxes-{measure}-fold{number + 1}"] = optimum.boxes_
         if optimum.stopped_ is not None:
             self.tolerance = None
         evaluations = best.evaluations + optimum.n_evaluations_
@@ -236,5 +237,6 @@ class _Experiment:
             folds_named = ", ".join(map(str, self.unfinished))
             own_notes.append(f"RankNet's descent was cut short in fold {folds_named}")
         return CollectionResult(
-            self.pool.name, tuple(folds), tuple(rows), self.traces, (*notes, *own_notes)
-        )
+            self.pool.name, tuple(folds), tuple(rows), self.traces, (*notes, *own_notes),
+            self.surface,
+        )  # fmt: skip
