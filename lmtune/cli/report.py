@@ -20,6 +20,7 @@ def report(
     """Make one HTML page of results: tables, pictures, topic by topic, how it was made."""
     from lmtune.formats.files import atomic_write, check_file
     from lmtune.reporting.figures import draw, render
+    from lmtune.reporting.figures.style import COLUMN
     from lmtune.reporting.page import PagePicture, page
     from lmtune.reporting.results import PAGE
     from lmtune.reporting.stored import read_results
@@ -28,9 +29,12 @@ def report(
     check_file(target)
     stored = read_results(results)
     pictures = [
-        PagePicture(drawn.title, render(drawn.figure, "svg"), drawn.alt, drawn.group, drawn.part)
+        PagePicture(
+            drawn.title, render(drawn.figure, "svg"), drawn.alt, drawn.group, drawn.part,
+            wide=drawn.figure.get_figwidth() > COLUMN,
+        )
         for drawn in draw(results, stored.results)
-    ]
+    ]  # fmt: skip
     text = page(stored, pictures)
     with atomic_write(target) as file:
         file.write(text)
