@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lmtune.cli.screen import note
+from lmtune.cli.screen import note, stages
 
 
 def report(
@@ -28,13 +28,15 @@ def report(
     target = results / PAGE if output is None else output
     check_file(target)
     stored = read_results(results)
-    pictures = [
-        PagePicture(
-            drawn.title, render(drawn.figure, "svg"), drawn.alt, drawn.group, drawn.part,
-            wide=drawn.figure.get_figwidth() > COLUMN,
-        )
-        for drawn in draw(results, stored.results)
-    ]  # fmt: skip
+    pictures = []
+    with stages() as progress:
+        for drawn in draw(results, stored.results):
+            progress("drawing pictures", len(pictures), 0)
+            wide = drawn.figure.get_figwidth() > COLUMN
+            data = render(drawn.figure, "svg")
+            pictures.append(
+                PagePicture(drawn.title, data, drawn.alt, drawn.group, drawn.part, wide=wide)
+            )
     text = page(stored, pictures)
     with atomic_write(target) as file:
         file.write(text)
