@@ -28,7 +28,7 @@ def report(
     target = results / PAGE if output is None else output
     check_file(target)
     stored = read_results(results)
-    pictures = []
+    pictures: list[PagePicture] = []
     with stages() as progress:
         for drawn in draw(results, stored.results):
             progress("drawing pictures", len(pictures), 0)
