@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lmtune.cli import datasets, index, search, tune
+from lmtune.cli import datasets, index, plot, report, search, tune
 from lmtune.cli.screen import note
 from lmtune.errors import InputError
 
@@ -59,6 +59,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(tune.tune)
+app.command()(report.report)
+app.command()(plot.plot)
 app.command()(index.index)
 app.command()(search.search)
 app.command()(datasets.datasets)
