@@ -104,6 +104,14 @@ def convergence(searches: Sequence[Search], *, measure: str, title: str = "") ->
     ------
     InputError
         For no search.
+
+    Examples
+    --------
+    >>> tuner = RankNetTuner(measures=["AP"]).fit(pool, topics=train)  # doctest: +SKIP
+    >>> best = at_lowest(tuner.trace_["cost"], tuner.trace_["AP"])  # doctest: +SKIP
+    >>> steps = range(1, len(best) + 1)  # doctest: +SKIP
+    >>> search = Search("RankNet", steps, best, seconds=tuner.seconds_)  # doctest: +SKIP
+    >>> figure = convergence([search], measure="MAP")  # doctest: +SKIP
     """
     if not searches:
         raise InputError("no search to draw", accepted="one or more")
@@ -120,17 +128,20 @@ def convergence(searches: Sequence[Search], *, measure: str, title: str = "") ->
         if chosen
     ]
     width = COLUMN if len(panels) == 1 else PAGE
-    figure, [axes] = new_figure(width, 2.4, columns=len(panels))
+    figure, [axes] = new_figure(width, 2.6, columns=len(panels))
     look = looks([search.name for search in searches]) | _LOOKS
     for ax, (chosen, label, by_time) in zip(axes, panels, strict=True):
         for search in chosen:
             _draw(ax, search, look[search.name], by_time=by_time)
         ax.set_xscale("log")
         ax.set_xlabel(", ".join(dict.fromkeys([label, *(s.topics for s in chosen if s.topics)])))
-        ax.legend(loc="upper right" if chosen is bounded else "lower right")
         _limit(ax, chosen, by_time=by_time)
         log_ticks(ax.xaxis, *ax.get_xlim(), most=6)
     axes[0].set_ylabel(f"{measure}, best so far")
+    drawn = [ax.get_legend_handles_labels() for ax in axes]
+    handles = {name: line for own in drawn for line, name in zip(*own, strict=True)}
+    columns = 2 if len(panels) == 1 else 5
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
     if title:
         figure.suptitle(title, fontsize="medium")
     return finish(figure, f"{measure} while searching. " + " ".join(map(_alt, searches)))
