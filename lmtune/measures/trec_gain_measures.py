@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import accumulate
 
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.trec_measures import gains_of_levels, ideal_gains
@@ -18,23 +19,23 @@ def binary_gain(ranking: JudgedRanking) -> float:
 
 
 def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """G: gains discounted by log2(2 + the gain lost so far against the best ranking)."""
+    """G: gains discounted by log2(2 + the gain lost so far against the best ranking).
+
+    As trec_eval 9.0.8 has it, the document itself counts as ranked, and every rank below the last
+    relevant document of the best ranking adds 1 to what could have been gained.
+    """
     gains = gains_of_levels(ranking, gain_of)
     ideal = ideal_gains(ranking, gains)
-    best_so_far, total, so_far = 0.0, 0.0, 0.0
-    behind = iter(zip(ranking.places, ranking.gains, strict=True))
-    reached = 0
-    for place, level in behind:
+    possible = list(accumulate(ideal, initial=0.0))
+    total = so_far = 0.0
+    for place, level in zip(ranking.places, ranking.gains, strict=True):
         gain = gains.get(level, 0.0)
-        if not gain:
-            continue
-        while reached < place and reached < len(ideal):
-            best_so_far += ideal[reached]
-            reached += 1
-        total += gain / math.log2(2.0 + best_so_far - so_far)
-        so_far += gain
-    whole = math.fsum(ideal)
-    return total / whole if whole else 0.0
+        if gain:
+            so_far += gain
+            below = max(0, place + 1 - len(ideal))
+            best = possible[min(place + 1, len(ideal))] + below
+            total += gain / math.log2(2.0 + best - so_far)
+    return total / possible[-1] if possible[-1] else 0.0
 
 
 def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
@@ -59,18 +60,22 @@ def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | No
 
 
 def ndcg_at_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
-    """Rndcg: mean of nDCG where the best ranking changes from one gain to the next."""
+    """Rndcg: mean of nDCG where the best ranking changes from one gain to the next.
+
+    As trec_eval 9.0.8 has it, the last change is at the end of the ranking, and counts where more
+    than one document is ranked beyond the number of relevant ones.
+    """
     gains = gains_of_levels(ranking, gain_of)
     ideal = _Cumulated(ideal_gains(ranking, gains))
-    if not ideal.gains:
+    wanted = len(ideal.gains)
+    if not wanted or not ranking.relevant:
         return 0.0
-    cutoffs = []
-    reached = 0
-    by_gain = {level: gains.get(level, 0.0) for level in ranking.judged if level >= 0}
-    for level in sorted(by_gain, key=lambda level: -by_gain[level]):
-        reached += ranking.judged[level]
-        cutoffs.append(reached)
-    if ranking.retrieved > reached:
+    cutoffs = [
+        place
+        for place in range(1, wanted + 1)
+        if place == wanted or ideal.gains[place] != ideal.gains[place - 1]
+    ]
+    if ranking.retrieved > wanted + 1:
         cutoffs.append(ranking.retrieved)
     total = 0.0
     for cutoff in cutoffs:

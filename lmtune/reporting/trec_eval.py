@@ -1,0 +1,63 @@
+"""trec_eval's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmtune.measures.from_files import Column, Evaluation
+from lmtune.measures.trec_names import Summary, Value
+
+
+def trec_eval_text(
+    evaluation: Evaluation, *, per_topic: bool = False, summary: bool = True
+) -> str:
+    """Print values byte for byte as trec_eval 9.0.8 prints them.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        One run's values.
+    per_topic : bool
+        The topics that the run has, before the summary (``trec_eval -q``).
+    summary : bool
+        The lines of all topics together; False is ``trec_eval -n``.
+
+    Returns
+    -------
+    str
+        Lines of measure, topic (or ``all``) and value, with tabs between them.
+    """
+    lines: list[str] = []
+    if per_topic:
+        lines += _topic_lines(evaluation)
+    if summary:
+        lines += [
+            line(column, "all", column.mean)
+            for column in evaluation.columns
+            if column.mean is not None
+        ]
+    return "".join(lines)
+
+
+def line(column: Column, topic: str, value: Value) -> str:
+    """Print one value."""
+    return f"{column.label:<22}\t{topic}\t{shown(value)}\n"
+
+
+def shown(value: Value) -> str:
+    """Print a value alone: counts as integers, other numbers with four digits."""
+    return f"{value:6.4f}" if isinstance(value, float) else str(value)
+
+
+def topic_columns(evaluation: Evaluation) -> list[Column]:
+    """Return the measures that trec_eval prints for each topic."""
+    only_together = (Summary.RUN, Summary.GEOMETRIC)
+    return [column for column in evaluation.columns if column.summary not in only_together]
+
+
+def _topic_lines(evaluation: Evaluation) -> Iterator[str]:
+    columns = topic_columns(evaluation)
+    for place, topic in enumerate(evaluation.topics):
+        if topic in evaluation.retrieved:
+            for column in columns:
+                yield line(column, topic, column.values[place])
