@@ -8,9 +8,7 @@ from lmtune.measures.from_files import Column, Evaluation
 from lmtune.measures.trec_names import Summary, Value
 
 
-def trec_eval_text(
-    evaluation: Evaluation, *, per_topic: bool = False, summary: bool = True
-) -> str:
+def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: bool = True) -> str:
     """Print values byte for byte as trec_eval 9.0.8 prints them.
 
     Parameters
