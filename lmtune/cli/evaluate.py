@@ -1,10 +1,11 @@
-"""``lmtune evaluate``: runs' measures; its own parser and few imports, so that it starts at once."""
+"""``lmtune evaluate``: its own parser and few imports, so that it starts at once."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from lmtune.cli.messages import note, prepare_process, status_of
@@ -33,7 +34,7 @@ def _parser() -> _Parser:
         prog="lmtune evaluate",
         description="Print runs' measures as trec_eval does.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=100),
         allow_abbrev=False,
     )
     add = parser.add_argument

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_judgements
@@ -24,8 +23,7 @@ Judgements = Mapping[bytes, Mapping[bytes, int]]
 _SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One measure of one run.
 
     Attributes
@@ -47,8 +45,7 @@ class Column:
     mean: Value | None
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The values of one run.
 
     Attributes
@@ -77,7 +74,7 @@ class Evaluation:
     columns: tuple[Column, ...]
     passed: Mapping[str, int]
 
-    def __getitem__(self, label: str) -> Column:
+    def column(self, label: str) -> Column:
         """Return the column of a measure by its label."""
         for column in self.columns:
             if column.label == label:
@@ -85,8 +82,7 @@ class Evaluation:
         raise KeyError(label)
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """How runs are evaluated.
 
     Attributes
@@ -117,7 +113,7 @@ def evaluate(
     runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     measures: str | Iterable[str] = "official",
     *,
-    settings: Settings = Settings(),
+    settings: Settings | None = None,
 ) -> Iterator[Evaluation]:
     """Evaluate TREC runs, one in memory at a time.
 
@@ -129,7 +125,7 @@ def evaluate(
         Runs; see `lmtune.formats.run_columns.read_run_columns`.
     measures : str or iterable of str
         Names as trec_eval or ir_measures spell them; see `parse_wanted`.
-    settings : Settings
+    settings : Settings, optional
         Topics averaged over, relevant gains, depth.
 
     Yields
@@ -142,8 +138,9 @@ def evaluate(
     InputError
         For unknown measures, files that cannot be read, and a run without a judged topic.
     """
-    wanted = parse_wanted(measures)
+    settings = Settings() if settings is None else settings
     _check(settings)
+    wanted = parse_wanted(measures)
     judgements = read_judgements(qrels)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
         run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
@@ -166,7 +163,7 @@ def evaluate_run(
     rankings = {topic: ranked(*run.topics[topic]) for topic in retrieved}
     judged = [
         judge(
-            rankings.get(topic, ()),
+            rankings.get(topic, []),
             judgements[topic],
             level=settings.level,
             depth=settings.depth,
@@ -247,7 +244,7 @@ def _columns(
     for family in wanted.families:
         level = family.level or judged[0].level
         if level not in by_level:
-            by_level[level] = [replace(ranking, level=level) for ranking in judged]
+            by_level[level] = [ranking.at_level(level) for ranking in judged]
         if family.summary is Summary.RUN:
             value = tag if family.labels == ("runid",) else len(judged)
             columns.append(Column(family.labels[0], family.summary, (), value))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
@@ -26,8 +25,7 @@ class Summary(Enum):
     RUN = "the run's own"
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Measures that are computed together.
 
     Attributes

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
-from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.trec_names import (
     FAMILIES,
     NICKNAMES,
@@ -20,6 +18,9 @@ from lmtune.measures.trec_names import (
     families,
     split_name,
 )
+
+if TYPE_CHECKING:
+    from lmtune.measures.measure import Measure
 
 ACCEPTED = (
     "official, all_trec, set, trec_eval's names with parameters (map, P.5,10, ndcg_cut_20, "
@@ -36,8 +37,7 @@ _FUNCTIONS: dict[str, Callable[..., Sequence[float]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What to compute.
 
     Attributes
@@ -86,6 +86,8 @@ def parse_wanted(names: str | Iterable[str]) -> Wanted:
                 FAMILIES[split[0]](split[1])
                 trec.append(split)
             else:
+                from lmtune.measures.measure import parse_measure
+
                 measure = parse_measure(name)
                 if measure.is_slow:
                     others.append(str(measure))
