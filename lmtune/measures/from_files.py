@@ -211,6 +211,7 @@ def topic_values(
     topics : tuple of str
         Sorted by bytes.
     values : numpy.ndarray of float64, shape (topics, measures)
+        In the order of the names; one with several cutoffs has a column for each, ascending.
 
     Raises
     ------
@@ -219,13 +220,15 @@ def topic_values(
     """
     import numpy as np
 
-    (found,) = evaluate(qrels, [run], measures, settings=Settings(complete=complete))
+    names = [measures] if isinstance(measures, str) else list(measures)
+    (found,) = evaluate(qrels, [run], names, settings=Settings(complete=complete))
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError(
                 "not a number of each topic", value=column.label, accepted="such as map"
             )
-    values = np.array([column.values for column in found.columns], np.float64)
+    order = dict.fromkeys(label for name in names for label in parse_wanted(name).labels)
+    values = np.array([found.column(label).values for label in order], np.float64)
     return found.topics, values.T
 
 

@@ -51,6 +51,11 @@ class Wanted(NamedTuple):
     families: tuple[Family, ...]
     others: tuple[str, ...] = ()
 
+    @property
+    def labels(self) -> list[str]:
+        """What the measures are called in the output, in its order."""
+        return [*(label for family in self.families for label in family.labels), *self.others]
+
 
 def parse_wanted(names: str | Iterable[str]) -> Wanted:
     """Read names of measures.
