@@ -113,12 +113,10 @@ def _explain(found: Evaluation) -> None:
     """Say what is not as it seems."""
     if found.passed:
         kinds = ", ".join(f"{count} {kind}" for kind, count in found.passed.items())
-        note(f"{found.file}: bad lines skipped: {kinds}")
+        note(f"{found.file}: bad lines: {kinds}")
     missing = len(found.topics) - len(found.retrieved)
     if missing:
-        note(
-            f"{found.file}: {missing} of {len(found.topics)} judged topics are missing and count "
-            "0; --no-complete leaves them out"
-        )
+        of_all = f"{missing} of {len(found.topics)}"
+        note(f"{found.file}: judged topics that the run misses, counted as 0: {of_all}")
     if found.unjudged:
-        note(f"{found.file}: {found.unjudged} topics without judgements are left out")
+        note(f"{found.file}: topics without judgements, left out: {found.unjudged}")

@@ -27,7 +27,7 @@ class RunColumns(NamedTuple):
     topics : dict of bytes to (list of bytes, list of float)
         Docnos and their scores by topic, in the file's order, as UTF-8.
     passed : dict of str to int
-        What `lenient` skipped or let pass: numbers of lines by kind of defect.
+        What `lenient` met: numbers of lines by kind of defect, and whether they were skipped.
     """
 
     tag: str
@@ -131,11 +131,11 @@ def _line_by_line(
             for defect in _let_pass(rank, tag, ours):
                 if not lenient:
                     raise defect
-                passed[f"{defect.kind} (kept)"] += 1
+                passed[f"{defect.kind} kept"] += 1
         except _DefectError as defect:
             if not lenient:
                 raise _input_error(defect, path, number) from None
-            passed[defect.kind] += 1
+            passed[f"{defect.kind} skipped"] += 1
             continue
         first_tag, last_tag = ours, tag
         ranked[docno] = number

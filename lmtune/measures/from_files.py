@@ -96,7 +96,8 @@ class Settings(NamedTuple):
     depth : int or None
         Drop documents ranked below it (as ``trec_eval -M``).
     judged_only : bool
-        Drop documents without judgements before anything else (as ``trec_eval -J``).
+        Drop documents without judgements before anything else (as ``trec_eval -J``, which prints
+        nan where none is left; here it is 0).
     lenient : bool
         Skip bad lines of runs.
     """
@@ -144,7 +145,9 @@ def evaluate(
     judgements = read_judgements(qrels)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
         run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
-        yield evaluate_run(judgements, run, wanted, settings, file=os.fspath(path))
+        found = evaluate_run(judgements, run, wanted, settings, file=os.fspath(path))
+        del run  # before the next one is read
+        yield found
 
 
 def evaluate_run(

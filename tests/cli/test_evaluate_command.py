@@ -57,8 +57,8 @@ def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines() == ["measure     one     two", "map      0.7500  0.2500",
                                 "P_1      0.5000  0.0000"]  # fmt: skip
     assert err.splitlines() == [
-        "half: 1 of 2 judged topics are missing and count 0; --no-complete leaves them out",
-        "half: 1 topics without judgements are left out",
+        "half: judged topics that the run misses, counted as 0: 1 of 2",
+        "half: topics without judgements, left out: 1",
     ]
     out = run(capsys, "qrels", "run", "half", "-m", "map", "--no-complete", "--format", "json")[1]
     assert [record["all"]["map"] for record in json.loads(out)] == [0.75, 0.5]
@@ -120,8 +120,8 @@ def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "--lenient", "-mnum_ret", "qrels", "bad")
     assert (code, out) == (0, f"{'num_ret':22}\tall\t4\n")
     assert err == (
-        "bad: bad lines skipped: 1 repeated documents, 1 bad ranks (kept), "
-        "1 wrong number of columns, 1 bad scores\n"
+        "bad: bad lines: 1 repeated documents skipped, 1 bad ranks kept, "
+        "1 wrong number of columns skipped, 1 bad scores skipped\n"
     )
 
 
