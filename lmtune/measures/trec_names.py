@@ -94,14 +94,12 @@ def _first(name: str, function: Any, text: str, summary: Summary = Summary.MEAN)
     return Family((name,), function, summary)
 
 
-def _gains(name: str, function: Any, text: str, lowest: int = 0) -> Family:
+def _gains(name: str, function: Any, text: str) -> Family:
     gain_of = {}
     for part in text.split(",") if text else ():
         level, equals, value = part.partition("=")
         if not equals or not re.fullmatch(r"[0-9]{1,9}", level) or not _NUMBER.fullmatch(value):
             raise ParameterError("gains of levels, such as 1=3.5,2=9")
-        if int(level) < lowest:
-            raise ParameterError(f"gains of levels of {lowest} or more")
         gain_of[int(level)] = float(value)
     label = f"{name}_{text}" if text else name
 
@@ -189,7 +187,7 @@ FAMILIES: dict[str, Callable[[str], Family]] = {
     "binG": partial(_one, "binG", gain.binary_gain),
     "G": partial(_gains, "G", gain.normalized_gain),
     "ndcg": partial(_gains, "ndcg", of.ndcg),
-    "ndcg_rel": partial(_gains, "ndcg_rel", gain.ndcg_over_relevant, lowest=1),
+    "ndcg_rel": partial(_gains, "ndcg_rel", gain.ndcg_over_relevant),
     "Rndcg": partial(_gains, "Rndcg", gain.ndcg_at_levels),
     "ndcg_cut": _depths("ndcg_cut", of.ndcg),
     "map_cut": _depths("map_cut", of.average_precision),

@@ -3,7 +3,9 @@
 It equals that of 9.0.8, with these exceptions, where trec_eval prints no number or a wrong one:
 under -J, a topic of which nothing retrieved is judged has 0 where it prints nan; a topic whose
 judgements are all negative has 0 where it stops; under -c with -l 2 or more, a topic that the run
-misses adds its relevant documents of that level to num_rel, and not all of gain 1 or more.
+misses adds its relevant documents of that level to num_rel, and not all of gain 1 or more; the best
+ranking is in the order of the gains, even where ``ndcg.2=1.5`` brings two within less than 1 of
+each other; and Rndcg differs where a parameter takes a relevant level's gain away.
 
 10.0 differs from 9.0.8: it compares scores as 64-bit numbers, asks for another number of relevant
 documents at some points of recall (iprec_at_recall, 11pt_avg), prints under -q -c the topics that
