@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log2
+
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
