@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.measures.evaluate import measure
+    from lmtune.measures.from_files import evaluate, topic_values
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
     from lmtune.tuning.certificate import CertifiedOptimum
@@ -52,6 +53,7 @@ _HOMES = {
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
+    "evaluate": "measures.from_files",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",
@@ -60,6 +62,7 @@ _HOMES = {
     "score_and_gradient": "models.two_stage",
     "skyband": "candidates.skyband",
     "stored_pool": "candidates.storage",
+    "topic_values": "measures.from_files",
 }
 
 __all__ = [
@@ -78,6 +81,7 @@ __all__ = [
     "Regions",
     "build_index",
     "cross_validation",
+    "evaluate",
     "index_for",
     "load",
     "measure",
@@ -88,6 +92,7 @@ __all__ = [
     "score_and_gradient",
     "skyband",
     "stored_pool",
+    "topic_values",
     "write_run",
 ]
 
