@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.measures.comparison import compare
     from lmtune.measures.evaluate import measure
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
@@ -52,6 +53,7 @@ _HOMES = {
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
+    "compare": "measures.comparison",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",
@@ -77,6 +79,7 @@ __all__ = [
     "RankNetTuner",
     "Regions",
     "build_index",
+    "compare",
     "cross_validation",
     "index_for",
     "load",

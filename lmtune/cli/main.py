@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lmtune.cli import datasets, index, search, tune
+from lmtune.cli import compare, datasets, index, search, tune
 from lmtune.cli.screen import note
 from lmtune.errors import InputError
 
@@ -61,6 +61,7 @@ app = typer.Typer(
 app.command()(tune.tune)
 app.command()(index.index)
 app.command()(search.search)
+app.command()(compare.compare)
 app.command()(datasets.datasets)
 
 

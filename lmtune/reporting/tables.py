@@ -54,7 +54,7 @@ def terminal_table(results: Sequence[CollectionResult]) -> Table:
     shown.add_column("Metric")
     shown.add_column("Estimate")
     for result in results:
-        shown.add_column(Text(_one_line(result.name)), justify="left")
+        shown.add_column(Text(one_line(result.name)), justify="left")
     for _, group in groupby(_lines(results), key=lambda line: line[0].measure):
         for number, rows in enumerate(group):
             cells = [
@@ -79,7 +79,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
             for number, fit in enumerate(row.fits, 1):
                 first = number == 1
                 shown.add_row(
-                    Text(_one_line(result.name) if first else ""),
+                    Text(one_line(result.name) if first else ""),
                     row.measure.title if first else "",
                     row.method if first else "",
                     str(number),
@@ -124,7 +124,7 @@ def _plain(results: Sequence[CollectionResult]) -> str:
 
 
 def _markdown(results: Sequence[CollectionResult]) -> str:
-    names = [_one_line(result.name).replace("|", r"\|") for result in results]
+    names = [one_line(result.name).replace("|", r"\|") for result in results]
     lines = [
         "| Metric | Estimate | " + " | ".join(names) + " |",
         "| --- | --- |" + " ---: |" * len(results),
@@ -142,7 +142,7 @@ def _markdown(results: Sequence[CollectionResult]) -> str:
 
 
 def _latex(results: Sequence[CollectionResult]) -> str:
-    names = " & ".join(_escape(result.name) for result in results)
+    names = " & ".join(escape_latex(result.name) for result in results)
     lines = [
         rf"\begin{{tabular}}{{ll{'r' * len(results)}}}",
         r"\hline",
@@ -159,7 +159,7 @@ def _latex(results: Sequence[CollectionResult]) -> str:
                 if row.beats(RANKNET, result.rows):
                     cell = rf"\textbf{{{cell}}}"
                 cells.append(cell)
-            metric = _escape(measure.title) if number == 0 else ""
+            metric = escape_latex(measure.title) if number == 0 else ""
             lines.append(rf"{metric} & {rows[0].method} & {' & '.join(cells)} \\")
     lines += [r"\hline", r"\end{tabular}"]
     legend = f"Italics: significantly better than {DIRECT}; bold: than {RANKNET}"
@@ -209,14 +209,20 @@ def _style(row: Row, result: CollectionResult) -> str:
     return " ".join(styles)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Put a name on one line."""
     return " ".join(text.split())
 
 
-def _escape(text: str) -> str:
-    text = _one_line(text)
+def escape_latex(text: str) -> str:
+    """Put a name on one line, its special characters as LaTeX wants them."""
+    text = one_line(text)
     for character in "\\&%$#_{}":
         text = text.replace(
             character, rf"\{character}" if character != "\\" else r"\textbackslash "
         )
+    for character in "^~":
+        text = text.replace(character, rf"\{character}{{}}")
+    for character in "<>|":
+        text = text.replace(character, f"${character}$")
     return text
