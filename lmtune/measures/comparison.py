@@ -237,7 +237,7 @@ def _values(name: str, given: Any, like: Any) -> NDArray[np.float64]:
                 f"{name}: other {labels} than the baseline's", accepted="the same, in one order"
             )
     values = np.asarray(given, np.float64)
-    if values.ndim not in (1, 2) or values.shape != np.shape(like) or 0 in values.shape:
+    if values.ndim not in (1, 2) or values.shape != np.shape(like) or values.shape[1:] == (0,):
         raise InputError(
             f"{name}: values do not pair up with the baseline's",
             value=(values.shape, np.shape(like)),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from lmtune.errors import InputError
 from lmtune.measures.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
-from lmtune.measures.differences import paired_differences
+from lmtune.reporting.comparison_records import as_records, topic_records
 from lmtune.reporting.grids import Cell, Grid, latex_grid, markdown_grid, plain_grid
+from lmtune.reporting.tables import csv_text
 
 BETTER, WORSE = "†", "‡"
 
@@ -93,66 +90,6 @@ def legend(comparison: Comparison) -> str:
     return "; ".join(parts)
 
 
-def as_records(comparison: Comparison) -> list[dict[str, object]]:
-    """Flatten a comparison to one dictionary a contrast, with every figure at full precision.
-
-    What is infinite (the effect of a constant difference) or undefined is None; the comparison's
-    notes say why.
-    """
-    records = []
-    for contrast in comparison.contrasts:
-        record: dict[str, object] = {
-            "measure": contrast.measure,
-            "system": contrast.system,
-            "against": contrast.against,
-            "topics": len(comparison.topics),
-            "mean": contrast.mean,
-            "against_mean": contrast.against_mean,
-            "difference": contrast.difference,
-            "relative_difference": contrast.relative,
-            "wins": contrast.wins,
-            "ties": contrast.ties,
-            "losses": contrast.losses,
-        }
-        for name, found in contrast.tested.items():
-            key = name.replace(" ", "_")
-            record[f"p_{key}"] = found.p_value
-            record[f"adjusted_p_{key}"] = contrast.adjusted[name]
-            record[f"how_{key}"] = found.how
-        size = contrast.effect_size
-        record["effect_size"] = size if math.isfinite(size) else None
-        record["interval_low"], record["interval_high"] = contrast.interval
-        record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)
-        record["worse"] = comparison.beats(contrast.measure, contrast.against, contrast.system)
-        records.append(record)
-    return records
-
-
-def topic_records(comparison: Comparison) -> list[dict[str, object]]:
-    """Give each contrast's topics, the largest gain first; equal ones in the topics' order."""
-    records: list[dict[str, object]] = []
-    for contrast in comparison.contrasts:
-        m = comparison.measures.index(contrast.measure)
-        a, b = (
-            comparison.values[comparison.systems.index(name), :, m]
-            for name in (contrast.system, contrast.against)
-        )
-        difference = paired_differences(a, b).values
-        records += [
-            {
-                "measure": contrast.measure,
-                "system": contrast.system,
-                "against": contrast.against,
-                "topic": comparison.topics[place],
-                "value": float(a[place]),
-                "against_value": float(b[place]),
-                "difference": float(difference[place]),
-            }
-            for place in np.argsort(-difference, kind="stable").tolist()
-        ]
-    return records
-
-
 def mean_grid(comparison: Comparison) -> Grid:
     """Make the table of means, systems by measures, as papers print it."""
     names = letters(len(comparison.systems))
@@ -176,9 +113,9 @@ def contrast_grid(comparison: Comparison) -> Grid:
     header.append(f"{100 * comparison.confidence:g}% interval")
     for name in tests:
         header += [f"p ({name})", *(["adjusted"] if corrected else [])]
-    groups = []
+    groups: list[list[tuple[Cell, ...]]] = []
     for measure in comparison.measures:
-        rows = []
+        rows: list[tuple[Cell, ...]] = []
         for contrast in (c for c in comparison.contrasts if c.measure == measure):
             texts = [measure if not rows else "", contrast.system]
             texts += [contrast.against] if comparison.pairwise else []
@@ -240,11 +177,7 @@ def _latex(comparison: Comparison, per_topic: bool) -> str:
 
 def _csv(comparison: Comparison, per_topic: bool) -> str:
     records = topic_records(comparison) if per_topic else as_records(comparison)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
+    return csv_text(records)
 
 
 def _json(comparison: Comparison, per_topic: bool) -> str:
