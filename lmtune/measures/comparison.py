@@ -249,7 +249,7 @@ def _values(name: str, given: Any, like: Any) -> NDArray[np.float64]:
             value=float(values[~np.isfinite(values)][0]),
             accepted="finite values",
         )
-    return values.reshape(values.shape[0], -1)
+    return values[:, np.newaxis] if values.ndim == 1 else values
 
 
 def _labels_of(values: Any, which: str) -> list[str] | None:

@@ -65,6 +65,6 @@ def topic_records(comparison: Comparison) -> list[dict[str, object]]:
                 "against_value": float(b[place]),
                 "difference": float(difference[place]),
             }
-            for place in np.argsort(-difference, kind="stable").tolist()
+            for place in np.argsort(-difference.round(12), kind="stable").tolist()
         ]
     return records
