@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lmtune.measures.measure import Measure
     from lmtune.measures.signs import Alternative
 
 _DEFAULT_MEASURES = ["AP", "P@10", "nDCG@10"]
@@ -72,7 +70,7 @@ def compare(
         tests, correction, side, confidence, margin, pairwise=pairwise, seed=seed,
         permutations=permutations,
     )  # fmt: skip
-    measures = parse_measures(measure or _DEFAULT_MEASURES)
+    measures = [str(m) for m in parse_measures(measure or _DEFAULT_MEASURES)]
     paths = [baseline, *runs]
     names = values.run_labels(paths)
     topics, measured, notes = _read(qrels, paths, names, measures)
@@ -80,7 +78,7 @@ def compare(
         measured[0], dict(zip(names[1:], measured[1:], strict=True)), test=tests,
         correction=correction, alternative=side, confidence=confidence, margin=margin,
         pairwise=pairwise, seed=seed, permutations=permutations, baseline=names[0],
-        measures=[str(m) for m in measures], topics=topics,
+        measures=measures, topics=topics,
     )  # fmt: skip
     with utf8_output() as stream:
         stream.write(comparison_table(found, style, per_topic=per_topic))
@@ -91,7 +89,7 @@ def compare(
 
 
 def _read(
-    qrels: Path, paths: list[Path], names: list[str], measures: Sequence[Measure]
+    qrels: Path, paths: list[Path], names: list[str], measures: list[str]
 ) -> tuple[list[str], NDArray[np.float64], list[str]]:
     """Measure every run on every judged topic; say which topics they miss."""
     import numpy as np

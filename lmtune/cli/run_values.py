@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lmtune.measures.measure import Measure
-
 
 def topic_values(
-    qrels_path: str | os.PathLike[str],
-    run_path: str | os.PathLike[str],
-    measures: Sequence[Measure],
+    qrels: str | os.PathLike[str],
+    run: str | os.PathLike[str],
+    measures: Iterable[str],
+    *,
     complete: bool = True,
-) -> tuple[list[str], NDArray[np.float64]]:
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """Measure a run topic by topic.
 
     Parameters
     ----------
-    qrels_path, run_path : path-like
+    qrels, run : path-like
         Judgements and a run.
-    measures : sequence of Measure
-        What to compute.
+    measures : iterable of str
+        What to compute, as ir_measures spells it.
     complete : bool
         Whether to give every judged topic, 0 where the run misses it; otherwise only the judged
         topics that the run has.
 
     Returns
     -------
-    list of str
+    tuple of str
         Topics, in the judgements' order.
     numpy.ndarray of float64, shape (topics, measures)
         Their values.
@@ -49,12 +48,12 @@ def topic_values(
     from lmtune.formats.qrels import read_qrels
     from lmtune.formats.runs import read_run
 
-    qrels, run = read_qrels(qrels_path), read_run(run_path)
-    topics = [topic for topic in qrels if complete or topic in run]
+    judged, ranked = read_qrels(qrels), read_run(run)
+    topics = tuple(topic for topic in judged if complete or topic in ranked)
     places = {topic: place for place, topic in enumerate(topics)}
-    columns = {ir_measures.parse_measure(str(m)): place for place, m in enumerate(measures)}
-    values = np.zeros((len(topics), len(measures)))
-    for found in ir_measures.iter_calc(list(columns), qrels, run):
+    columns = {ir_measures.parse_measure(name): place for place, name in enumerate(measures)}
+    values = np.zeros((len(topics), len(columns)))
+    for found in ir_measures.iter_calc(list(columns), judged, ranked):
         if found.query_id in places:
             values[places[found.query_id], columns[found.measure]] = found.value
     return topics, values

@@ -129,7 +129,7 @@ def test_bad_files_are_one_line(home: Path) -> None:
     for arguments, parts in (
         (("qrels.txt", "one/base.run", "absent.run"), ("absent.run",)),
         (("qrels.txt", "one/base.run", "bad.run"), ("bad.run:1:", "'high'")),
-        (("qrels.txt", "one/base.run", "other.run"), ("other.run", "no judged topic")),
+        (("qrels.txt", "one/base.run", "other.run"), ("other.run", "judg")),
         (("one.txt", "one/base.run", "one/new.run"), ("one.txt", "two topics", "['1']")),
         (("qrels.txt", "one/base.run"), ("lmtune compare --help",)),
     ):

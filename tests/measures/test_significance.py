@@ -178,7 +178,7 @@ def test_pairs_together_are_pairs_alone_in_bounded_memory() -> None:
 
 
 @given(FINE, SIDES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_wilcoxon_agrees_with_scipy(pairs: np.ndarray, alternative: Alternative) -> None:
     a, b = pairs.T
     # On the grid's integers scipy sees ties as such.
@@ -227,7 +227,7 @@ def test_wilcoxon_by_hand() -> None:
 
 
 @given(P_VALUES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)  # statsmodels takes its time
 def test_corrections_agree_with_statsmodels(p_values: list[float]) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     for correction in ("holm", "bonferroni"):
