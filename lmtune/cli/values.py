@@ -65,10 +65,11 @@ def run_labels(paths: Sequence[Path]) -> list[str]:
     >>> run_labels([Path("x.run.gz"), Path("y.run"), Path("y.txt"), Path("a/z"), Path("b/z")])
     ['x', 'y.run', 'y.txt', 'a/z', 'b/z']
     >>> run_labels([Path("x.run"), Path("x.run")])
-    ['x.run', 'x.run (2)']
+    ['x', 'x (2)']
     """
-    ladders = [_ladder(path) for path in paths]
-    steps = [0] * len(paths)
+    different = list(dict.fromkeys(paths))
+    ladders = [_ladder(path) for path in different]
+    steps = [0] * len(different)
     while True:
         names = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
         short = [
@@ -80,10 +81,11 @@ def run_labels(paths: Sequence[Path]) -> list[str]:
             break
         for place in short:
             steps[place] += 1
+    label = dict(zip(different, names, strict=True))
     out: list[str] = []
-    for name in names:
-        again = (f"{name} ({number})" for number in itertools.count(2))
-        out.append(next(new for new in itertools.chain([name], again) if new not in out))
+    for path in paths:
+        again = (f"{label[path]} ({number})" for number in itertools.count(2))
+        out.append(next(new for new in itertools.chain([label[path]], again) if new not in out))
     return out
 
 
@@ -92,7 +94,7 @@ def _ladder(path: Path) -> list[str]:
     plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     shortest = plain.stem if plain.suffix.lower() in _RUN_SUFFIXES else plain.name
     parts = path.parts
-    return [shortest, *("/".join(parts[-depth:]) for depth in range(1, len(parts) + 1))]
+    return [shortest, *(Path(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))]
 
 
 def _range(option: str, text: str, example: str) -> tuple[float, float]:
