@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.measures.comparison import compare
     from lmtune.measures.evaluate import measure
     from lmtune.measures.from_files import evaluate, topic_values
     from lmtune.models.ranking import rank
@@ -54,6 +55,7 @@ _HOMES = {
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
     "evaluate": "measures.from_files",
+    "compare": "measures.comparison",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",
@@ -80,6 +82,7 @@ __all__ = [
     "RankNetTuner",
     "Regions",
     "build_index",
+    "compare",
     "cross_validation",
     "evaluate",
     "index_for",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lmtune.cli import datasets, evaluate, index, plot, report, search, tune
+from lmtune.cli import compare, datasets, evaluate, index, plot, report, search, tune
 from lmtune.cli.messages import note, prepare_process, status_of
 
 
@@ -44,6 +44,7 @@ app.command()(report.report)
 app.command()(plot.plot)
 app.command()(index.index)
 app.command()(search.search)
+app.command()(compare.compare)
 app.command()(datasets.datasets)
 
 

@@ -20,4 +20,8 @@ def latex_escape(text: str) -> str:
         text = text.replace(
             character, rf"\{character}" if character != "\\" else r"\textbackslash "
         )
+    for character in "^~":
+        text = text.replace(character, rf"\{character}{{}}")
+    for character in "<>|":
+        text = text.replace(character, f"${character}$")
     return text

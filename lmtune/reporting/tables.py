@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -108,6 +108,15 @@ def plain(shown: Table) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
+def csv_text(records: Sequence[Mapping[str, object]]) -> str:
+    """Write records with the same keys, one or more, as CSV with a header line."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
 def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
     """Flatten results to one dictionary a row, with every figure at full precision."""
     all_two_stage = not _models(results)
@@ -179,12 +188,7 @@ def _latex(results: Sequence[CollectionResult]) -> str:
 
 
 def _csv(results: Sequence[CollectionResult]) -> str:
-    records = as_records(results)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
+    return csv_text(as_records(results))
 
 
 def _json(results: Sequence[CollectionResult]) -> str:
