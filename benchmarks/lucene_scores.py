@@ -14,7 +14,7 @@ import json
 import sys
 from typing import Any
 
-from lucene_oracle import start_java
+from lmtune.lucene.java import start
 
 SEGMENT = 300
 
@@ -22,7 +22,7 @@ SEGMENT = 300
 def main() -> None:
     """Index, search, print."""
     request = json.load(sys.stdin)
-    java = start_java().autoclass
+    java = start().autoclass
     analyzer = java("io.anserini.analysis.DefaultEnglishAnalyzer").newStemmingInstance("porter")
     reader, names = _index(java, analyzer, request["documents"])
     searcher = java("org.apache.lucene.search.IndexSearcher")(reader.getContext())
