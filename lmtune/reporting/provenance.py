@@ -42,9 +42,11 @@ def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, 
 
 
 def _engine(index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
-    if not hasattr(index, "lengths_kind"):
+    from lmtune.indexing.lucene_index import LuceneIndex
+
+    if not isinstance(index, LuceneIndex):
         return {}
-    lucene = {"lengths": index.lengths_kind, **index.origin}
+    lucene: dict[str, Any] = {"lengths": index.lengths_kind, **index.origin}
     try:
         lucene["pyserini"] = version("pyserini")
     except PackageNotFoundError:  # all was read from the store
