@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lmtune.cli.screen import note
+from lmtune.cli.screen import note, stages
 
 
 def report(
@@ -20,6 +20,7 @@ def report(
     """Make one HTML page of results: tables, pictures, topic by topic, how it was made."""
     from lmtune.formats.files import atomic_write, check_file
     from lmtune.reporting.figures import draw, render
+    from lmtune.reporting.figures.style import COLUMN
     from lmtune.reporting.page import PagePicture, page
     from lmtune.reporting.results import PAGE
     from lmtune.reporting.stored import read_results
@@ -27,10 +28,15 @@ def report(
     target = results / PAGE if output is None else output
     check_file(target)
     stored = read_results(results)
-    pictures = [
-        PagePicture(drawn.title, render(drawn.figure, "svg"), drawn.alt, drawn.group, drawn.part)
-        for drawn in draw(results, stored.results)
-    ]
+    pictures: list[PagePicture] = []
+    with stages() as progress:
+        for drawn in draw(results, stored.results):
+            progress("drawing pictures", len(pictures), 0)
+            wide = drawn.figure.get_figwidth() > COLUMN
+            data = render(drawn.figure, "svg")
+            pictures.append(
+                PagePicture(drawn.title, data, drawn.alt, drawn.group, drawn.part, wide=wide)
+            )
     text = page(stored, pictures)
     with atomic_write(target) as file:
         file.write(text)

@@ -59,7 +59,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("page")
     stored = read_results(write_made(folder / "kept", RESULTS))
     pictures = [
-        PagePicture(NASTY, SVG, "A rectangle", "plain"),
+        PagePicture(NASTY, SVG, "A rectangle", "plain", wide=True),
         PagePicture("Another", PNG, "A point", "plain", "Fold 2"),
     ]
     (folder / "page.html").write_text(
