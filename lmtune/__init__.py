@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
+    from lmtune.measures.comparison import compare
     from lmtune.measures.evaluate import measure
+    from lmtune.measures.from_files import evaluate, topic_values
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
     from lmtune.tuning.certificate import CertifiedOptimum
@@ -47,11 +50,15 @@ _HOMES = {
     "Dataset": "datasets.dataset",
     "GridSearch": "tuning.grid",
     "InputError": "errors",
+    "LuceneIndex": "indexing.lucene_index",
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
+    "build_lucene_index": "indexing.lucene_index",
+    "evaluate": "measures.from_files",
+    "compare": "measures.comparison",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",
@@ -60,6 +67,7 @@ _HOMES = {
     "score_and_gradient": "models.two_stage",
     "skyband": "candidates.skyband",
     "stored_pool": "candidates.storage",
+    "topic_values": "measures.from_files",
 }
 
 __all__ = [
@@ -71,13 +79,17 @@ __all__ = [
     "Dataset",
     "GridSearch",
     "InputError",
+    "LuceneIndex",
     "MissingExtraError",
     "ParameterSpace",
     "Plan",
     "RankNetTuner",
     "Regions",
     "build_index",
+    "build_lucene_index",
+    "compare",
     "cross_validation",
+    "evaluate",
     "index_for",
     "load",
     "measure",
@@ -88,6 +100,7 @@ __all__ = [
     "score_and_gradient",
     "skyband",
     "stored_pool",
+    "topic_values",
     "write_run",
 ]
 

@@ -7,9 +7,11 @@ Documents are ranked by :math:`P = \prod_i ((y_i + \mu) r + \lambda)` over the N
 
 *tf-dominance*: A has at least B's frequency of every term. Rounding is monotone, so A's computed
 score is at least B's at every setting. (Where logarithms stand in for a product that could leave
-the range of a double, this also takes a monotone logarithm.)
+the range of a double, this also takes a monotone logarithm.) A floor under the factors
+(`lmtune.candidates.formula`) is monotone too.
 
-*e-dominance*: with :math:`c = \mu + \lambda (\mu + |D|) / (1 - \lambda)`, P is proportional to
+*e-dominance*, for factors without a floor: with
+:math:`c = \mu + \lambda (\mu + |D|) / (1 - \lambda)`, P is proportional to
 :math:`\prod_i (y_i + c) = \sum_k e_k(y) c^{N-k}`, where :math:`e_k` are the elementary symmetric
 polynomials. So :math:`e_k(A) \ge e_k(B)` for k = 1, ..., N is enough in real arithmetic. For the
 computed scores it is not: at a large c they differ by less than their rounding errors. We ask for

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from lmtune.candidates.columns import Columns, starts
+from lmtune.candidates.formula import TWO_STAGE
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW, skyband
 from lmtune.indexing.index import Index
@@ -21,6 +22,7 @@ def extract_pruned(
     qrels: Mapping[str, Mapping[str, int]] | None = None,
     *,
     name: str | None = None,
+    model: str = TWO_STAGE.name,
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = LAMBDA_HIGH,
@@ -35,7 +37,7 @@ def extract_pruned(
 
     Parameters
     ----------
-    index, topics, qrels, name
+    index, topics, qrels, name, model
         As for `CandidatePool.build`.
     depth, mode, lambda_high, mu_low, mu_high, threads
         As for `lmtune.candidates.skyband.skyband`.
@@ -62,7 +64,7 @@ def extract_pruned(
             threads=threads,
         )
         for part in CandidatePool.build_in_parts(
-            index, topics, _TOPICS_AT_A_TIME, name=name, progress=progress
+            index, topics, _TOPICS_AT_A_TIME, name=name, model=model, progress=progress
         )
     ]
     return _join(parts).with_judgements(qrels or {})

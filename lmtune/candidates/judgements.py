@@ -43,6 +43,7 @@ def read_judgements(
     terms: Sequence[Sequence[str]],
     candidates: Columns,
     qrels: Mapping[str, Mapping[str, int]],
+    lengths: NDArray[np.int32],
 ) -> Judgements:
     """Look judgements up in an index.
 
@@ -56,12 +57,13 @@ def read_judgements(
         Their candidates; the gains in it are not looked at.
     qrels : mapping of str to mapping of str to int
         Judgements; a topic without an entry has no judged documents.
+    lengths : numpy.ndarray of int32, shape (documents of the index,)
+        Lengths of all documents, as the pool's formula takes them.
 
     Returns
     -------
     Judgements
     """
-    lengths = np.asarray(index.lengths)
     docno_rank = np.asarray(index.docno_rank)
     # By document number, put back to its resting state after each topic.
     gain_of = np.full(index.num_docs, UNJUDGED, np.int32)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
+from lmtune.candidates.formula import TWO_STAGE, Formula, find_formula
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, Postings
@@ -63,12 +64,13 @@ class CandidatePool:
     term_start : numpy.ndarray of int64, shape (topics + 1,)
         Where each topic's terms begin in `p` and `count`.
     p : numpy.ndarray of float64
-        P(w|C) of each topic's terms.
+        P(w|C) of each topic's terms, as the model estimates it.
     count : numpy.ndarray of int64
         How often each term occurs in its query.
     candidates : Columns
-        The documents that hold a query term, in tie order: length ascending, summed term
-        frequency descending, docno descending. Documents of equal score rank in this order.
+        The documents that hold a query term, in tie order: length (as the model takes it)
+        ascending, summed term frequency descending, docno descending. Documents of equal score
+        rank in this order.
     judged : Columns
         Judged documents (gain 0 or more) that the collection holds, whether or not they match.
     judgement_start : numpy.ndarray of int64, shape (topics + 1,)
@@ -82,6 +84,9 @@ class CandidatePool:
         Judgements whose document the collection lacks.
     pruning : Pruning, optional
         Where `candidates` lack documents that cannot be retrieved; None where they are whole.
+    model : str
+        ``"two-stage"`` or ``"lucene-dirichlet"``: the formula that ranks the candidates, and
+        that `p` and all lengths are for; see `lmtune.candidates.formula`.
     """
 
     name: str
@@ -98,6 +103,7 @@ class CandidatePool:
     unknown_terms: dict[str, int]
     unknown_documents: int
     pruning: Pruning | None = None
+    model: str = TWO_STAGE.name
 
     @classmethod
     def build(
@@ -107,6 +113,7 @@ class CandidatePool:
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         *,
         name: str | None = None,
+        model: str = TWO_STAGE.name,
         progress: Callable[[int, int], None] | None = None,
     ) -> CandidatePool:
         """Extract a pool from an index.
@@ -121,6 +128,8 @@ class CandidatePool:
             Judgements; a topic without an entry has no judged documents.
         name : str, optional
             The collection's name; the index's by default.
+        model : {"two-stage", "lucene-dirichlet"}
+            The formula that will rank the candidates.
         progress : callable, optional
             Called with (topics done, topics in all).
 
@@ -131,9 +140,11 @@ class CandidatePool:
         Raises
         ------
         InputError
-            Where there are no topics.
+            Where there are no topics, or for an unknown model.
         """
-        [pool] = cls.build_in_parts(index, topics, len(topics), qrels, name=name, progress=progress)
+        [pool] = cls.build_in_parts(
+            index, topics, len(topics), qrels, name=name, model=model, progress=progress
+        )
         return pool
 
     @classmethod
@@ -145,12 +156,13 @@ class CandidatePool:
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         *,
         name: str | None = None,
+        model: str = TWO_STAGE.name,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[CandidatePool]:
         """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
-        builder = _Builder(index)
+        builder = _Builder(index, find_formula(model))
         for done, (topic, text) in enumerate(topics.items(), 1):
             builder.add(topic, text)
             if progress is not None:
@@ -160,7 +172,9 @@ class CandidatePool:
 
     def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return this pool with other judgements, looked up in its index."""
-        read = read_judgements(self.index, self.topics, self.terms, self.candidates, qrels)
+        read = read_judgements(
+            self.index, self.topics, self.terms, self.candidates, qrels, self._lengths
+        )
         return replace(
             self,
             candidates=replace(self.candidates, gain=read.gain),
@@ -204,8 +218,9 @@ class CandidatePool:
         Raises
         ------
         InputError
-            Naming what a pruned pool was not made for.
+            Naming what a pruned pool was not made for, or a lambda that its model lacks.
         """
+        self.require_lambda(lambdas)
         if self.pruning is None:
             return
         if depth > self.pruning.depth:
@@ -226,10 +241,28 @@ class CandidatePool:
                 accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
             )
 
+    def require_lambda(self, lambdas: ArrayLike) -> None:
+        """Raise `InputError` where a lambda other than 0 meets a model that has none."""
+        if not self.formula.has_lambda and np.any(np.asarray(lambdas) != 0.0):
+            raise InputError(
+                f"{self.model} has no lambda",
+                value=float(np.max(lambdas)),
+                accepted=f"0, as in ParameterSpace.of({self.model!r})",
+            )
+
     @cached_property
     def longest(self) -> int:
-        """The length of the collection's longest document, in tokens."""
-        return int(np.max(self.index.lengths, initial=1))
+        """The length of the collection's longest document, in tokens, as the model takes it."""
+        return int(np.max(self._lengths, initial=1))
+
+    @property
+    def formula(self) -> Formula:
+        """What `model` names."""
+        return find_formula(self.model)
+
+    @property
+    def _lengths(self) -> NDArray[np.int32]:
+        return self.formula.lengths(self.index)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -255,9 +288,10 @@ class CandidatePool:
 class _Builder:
     """Collects topics' columns in lists, then joins them."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, formula: Formula) -> None:
         self.index = index
-        self.lengths = np.asarray(index.lengths)
+        self.formula = formula
+        self.lengths = formula.lengths(index)
         # All documents by length ascending, docno descending; and each one's place there.
         self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
         self.rank = np.empty_like(self.order)
@@ -288,7 +322,8 @@ class _Builder:
             postings.append(found)
             terms.append(term)
             self.count.append(count)
-            self.p.append(float(found.tfs.sum(dtype=np.int64)) / self.index.total_terms)
+            cf = int(found.tfs.sum(dtype=np.int64))
+            self.p.append(self.formula.probability(cf, self.index.total_terms))
 
         docs, tf = self._matching(postings)
         self.candidates.append(
@@ -316,7 +351,9 @@ class _Builder:
 
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         candidates = self.candidates.join()
-        judgements = read_judgements(self.index, self.topics, self.terms, candidates, qrels)
+        judgements = read_judgements(
+            self.index, self.topics, self.terms, candidates, qrels, self.lengths
+        )
         pool = CandidatePool(
             name=name,
             index=self.index,
@@ -331,6 +368,7 @@ class _Builder:
             judgements=judgements.gains,
             unknown_terms=self.unknown_terms,
             unknown_documents=judgements.unknown_documents,
+            model=self.formula.name,
         )
         self.clear()
         return pool

@@ -97,8 +97,8 @@ class Regions:
         Raises
         ------
         InputError
-            For arguments outside their domain, or a range or a depth that a pruned pool was not
-            made for.
+            For arguments outside their domain, a range or a depth that a pruned pool was not
+            made for, or a model other than two-stage smoothing.
         """
         if not (
             0.0 <= lambda_low <= lambda_high < 1.0 and SMALLEST_MU <= mu_low <= mu_high < np.inf
@@ -115,6 +115,7 @@ class Regions:
                 value=(shape, depth),
                 accepted="cells along lambda and mu, and a run depth, each 1 or more",
             )
+        pool.formula.require_two_stage("pruning by regions")
         pool.require([lambda_low, lambda_high], [mu_low, mu_high], depth)
         s_edges = _edges(math.log1p(-lambda_high), math.log1p(-lambda_low), shape[0])
         u_edges = _edges(math.log(mu_low), math.log(mu_high), shape[1])

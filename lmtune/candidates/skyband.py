@@ -65,7 +65,8 @@ def skyband(
         polynomials of tf / P(w|C), which drops several times more, and holds up to `lambda_high`
         and `mu_high`. ``"auto"`` decides for each topic: tf where the margin that rounding asks
         of e-dominance would keep documents that tf-dominance drops (lambda_high near 1), or where
-        the products of a long query could leave the range of a double.
+        the products of a long query could leave the range of a double; and tf for the model
+        lucene-dirichlet, whose floor e-dominance does not know.
     lambda_high, mu_low, mu_high : float
         The parameters that the pool will be asked for: lambda up to `lambda_high`, and mu from
         `mu_low` to `mu_high`. A lambda_high of 1 or an infinite mu_high give ``"tf"``.
@@ -83,7 +84,8 @@ def skyband(
     Raises
     ------
     InputError
-        For a mode or a depth outside its domain; for ``mode="e"`` where it cannot be computed.
+        For a mode or a depth outside its domain; for ``mode="e"`` where it cannot be computed or
+        does not hold.
     """
     if mode not in MODES:
         raise InputError("unknown mode of pruning", value=mode, accepted=", ".join(MODES))
@@ -101,6 +103,8 @@ def skyband(
             value=depth,
             accepted=f"up to {pool.pruning.depth}",
         )
+    if mode == "e":
+        pool.formula.require_two_stage("e-dominance")
     kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
     by_e = np.zeros(len(pool.topics), np.bool_)
 
@@ -147,7 +151,7 @@ def _topic(
     first = np.empty(docs, np.int32)
     groups = kernels.group_equal(tf, group, first)
     vectors = np.ascontiguousarray(tf[:, first[:groups]])
-    by_e = mode != "tf" and lambda_high < 1.0 and mu_high < np.inf
+    by_e = mode != "tf" and lambda_high < 1.0 and mu_high < np.inf and not pool.formula.floored
     if by_e:
         y = vectors * (1.0 / p)[:, None]
         weight = int(count.sum())

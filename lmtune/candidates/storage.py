@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lmtune.candidates import skyband
 from lmtune.candidates.columns import UNJUDGED, Columns, starts
 from lmtune.candidates.extraction import extract_pruned
+from lmtune.candidates.formula import TWO_STAGE, find_formula
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.formats.files import atomic_write
@@ -41,6 +42,7 @@ def stored_pool(
     qrels: Mapping[str, Mapping[str, int]] | None = None,
     *,
     name: str | None = None,
+    model: str = TWO_STAGE.name,
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = skyband.LAMBDA_HIGH,
@@ -55,9 +57,9 @@ def stored_pool(
     Parameters
     ----------
     folder : path-like
-        Where pools are kept, one file for each set of topics and depth; made if missing. A
+        Where pools are kept, one file for each set of topics, depth and model; made if missing. A
         folder inside the index's own goes away with the index.
-    index, topics, qrels, name, depth, mode, lambda_high, mu_low, mu_high, threads
+    index, topics, qrels, name, model, depth, mode, lambda_high, mu_low, mu_high, threads
         As for `lmtune.candidates.extraction.extract_pruned`.
     progress : callable, optional
         Called with (topics done, topics in all) while building.
@@ -84,7 +86,10 @@ def stored_pool(
         "mu_low": mu_low,
         "mu_high": mu_high,
     }
-    path = Path(folder, f"{wanted['topics'][:16]}-{depth}.npz")
+    of_model = "" if model == TWO_STAGE.name else f"-{model}"
+    if of_model:
+        wanted["model"] = find_formula(model).name
+    path = Path(folder, f"{wanted['topics'][:16]}-{depth}{of_model}.npz")
     title = index.name if name is None else name
     try:
         return _read(path, wanted, index, title, qrels or {})
@@ -92,8 +97,9 @@ def stored_pool(
         if on_build is not None:
             on_build(path, str(reason))
     pool = extract_pruned(
-        index, topics, qrels, name=title, depth=depth, mode=mode, lambda_high=lambda_high,
-        mu_low=mu_low, mu_high=mu_high, threads=threads, progress=progress,
+        index, topics, qrels, name=title, model=model, depth=depth, mode=mode,
+        lambda_high=lambda_high, mu_low=mu_low, mu_high=mu_high, threads=threads,
+        progress=progress,
     )  # fmt: skip
     _write(path, wanted, pool)
     return pool
@@ -147,7 +153,9 @@ def _read(
         raise _UnusableError(f"damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise _UnusableError(f"damaged: {error}") from error
-    read = read_judgements(index, header["topics"], terms, candidates, qrels)
+    model = wanted.get("model", TWO_STAGE.name)
+    lengths = find_formula(model).lengths(index)
+    read = read_judgements(index, header["topics"], terms, candidates, qrels, lengths)
     return CandidatePool(
         name=name,
         index=index,
@@ -163,6 +171,7 @@ def _read(
         unknown_terms=header["unknown_terms"],
         unknown_documents=read.unknown_documents,
         pruning=Pruning(**pruning),
+        model=model,
     )
 
 

@@ -29,6 +29,9 @@ Qrels = Annotated[str | None, typer.Option(help="Judgements: a path, or NAME in 
 TopicFields = Annotated[
     str, typer.Option(help="Fields of SGML topics: title, desc, narr, or several with commas.")
 ]
+Model = Annotated[
+    str, typer.Option(help="two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.")
+]
 Stemmer = Annotated[
     str | None, typer.Option(help="porter, krovetz or none.", show_default="porter")
 ]

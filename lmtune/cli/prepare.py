@@ -242,7 +242,9 @@ def build_pool(
     from lmtune.candidates.pool import CandidatePool
     from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW
     from lmtune.candidates.storage import stored_pool
+    from lmtune.models.model import find_model
 
+    model = find_model(plan.model).formula.name
     chosen = {topic: dataset.topics[topic] for topic in topics}
     with stages() as report, timed(f"{dataset.name}: {len(topics)} topics extracted"):
 
@@ -251,7 +253,7 @@ def build_pool(
 
         if index.num_docs < _WORTH_PRUNING * plan.depth:
             pool = CandidatePool.build(
-                index, chosen, dataset.qrels, name=dataset.name, progress=progress
+                index, chosen, dataset.qrels, name=dataset.name, model=model, progress=progress
             )
         else:
             pool = stored_pool(
@@ -260,9 +262,11 @@ def build_pool(
                 chosen,
                 dataset.qrels,
                 name=dataset.name,
+                model=model,
                 depth=plan.depth,
                 lambda_high=max(LAMBDA_HIGH, plan.space.lambda_high),
-                mu_low=min(MU_LOW, plan.space.mu_low),
+                # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
+                mu_low=min(MU_LOW, plan.space.mu_low or MU_LOW),
                 mu_high=max(MU_HIGH, plan.space.mu_high),
                 progress=progress,
                 on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),

@@ -22,13 +22,24 @@ def search(
     index: options.Index = None,
     topics: options.Topics = None,
     topic_fields: options.TopicFields = "title",
-    lambda_: Annotated[float, typer.Option("--lambda", help="0 <= lambda < 1.")] = 0.0,
-    mu: Annotated[float, typer.Option(help="In tokens; mu > 0, or 0 with lambda > 0.")] = 1000.0,
+    model: options.Model = "two-stage",
+    lambda_: Annotated[
+        float | None,
+        typer.Option(
+            "--lambda", help="0 <= lambda < 1.", show_default="0; jelinek-mercer 0.1, for titles"
+        ),
+    ] = None,
+    mu: Annotated[
+        float | None,
+        typer.Option(help="In tokens; mu > 0, or 0 with lambda > 0.", show_default="1000"),
+    ] = None,
     hits: Annotated[int, typer.Option(help="Documents a topic.")] = 1000,
     output: Annotated[Path, typer.Option(help="The run; .gz compresses; - is the screen.")] = Path(
         "-"
     ),
-    run_tag: Annotated[str | None, typer.Option(help="Default: lmtune-lambda...-mu...")] = None,
+    run_tag: Annotated[
+        str | None, typer.Option(help="Default: lmtune-lambda...-mu..., with a model's name.")
+    ] = None,
     stemmer: options.Stemmer = None,
     stopwords: options.Stopwords = None,
     lengths: options.Lengths = None,
@@ -38,15 +49,17 @@ def search(
     from lmtune.candidates.pool import CandidatePool
     from lmtune.formats.files import atomic_write, check_file
     from lmtune.formats.runs import check_tag, write_run
+    from lmtune.models.model import find_model
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import check_parameters
     from lmtune.reporting.provenance import command, describe, versions
 
+    lambda_, mu = values.setting(lambda_, mu, model)
     check_parameters(lambda_, mu)
     if hits < 1:
         raise InputError("bad --hits", value=hits, accepted="1 or more")
     on_screen = str(output) in ("-", "/dev/stdout")
-    tag = f"lmtune-lambda{lambda_:g}-mu{mu:g}" if run_tag is None else run_tag
+    tag = f"lmtune-{find_model(model).describe(lambda_, mu)}" if run_tag is None else run_tag
     check_tag(tag)
     analyzer = values.analyzer(stemmer, stopwords, index)
     if not on_screen:
@@ -59,7 +72,7 @@ def search(
     opened = open_index(data, names, analyzer, indexes)
     with stages() as report, timed(f"{data.name}: {len(data.topics)} topics extracted"):
         pool = CandidatePool.build(
-            opened, data.topics, name=data.name,
+            opened, data.topics, name=data.name, model=find_model(model).formula.name,
             progress=lambda done, total: report(f"topics of {data.name}", done, total),
         )  # fmt: skip
     for text in unknown_terms(pool):
@@ -68,7 +81,12 @@ def search(
     with timed(f"{len(pool.topics)} topics ranked"):
         if not on_screen:
             write_run(output, rankings, tag=tag)
-            made = {"command": command(), "versions": versions(), **describe(data, opened)}
+            made = {
+                "command": command(),
+                "versions": versions(),
+                "model": {"name": model, "lambda": lambda_, "mu": mu},
+                **describe(data, opened),
+            }
             with atomic_write(f"{output}.made.json") as file:
                 file.write(json.dumps(made, indent=2) + "\n")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,8 +46,16 @@ def tune(
         str | None, typer.Option(help="Report on these; default: all others.")
     ] = None,
     grid: Annotated[str, typer.Option(help="Points along lambda and mu.")] = "20x26",
-    lambda_range: Annotated[str, typer.Option(help="LOW,HIGH for every method.")] = "0,0.95",
-    mu_range: Annotated[str, typer.Option(help="LOW,HIGH for every method.")] = "1,100000",
+    model: options.Model = "two-stage",
+    lambda_range: Annotated[
+        str | None,
+        typer.Option(
+            help="LOW,HIGH for every method.", show_default="0,0.95; jelinek-mercer 0.01,0.99"
+        ),
+    ] = None,
+    mu_range: Annotated[
+        str | None, typer.Option(help="LOW,HIGH for every method.", show_default="1,100000")
+    ] = None,
     restarts: Annotated[int, typer.Option(help="Random restarts of the coordinate ascent.")] = 2,
     ranknet_optimizer: Annotated[str, typer.Option(help="coordinate-descent or l-bfgs.")] = (
         "coordinate-descent"
@@ -89,6 +98,7 @@ def tune(
     from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
     from lmtune.reporting.tables import STYLES
     from lmtune.tuning.experiment import run_experiment
+    from lmtune.tuning.lines import measure_lines
     from lmtune.tuning.plan import Plan
 
     named: list[str | None] = [*(datasets or [])]
@@ -114,7 +124,8 @@ def tune(
         )
     plan = Plan(
         measures=tuple(parse_measures(measure or ["AP", "Bpref", "P@10"])),
-        space=values.space(lambda_range, mu_range),
+        model=model,
+        space=values.space(lambda_range, mu_range, model),
         grid=values.grid(grid),
         restarts=restarts,
         optimizer=ranknet_optimizer,
@@ -156,8 +167,12 @@ def tune(
             "notes": {result.name: result.notes for result in results},
         }
         with stages() as report, timed(f"kept in {output}"):
+            lines = [
+                measure_lines(pool, result, plan, progress=partial(report, f"{pool.name}: lines"))
+                for pool, result in zip(pools, results, strict=True)
+            ]
             write_results(
-                output, results, pools, record, hits=depth,
+                output, results, pools, record, lines=lines, hits=depth,
                 progress=lambda done, total: report("writing runs", done, total),
             )  # fmt: skip
     _show(results, style)
@@ -166,7 +181,13 @@ def tune(
 def _show(results: list[CollectionResult], style: str) -> None:
     from rich.console import Console
 
-    from lmtune.reporting.tables import LEGEND, parameter_table, plain, table, terminal_table
+    from lmtune.reporting.tables import (
+        full_legend,
+        parameter_table,
+        plain,
+        table,
+        terminal_table,
+    )
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":
@@ -176,7 +197,8 @@ def _show(results: list[CollectionResult], style: str) -> None:
         return
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(terminal_table(results), LEGEND, "", parameter_table(results), sep="\n")
+        legend = full_legend(results)
+        console.print(terminal_table(results), legend, "", parameter_table(results), sep="\n")
     else:
         print(table(results), plain(parameter_table(results)), sep="\n", end="")
     print()

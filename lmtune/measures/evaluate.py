@@ -1,4 +1,4 @@
-"""Measure many parameter settings of two-stage smoothing on a pool, without sorting."""
+"""Measure many parameter settings of a pool's model, without sorting."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def measure_settings(
         kernels.measure_topics(
             topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
             columns.tf, pool.term_start, pool.p, pool.count, pool.longest,
-            cell_start, cell_position, cells[order], order, lambdas, mus,
+            pool.formula.floored, cell_start, cell_position, cells[order], order, lambdas, mus,
             kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out[chunk],
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = r
 
 @compiled()
 def measure_topics(  # type: ignore[no-untyped-def]
-    topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest,
+    topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest, floored,
     cell_start, cell_position, cells, settings, lambdas, mus,
     kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
 ):  # fmt: skip
@@ -53,9 +53,9 @@ def measure_topics(  # type: ignore[no-untyped-def]
                 gains = np.empty(chosen.size, np.int32)
                 gather(block, p_t, length_t, gain_t, chosen, y, lengths, gains)
             _measure_settings(
-                y, lengths, gains, count_t, p_t.min(), longest, settings[begin:end], lambdas, mus,
-                kinds, cutoffs, rels, relevant[:, t], nonrelevant[:, t], ideal[:, t], depth,
-                out[i],
+                y, lengths, gains, count_t, p_t.min(), longest, floored, settings[begin:end],
+                lambdas, mus, kinds, cutoffs, rels, relevant[:, t], nonrelevant[:, t], ideal[:, t],
+                depth, out[i],
             )  # fmt: skip
             begin = end
 
@@ -76,7 +76,7 @@ def gather(tf, p, length, gain, chosen, y, lengths, gains):  # type: ignore[no-u
 
 @compiled()
 def _measure_settings(  # type: ignore[no-untyped-def]
-    y, length, gain, count, p_min, longest, settings, lambdas, mus,
+    y, length, gain, count, p_min, longest, floored, settings, lambdas, mus,
     kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
 ):  # fmt: skip
     """Fill out[s, m] for the settings listed, on one topic's candidates.
@@ -102,7 +102,7 @@ def _measure_settings(  # type: ignore[no-untyped-def]
     others_above = np.zeros(positions.size, np.int64)
     for s in settings:
         safe = scores_as_product(p_min, longest, count.sum(), lambdas[s], mus[s])
-        rank_scores(y, length, count, lambdas[s], mus[s], safe, ratio, score)
+        rank_scores(y, length, count, lambdas[s], mus[s], safe, floored, ratio, score)
         if wants_bpref:
             for j in range(others.size):
                 other_score[j] = score[np.uint64(others[j])]

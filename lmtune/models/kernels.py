@@ -1,4 +1,4 @@
-"""Compiled arithmetic of two-stage smoothing, shared by scoring, measuring and RankNet.
+"""Compiled arithmetic of the models, shared by scoring, measuring and RankNet.
 
 Nothing here uses fast-math: two documents with the same term frequencies and the same length must
 get the same bits wherever they stand in an array, or ties would break at random.
@@ -49,6 +49,29 @@ def log_likelihood(tf, length, p, count, lambda_, mu, g, dg_dlambda, dg_dmu):  #
 
 
 @compiled()
+def floored_log_likelihood(tf, length, p, count, mu, g, dg_dmu):  # type: ignore[no-untyped-def]
+    """Fill Lucene's Dirichlet score and its derivative, one document at a time.
+
+    With y = tf / P(w|C) a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) /
+    (mu + |D|)) where y > |D|, which does not hang on mu, and 0 elsewhere. So no score has a kink
+    in mu; where y = |D|, both sides have the derivative 0.
+    """
+    terms, docs = tf.shape
+    for i in range(docs):
+        size = float(length[i])
+        whole = mu + size
+        total = 0.0
+        slope = 0.0
+        for w in range(terms):
+            y = tf[w, i] / p[w]
+            if y > size:
+                total += count[w] * math.log1p((y - size) / whole)
+                slope -= count[w] * ((y - size) / whole / (y + mu))
+        g[i] = total
+        dg_dmu[i] = slope
+
+
+@compiled()
 def relative_frequencies(tf, p, y):  # type: ignore[no-untyped-def]
     """Fill y = tf / P(w|C), which does not depend on the parameters."""
     for w in range(tf.shape[0]):
@@ -75,19 +98,22 @@ def scores_as_product(p_min, longest, weight, lambda_, mu):  # type: ignore[no-u
 
     ``longest`` is the collection's longest document: the answer, and with it every bit of a
     score, must not depend on the other candidates. No y exceeds |D| / P(w|C), and
-    (|D| / P + mu) / (mu + |D|) grows with |D|.
+    (|D| / P + mu) / (mu + |D|) grows with |D|. Where lengths are rounded down by up to an eighth,
+    y exceeds that by as much: for the largest weight by exp(27), which the safe range leaves room
+    for.
     """
     return product_is_safe(longest / p_min, longest, longest, weight, lambda_, mu)
 
 
 @compiled()
-def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: ignore[no-untyped-def]
+def rank_scores(y, length, count, lambda_, mu, product, floored, ratio, score):  # type: ignore[no-untyped-def]
     """Fill scores that order documents exactly as the query likelihood does.
 
     With y = tf / P(w|C) the likelihood is proportional to the product over query terms of
     (y + mu) (1 - lambda) / (mu + |D|) + lambda: one division a document, two multiply-adds a
     term, no logarithm. Where that product could leave the range of a double, the sum of its
-    logarithms stands in.
+    logarithms stands in. ``floored`` raises factors below 1 to 1, as Lucene's Dirichlet
+    smoothing does.
     """
     docs = length.size
     keep = 1.0 - lambda_
@@ -96,7 +122,15 @@ def rank_scores(y, length, count, lambda_, mu, product, ratio, score):  # type: 
         score[i] = 1.0 if product else 0.0
     for w in range(count.size):
         row = y[w]
-        if product:
+        if floored and product:
+            for _ in range(count[w]):
+                for i in range(docs):
+                    score[i] *= max((row[i] + mu) * ratio[i] + lambda_, 1.0)
+        elif floored:
+            for i in range(docs):
+                factor = max((row[i] + mu) * ratio[i] + lambda_, 1.0)
+                score[i] += count[w] * math.log(factor)
+        elif product:
             for _ in range(count[w]):
                 for i in range(docs):
                     score[i] *= (row[i] + mu) * ratio[i] + lambda_
@@ -123,12 +157,12 @@ def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-
 
 
 @compiled()
-def topic_rank_scores(tf, length, p, count, longest, lambda_, mu):  # type: ignore[no-untyped-def]
+def topic_rank_scores(tf, length, p, count, longest, lambda_, mu, floored=False):  # type: ignore[no-untyped-def]
     """Return `rank_scores` of one topic; it must match a document at least."""
     sizes = length.astype(np.float64)
     y = np.empty(tf.shape)
     relative_frequencies(tf, p, y)
     score = np.empty(sizes.size)
     safe = scores_as_product(p.min(), longest, count.sum(), lambda_, mu)
-    rank_scores(y, sizes, count, lambda_, mu, safe, np.empty(sizes.size), score)
+    rank_scores(y, sizes, count, lambda_, mu, safe, floored, np.empty(sizes.size), score)
     return score

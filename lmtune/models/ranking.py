@@ -11,7 +11,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
 from lmtune.models import kernels
-from lmtune.models.two_stage import check_parameters, score
+from lmtune.models.two_stage import Arguments, as_columns, check_parameters, differentiate
 
 
 def top_positions(
@@ -25,7 +25,7 @@ def top_positions(
         return np.empty(0, np.int64)
     scores = kernels.topic_rank_scores(
         pool.tf_block(pool.candidates, t), pool.candidates.length[rows], pool.p[terms],
-        pool.count[terms], pool.longest, lambda_, mu,
+        pool.count[terms], pool.longest, lambda_, mu, pool.formula.floored,
     )  # fmt: skip
     # Positions are the tie order, so that a stable sort breaks ties as measuring does.
     return np.argsort(-scores, kind="stable")[:hits]
@@ -39,14 +39,15 @@ def rank(
     hits: int = 1000,
     topics: Sequence[str] | None = None,
 ) -> Iterator[Ranking]:
-    """Rank each topic's candidates by two-stage-smoothed query likelihood.
+    """Rank each topic's candidates by the pool's model.
 
     Parameters
     ----------
     pool : CandidatePool
         The collection.
     lambda_, mu : float
-        Smoothing parameters; see `lmtune.models.two_stage.check_parameters`.
+        Smoothing parameters; see `lmtune.models.two_stage.check_parameters`. lucene-dirichlet
+        has no lambda: 0.
     hits : int
         Documents per topic at most; documents that match no query term are not ranked.
     topics : sequence of str, optional
@@ -55,7 +56,9 @@ def rank(
     Yields
     ------
     Ranking
-        Topic, docnos best first, and their log likelihoods.
+        Topic, docnos best first, and their log likelihoods, or Lucene's scores for the model
+        lucene-dirichlet. Equal scores rank by length (as the model takes it) ascending, summed
+        term frequency descending, docno descending; Lucene's own ties go by document number.
 
     Raises
     ------
@@ -68,12 +71,26 @@ def rank(
     for t in pool.positions(topics):
         top = top_positions(pool, int(t), lambda_, mu, hits)
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-        scores = score(
-            pool.tf_block(pool.candidates, t)[:, top],
-            pool.candidates.length[rows][top],
-            pool.p[terms],
-            lambda_=lambda_,
-            mu=mu,
-            count=pool.count[terms],
+        scores = _scores(
+            pool,
+            as_columns(
+                pool.tf_block(pool.candidates, t)[:, top],
+                pool.candidates.length[rows][top],
+                pool.p[terms],
+                pool.count[terms],
+            ),
+            lambda_,
+            mu,
         )
         yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)
+
+
+def _scores(
+    pool: CandidatePool, columns: Arguments, lambda_: float, mu: float
+) -> NDArray[np.float64]:
+    """Score documents; an index may round lengths down to below their term frequencies."""
+    if not pool.formula.floored:
+        return differentiate(columns, lambda_, mu).score
+    scores, slopes = np.empty((2, columns[1].size))
+    kernels.floored_log_likelihood(*columns, mu, scores, slopes)
+    return scores

@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.models import kernels
 
+Arguments = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
+"""tf of shape (terms, documents), length (documents,), p and count (terms,), contiguous."""
+
 
 class Gradient(NamedTuple):
     """Scores with their partial derivatives, each of shape (documents,).
@@ -145,6 +148,28 @@ def score_and_gradient(
         As for `score`.
     """
     check_parameters(lambda_, mu)
+    columns = as_columns(tf, length, p, count)
+    _check_lengths(columns, mu)
+    return differentiate(columns, float(lambda_), float(mu))
+
+
+def differentiate(columns: Arguments, lambda_: float, mu: float) -> Gradient:
+    """Score documents and differentiate the scores; nothing is checked any more."""
+    result = Gradient(*(np.empty(columns[1].size) for _ in range(3)))
+    kernels.log_likelihood(*columns, lambda_, mu, *result)
+    return result
+
+
+def as_columns(
+    tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None
+) -> Arguments:
+    """Convert tf, length, p and count, described in `score`, to what kernels take.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not fit, or values that no collection has.
+    """
     tf_ = np.ascontiguousarray(tf, dtype=np.int64)
     length_ = np.ascontiguousarray(length, dtype=np.int64)
     p_ = np.ascontiguousarray(p, dtype=np.float64)
@@ -155,26 +180,24 @@ def score_and_gradient(
             value={"tf": tf_.shape, "length": length_.shape, "p": p_.shape, "count": count_.shape},
             accepted="tf (terms, documents), length (documents,), p and count (terms,)",
         )
-    _check_frequencies(tf_, length_, p_, count_, mu)
-    result = Gradient(*(np.empty(length_.size) for _ in range(3)))
-    kernels.log_likelihood(tf_, length_, p_, count_, float(lambda_), float(mu), *result)
-    return result
+    _check(
+        ("a term's probability", ~((p_ > 0.0) & (p_ <= 1.0)), p_, "0 < p <= 1"),
+        ("a term's count", count_ < 0, count_, "0 or more"),
+        ("a term frequency", (tf_ < 0).any(axis=0), tf_.min(axis=0, initial=0), "0 or more"),
+        ("a document's length", length_ < 0, length_, "0 or more"),
+    )
+    return tf_, length_, p_, count_
 
 
-def _check_frequencies(
-    tf: NDArray[np.int64],
-    length: NDArray[np.int64],
-    p: NDArray[np.float64],
-    count: NDArray[np.int64],
-    mu: float,
-) -> None:
-    wrong: list[tuple[str, Any, NDArray[Any], str]] = [
-        ("a term's probability", ~((p > 0.0) & (p <= 1.0)), p, "0 < p <= 1"),
-        ("a term's count", count < 0, count, "0 or more"),
-        ("a term frequency", (tf < 0).any(axis=0), tf.min(axis=0, initial=0), "0 or more"),
+def _check_lengths(columns: Arguments, mu: float) -> None:
+    tf, length, _, _ = columns
+    _check(
         ("a document's length", length < tf.sum(axis=0), length, "at least its term frequencies"),
         ("a document's length", (length == 0) & (mu == 0.0), length, "1 or more where mu is 0"),
-    ]
+    )
+
+
+def _check(*wrong: tuple[str, Any, NDArray[Any], str]) -> None:
     for what, bad, values, accepted in wrong:
         if bad.any():
             value = values[int(np.argmax(bad))].item()

@@ -31,6 +31,9 @@ _KINDS = {
 _UNIT = 2.0**-53
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 8.0 * _UNIT
+# Stands for mu = 0, which has no logarithm. Every computed score is the same to the last bit where
+# lambda is no smaller than the other.
+_TINY_MU, _LEAST_LAMBDA = 1e-200, 1e-100
 # How near tf / |D| and P(w|C) count as equal; far above their rounding, far below what two
 # different fractions of token counts differ by.
 _NEUTRAL = 1e-13
@@ -45,8 +48,9 @@ class Problem:
 
     A group and a relevant document whose scores are equal for *all* parameters are twins: equal
     lengths, and equal term frequencies up to an exchange between terms with the same P(w|C) and
-    count; or, both of them, tf = P(w|C) \|D\| in every term, so that smoothing changes nothing. No
-    box decides such a pair. If their columns are equal without an exchange, the measuring kernel
+    count; or, both of them, tf = P(w|C) \|D\| in every term, so that smoothing changes nothing.
+    Where mu is 0, lengths and term frequencies need only be proportional. No box decides such a
+    pair. If their columns are equal without an exchange, the measuring kernel
     gives both the same bits and positions decide: the members of the group that stand before the
     relevant document are in `base` from the start. Otherwise rounding decides, and the group
     counts as below, which can only raise a bound.
@@ -181,9 +185,9 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, space: ParameterSpace)
         base[:, i] = judged[ahead].sum(), (~judged[ahead]).sum()
 
     neutral = (np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0)
-    alike = _row_ids(
-        [np.where(neutral, 0, part) for part in (length, *_exchangeable(tf, p, count))]
-    )
+    common = np.gcd.reduce([length, *tf]) if space.mu_high == 0.0 else np.ones_like(length)
+    frequencies = _exchangeable(tf // common, p, count)
+    alike = _row_ids([np.where(neutral, 0, part) for part in (length // common, *frequencies)])
     y = tf * (1.0 / p)[:, None]
     product, slack = _rounding(y, length, count, space)
     return _Topic(
@@ -252,12 +256,19 @@ def _rounding(
 
 
 def _sides(space: ParameterSpace) -> Sides:
+    if space.mu_high == 0.0 and space.lambda_low < _LEAST_LAMBDA:
+        raise InputError(
+            "lambda is too near 0 for a certificate at mu = 0",
+            value=space.lambda_low,
+            accepted=f"{_LEAST_LAMBDA:g} or more",
+        )
+
     def widen(low: float, high: float) -> tuple[float, float]:
         return low - _WIDEN * abs(low), high + _WIDEN * abs(high)
 
     return (
         *widen(math.log1p(-space.lambda_high), math.log1p(-space.lambda_low)),
-        *widen(math.log(space.mu_low), math.log(space.mu_high)),
+        *widen(math.log(space.mu_low or _TINY_MU), math.log(space.mu_high or _TINY_MU)),
     )
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance import paired_t_test
+from lmtune.models.model import described, find_model
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
@@ -57,7 +59,17 @@ def run_experiment(
     Returns
     -------
     CollectionResult
+
+    Raises
+    ------
+    InputError
+        Where the pool was extracted for another model than the plan's.
     """
+    if find_model(plan.model).formula is not pool.formula:
+        raise InputError(
+            f"the candidates were extracted for {pool.model}", value=plan.model,
+            accepted="one model for candidates and plan",
+        )  # fmt: skip
     report = progress or _silent
     experiment = _Experiment(pool, plan, report)
     steps = [(number, fold, step) for number, fold in enumerate(folds) for step in plan.steps]
@@ -91,8 +103,9 @@ class _Experiment:
         # The first call compiles; a topic shows how long that takes before the bars move.
         progress("compiling kernels, once", 0, 1)
         first = pool.positions()[:1]
-        self.pairs.cost(0.5, 1000.0, topics=first)
-        measure_settings(pool, 0.5, 1000.0, plan.measures, topics=first, depth=plan.depth)
+        setting = plan.space.clip(0.5, 1000.0)
+        self.pairs.cost(*setting, topics=first)
+        measure_settings(pool, *setting, plan.measures, topics=first, depth=plan.depth)
         progress("compiling kernels, once", 1, 1)
         self.surface = Surface.compute(
             pool, plan.measures, space=plan.space, shape=plan.grid, depth=plan.depth,
@@ -194,6 +207,7 @@ class _Experiment:
             f"certifying {measure.title}, fold {number + 1}",
         )  # fmt: skip
         self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
+        self.traces[f"boxes-{measure}-fold{number + 1}"] = optimum.boxes_
         if optimum.stopped_ is not None:
             self.tolerance = None
         evaluations = best.evaluations + optimum.n_evaluations_
@@ -212,7 +226,7 @@ class _Experiment:
             }
             fits = tuple(self.fits[measure, method])
             rows.append(Row(measure, method, topics, own, fits, p_values))
-        own_notes = [f"RankNet pairs: {self.pairs.rule}"]
+        own_notes = [*described(self.plan.model), f"RankNet pairs: {self.pairs.rule}"]
         if not self.pool.judged_counts()[1].any() and any(
             m.kind == "Bpref" for m in self.plan.measures
         ):
@@ -236,5 +250,7 @@ class _Experiment:
             folds_named = ", ".join(map(str, self.unfinished))
             own_notes.append(f"RankNet's descent was cut short in fold {folds_named}")
         return CollectionResult(
-            self.pool.name, tuple(folds), tuple(rows), self.traces, (*notes, *own_notes)
-        )
+            self.pool.name, tuple(folds), tuple(rows), self.traces, (*notes, *own_notes),
+            self.plan.model,
+            self.surface,
+        )  # fmt: skip

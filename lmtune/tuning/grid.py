@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,7 +68,8 @@ class Surface:
         values = np.full((len(pool.topics), lambdas.size, len(measures)), np.nan)
         regions = None
         per_topic = pool.candidates.doc.size / len(pool.topics)
-        if lambdas.size >= _DENSE and per_topic > _LONG * depth and space.mu_low >= SMALLEST_MU:
+        dense = lambdas.size >= _DENSE and per_topic > _LONG * depth
+        if dense and space.mu_low >= SMALLEST_MU and not pool.formula.floored:
             regions = Regions.build(
                 pool, lambda_low=space.lambda_low, lambda_high=space.lambda_high,
                 mu_low=space.mu_low, mu_high=space.mu_high, depth=depth,
@@ -115,6 +117,9 @@ class GridSearch:
         One row a point: lambda, mu and the mean.
     n_evaluations_ : int
         Settings measured.
+    seconds_ : list of float
+        When each was known, since the start of the fit: all at the end, as topics are measured
+        one after the other.
 
     Examples
     --------
@@ -129,6 +134,7 @@ class GridSearch:
     best_score_: float
     results_: pd.DataFrame
     n_evaluations_: int
+    seconds_: list[float]
 
     def __init__(
         self,
@@ -159,6 +165,7 @@ class GridSearch:
         """
         import pandas as pd
 
+        begin = time.monotonic()
         places = pool.positions(topics)
         surface = Surface.compute(
             pool, [self.measure], space=self.space, shape=self.shape, topics=places,
@@ -173,4 +180,5 @@ class GridSearch:
         self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
         self.best_score_ = float(means[best])
         self.n_evaluations_ = means.size
+        self.seconds_ = [time.monotonic() - begin] * means.size
         return self

@@ -17,7 +17,19 @@ _SMALLEST_LOG_RATIO, _LARGEST_LOG_RATIO = -12.0, 80.0
 
 @compiled()
 def ranknet_topics(  # type: ignore[no-untyped-def]
-    topics, doc_start, tf_start, length, tf, relevant, term_start, p, count, lambda_, mu, out
+    topics,
+    doc_start,
+    tf_start,
+    length,
+    tf,
+    relevant,
+    term_start,
+    p,
+    count,
+    lambda_,
+    mu,
+    floored,
+    out,
 ):
     """Fill out[i] = (cost, dcost/dlambda, dcost/dmu) for every topic i of ``topics``.
 
@@ -44,7 +56,9 @@ def ranknet_topics(  # type: ignore[no-untyped-def]
         safe = product_is_safe(
             y_max, length_t.min(), length_t.max(), count_t.sum(), lambda_, mu
         )  # fmt: skip
-        _likelihoods(block, length_t, p_t, count_t, lambda_, mu, safe, likelihood, dlambda, dmu)
+        _likelihoods(
+            block, length_t, p_t, count_t, lambda_, mu, safe, floored, likelihood, dlambda, dmu
+        )  # fmt: skip
         if safe:
             spread = math.log(likelihood[split:].max()) - math.log(likelihood[:split].min())
             if _SMALLEST_LOG_RATIO < spread < _LARGEST_LOG_RATIO:
@@ -56,8 +70,15 @@ def ranknet_topics(  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _likelihoods(tf, length, p, count, lambda_, mu, product, likelihood, dlambda, dmu):  # type: ignore[no-untyped-def]
-    """Fill likelihoods up to a factor of the topic (or their logarithms) and the derivatives."""
+def _likelihoods(  # type: ignore[no-untyped-def]
+    tf, length, p, count, lambda_, mu, product, floored, likelihood, dlambda, dmu
+):
+    """Fill likelihoods up to a factor of the topic (or their logarithms) and the derivatives.
+
+    ``floored`` raises factors below 1 to 1, with derivatives 0. At lambda = 0, the only one that
+    such a model has, a factor is above, at or below 1 for every mu alike: y > |D|, y = |D| or not.
+    So the floor makes no kink in mu, and at y = |D| both sides have the derivative 0.
+    """
     docs = length.size
     keep = 1.0 - lambda_
     ratio = np.empty(docs)
@@ -69,6 +90,17 @@ def _likelihoods(tf, length, p, count, lambda_, mu, product, likelihood, dlambda
         row = tf[w]
         scale = 1.0 / p[w]
         weight = float(count[w])
+        if floored:
+            for j in range(docs):
+                y = max(row[j] * scale, length[j])
+                x = max(keep * (y + mu) * ratio[j] + lambda_, 1.0)
+                dlambda[j] += weight * (length[j] - y) * ratio[j] / x
+                if product:
+                    for _ in range(count[w]):
+                        likelihood[j] *= x
+                else:
+                    likelihood[j] += weight * math.log(x)
+            continue
         for j in range(docs):
             y = row[j] * scale
             x = keep * (y + mu) * ratio[j] + lambda_

@@ -134,8 +134,15 @@ class Pairs:
         Returns
         -------
         Cost
+            Its derivative in lambda is 0 where the pool's model has no lambda.
+
+        Raises
+        ------
+        InputError
+            For parameters outside the model's domain.
         """
         check_parameters(lambda_, mu)
+        self.pool.require_lambda(lambda_)
         # Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
         lambda_, mu = float(lambda_), max(float(mu), _SMALLEST_MU)
         topics = self.pool.positions() if topics is None else topics
@@ -145,11 +152,13 @@ class Pairs:
         def work(chunk: slice) -> None:
             kernels.ranknet_topics(
                 topics[chunk], columns.start, columns.tf_start, columns.length, columns.tf,
-                self.relevant, pool.term_start, pool.p, pool.count, lambda_, mu, out[chunk],
+                self.relevant, pool.term_start, pool.p, pool.count, lambda_, mu,
+                pool.formula.floored, out[chunk],
             )  # fmt: skip
 
         over_slices(work, topics.size, threads=threads)
-        return Cost(*(float(x) for x in out.sum(axis=0)))
+        value, dlambda, dmu = (float(x) for x in out.sum(axis=0))
+        return Cost(value, dlambda if pool.formula.has_lambda else 0.0, dmu)
 
 
 def _relevant_first(

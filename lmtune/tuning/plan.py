@@ -8,6 +8,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure
+from lmtune.models.model import find_model
 from lmtune.tuning.certificate import check_tolerance
 from lmtune.tuning.certificate_problem import Problem
 from lmtune.tuning.ranknet import OPTIMIZERS
@@ -26,8 +27,11 @@ class Plan:
     ----------
     measures : tuple of Measure
         The table's measures.
+    model : str
+        A name in `lmtune.models.model.MODELS`.
     space : ParameterSpace
-        The range of lambda and mu for every method.
+        The range of lambda and mu for every method: for a model that fixes one of them,
+        ``ParameterSpace.of(model)``.
     grid : tuple of int
         Grid points along lambda and mu.
     ascents, restarts : int
@@ -52,6 +56,7 @@ class Plan:
     """
 
     measures: tuple[Measure, ...]
+    model: str = "two-stage"
     space: ParameterSpace = field(default_factory=ParameterSpace)
     grid: tuple[int, int] = (20, 26)
     ascents: int = 3
@@ -66,6 +71,7 @@ class Plan:
     certify: float | None = None
 
     def __post_init__(self) -> None:
+        self.space.require(find_model(self.model))
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise InputError(
@@ -86,6 +92,7 @@ class Plan:
 
         if self.certify is not None:
             check_tolerance(self.certify)
+            find_model(self.model).formula.require_two_stage("the certificate's proof")
             for measure in self.measures:
                 Problem.check(measure)
 

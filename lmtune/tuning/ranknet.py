@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.space import ParameterSpace, logit
+from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +66,9 @@ class RankNetTuner:
     trace_ : pandas.DataFrame
         One row an iterate: start, iteration, cost, lambda, mu, then the measures' means on the
         fitting topics; `stop_on` adds a column.
+    seconds_ : list of float
+        When each iterate of the trace was reached, since the start of the fit; the time of the
+        trace's measures is not in it.
     converged_ : bool
         Whether the start that won ended where the gradient vanishes, up to the space's edges.
     pairs_rule_ : str
@@ -86,6 +89,7 @@ class RankNetTuner:
     n_pairs_: int
     n_evaluations_: int
     trace_: pd.DataFrame
+    seconds_: list[float]
     converged_: bool
     pairs_rule_: str
     at_edge_: list[str]
@@ -159,12 +163,15 @@ class RankNetTuner:
                 accepted="a topic with a relevant and a nonrelevant document",
             )
         evaluations = 0
+        begin = time.monotonic()
+        reached: dict[bytes, float] = {}
 
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             nonlocal evaluations
             evaluations += 1
             lambda_, mu = self.space.from_unbounded(x)
             cost = pairs.cost(lambda_, mu, topics=places)
+            reached.setdefault(x.tobytes(), time.monotonic() - begin)
             slope = np.array([cost.dlambda * lambda_ * (1.0 - lambda_), cost.dmu * mu])
             return cost.value / n_pairs, slope / n_pairs
 
@@ -180,6 +187,9 @@ class RankNetTuner:
                 progress(start + 1, self.starts)
 
         self._record(pool, places, iterates, n_pairs)
+        times = [reached[point.x.tobytes()] for _, _, point in iterates]
+        # A start may come to a setting that an earlier one has been to.
+        self.seconds_ = np.maximum.accumulate(times).tolist()
         best = int(self.trace_["cost"].argmin())
         self._take(best)
         self.converged_ = converged[iterates[best][0]]
@@ -216,11 +226,9 @@ class RankNetTuner:
         return self
 
     def _starts(self) -> list[NDArray[np.float64]]:
-        low, high = np.array(self.space.unbounded_box).T
         rng = np.random.default_rng(self.seed)
         settings = [FIRST_START, *(self.space.random(rng) for _ in range(self.starts - 1))]
-        points = [np.array([logit(max(lambda_, 1e-9)), math.log(mu)]) for lambda_, mu in settings]
-        return [np.clip(point, low, high) for point in points]
+        return [self.space.to_unbounded(*setting) for setting in settings]
 
     def _record(
         self,

@@ -1,0 +1,146 @@
+"""``--model``: what it searches, what it fixes, and where its name is kept."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lmtune
+from lmtune.cli.main import app
+from lmtune.formats.runs import read_run
+from lmtune.models.model import MODELS
+
+Run = Callable[..., tuple[int, str, str]]
+WORDS = [f"word{i}" for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    rng = np.random.default_rng(7)
+    (folder / "c").mkdir()
+    documents = [
+        json.dumps({"id": f"d{d}", "contents": " ".join(rng.choice(WORDS, rng.integers(3, 90)))})
+        for d in range(80)
+    ]
+    (folder / "c/docs.jsonl").write_text("\n".join(documents) + "\n")
+    topics = [f"{t}\t{' '.join(rng.choice(WORDS, 3))}\n" for t in range(1, 11)]
+    (folder / "c/topics.tsv").write_text("".join(topics))
+    judged = [
+        f"{t} 0 d{d} {rng.integers(0, 2)}\n" for t in range(1, 11) for d in rng.permutation(80)[:20]
+    ]
+    (folder / "c/qrels.txt").write_text("".join(judged))
+    return folder
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(home)
+
+    def invoke(*arguments: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, list(arguments))
+        return result.exit_code, result.stdout, result.stderr
+
+    return invoke
+
+
+REFUSED = {
+    "tune-lambda": ("tune c --model dirichlet --lambda-range 0,0.5", "--lambda-range", "fixes"),
+    "tune-mu": ("tune c --model jelinek-mercer --mu-range 1,5", "--mu-range", "mu = 0"),
+    "tune-lucene": ("tune c --model lucene-dirichlet --lambda-range 0,0", "-range beside", "fixes"),
+    "search-lambda": ("search c --model dirichlet --lambda 0.4", "--lambda beside", "lambda = 0"),
+    "search-mu": ("search c --model jelinek-mercer --mu 9", "--mu beside", "mu = 0"),
+    "search-zero": ("search c --model jelinek-mercer --lambda 0", "0.0", "mu = 0"),
+    "tune-name": ("tune c --model bm25", "'bm25'", "lucene-dirichlet"),
+    "search-name": ("search c --model bm25", "'bm25'", "two-stage"),
+    "certify": ("tune c --model lucene-dirichlet --certify 1e-2", "two-stage smoothing alone", ""),
+    "jm-range": ("tune c --model jelinek-mercer --lambda-range 0,0.5", "lambda = 0", "mu = 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_one_line_says_what_is_wrong(case: str, run: Run) -> None:
+    command, *parts = REFUSED[case]
+    code, out, err = run(*command.split())
+    assert (code, out) == (2, "")
+    [line] = err.rstrip("\n").splitlines()
+    assert line.startswith("lmtune: ")
+    assert all(part in line for part in parts), line
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path) -> None:
+    output = home / "kept" / name
+    code, shown, err = run(
+        "tune", "c", "--model", name, "--grid", "4x5", "--restarts", "1", "-m", "AP",
+        "--output", str(output),
+    )  # fmt: skip
+    assert code == 0, err
+    plain = name == "two-stage"
+    kept = ["table.txt", "table.md", "table.tex", "table.csv", "table.json"]
+    for text in [shown, *((output / file).read_text() for file in kept)]:
+        assert (name in text) != plain
+    made = json.loads((output / "made.json").read_text())
+    assert made["plan"]["model"] == name
+    fixed = MODELS[name].fixed
+    with (output / "parameters.csv").open() as file:
+        for row in csv.DictReader(file):
+            assert all(float(row[parameter]) == value for parameter, value in fixed.items())
+    with gzip.open(output / "runs/c/direct-AP.run.gz", "rt") as stream:
+        tag = stream.readline().split()[5]
+    assert tag == ("direct-AP" if plain else f"{name}-direct-AP")
+    # The kept run measures what the table says.
+    index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes")  # type: ignore[arg-type]
+    data = lmtune.load("c")
+    pool = lmtune.CandidatePool.build(
+        index, data.topics, data.qrels, model=MODELS[name].formula.name
+    )
+    row = next(csv.DictReader((output / "parameters.csv").open()))
+    first = read_run(output / "runs/c/direct-AP.run.gz")
+    ranked = {
+        ranking.topic: ranking.docnos
+        for ranking in lmtune.rank(pool, lambda_=float(row["lambda"]), mu=float(row["mu"]))
+    }
+    equal = [topic for topic in first if list(first[topic]) == ranked[topic]]
+    assert len(equal) >= len(json.loads((output / "folds.json").read_text())["c"][0]["test"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tag"),
+    [
+        ("", "lmtune-lambda0-mu1000"),
+        ("--model dirichlet", "lmtune-dirichlet-mu1000"),
+        ("--model jelinek-mercer", "lmtune-jelinek-mercer-lambda0.1"),
+        ("--model lucene-dirichlet --mu 50", "lmtune-lucene-dirichlet-mu50"),
+    ],
+)
+def test_runs_say_the_model_and_its_setting(arguments: str, tag: str, run: Run, home: Path) -> None:
+    code, out, err = run("search", "c", *arguments.split())
+    assert code == 0, err
+    assert {line.split()[5] for line in out.splitlines()} == {tag}
+    output = home / "some.run"
+    code, _, err = run("search", "c", *arguments.split(), "--output", str(output))
+    assert output.read_text() == out
+    made = json.loads((home / "some.run.made.json").read_text())
+    assert made["model"]["name"] == (arguments.split()[1] if arguments else "two-stage")
+
+
+def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
+    for case, plain in [
+        ("--model dirichlet --mu 300", "--lambda 0 --mu 300"),
+        ("--model jelinek-mercer --lambda 0.7", "--lambda 0.7 --mu 0"),
+    ]:
+        one, other = (
+            run("search", "c", *arguments.split(), "--run-tag", "x")[1]
+            for arguments in (case, plain)
+        )
+        assert one == other
+    lucene = run("search", "c", "--model", "lucene-dirichlet", "--mu", "300", "--run-tag", "x")[1]
+    assert lucene != one

