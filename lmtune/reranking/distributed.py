@@ -113,7 +113,7 @@ def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
     grads = [p.grad for p in listed if p.grad is not None]
     flat = torch.cat([grad.reshape(-1) for grad in grads])
     dist.all_reduce(flat)
-    for grad, total in zip(grads, flat.split([grad.numel() for grad in grads]), strict=True):
+    for grad, total in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
         grad.copy_(total.view_as(grad))
 
 

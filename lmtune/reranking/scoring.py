@@ -67,7 +67,7 @@ def predict(network: Pointwise | Attention, data: RankingData, feed: Feed) -> ND
     """
     network.eval()
     if isinstance(network, Pointwise):
-        chunks = [network.items(part) for part in feed.features.split(_ROWS)]
+        chunks = [network.items(part) for part in torch.split(feed.features, _ROWS)]
         pointwise: NDArray[np.float32] = torch.cat(chunks).cpu().numpy()
         return pointwise
     scores = np.empty(data.labels.size, np.float32)
