@@ -1,0 +1,178 @@
+"""The relevant (query, item) pairs of the training data: SONG keeps one number for each."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lmtune.errors import InputError
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RelevantPairs:
+    """Every relevant pair of the training data, grouped by query, and how long each list is.
+
+    Build it with `from_rows` or `from_lists`; the order of pairs is the order of SONG's state.
+
+    Attributes
+    ----------
+    queries : int64 (Q,)
+        Ids of all queries, ascending; those without a relevant item too.
+    lengths : int64 (Q,)
+        N_q, the number of items in each query's list.
+    starts : int64 (Q + 1,)
+        Query ``k`` has the pairs ``starts[k]`` to ``starts[k + 1] - 1``.
+    items : int64 (P,)
+        Ids of the relevant items, ascending within each query.
+    labels : float64 (P,)
+        Their labels, all above 0.
+    """
+
+    queries: Integers
+    lengths: Integers
+    starts: Integers
+    items: Integers
+    labels: Floats
+
+    @classmethod
+    def from_rows(
+        cls,
+        queries: npt.ArrayLike,
+        items: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        lengths: int | npt.ArrayLike | None = None,
+    ) -> RelevantPairs:
+        """Take the pairs from rows (query, item, label), in any order.
+
+        Parameters
+        ----------
+        queries, items : int (rows,)
+            Ids, not negative; they need not be dense. An item's id may occur under many queries.
+        labels : float (rows,)
+            Relevant where above 0.
+        lengths : int or int (Q,), optional
+            Lengths of the lists, one for all or one for each query in ascending order of ids,
+            where the rows hold only part of each list. Without it a query's rows are its list.
+
+        Raises
+        ------
+        InputError
+            For negative or repeated ids, labels that are not finite, lengths below the number of
+            a query's rows, and arrays that do not match.
+        """
+        query = _integers(queries, "query ids")
+        item = _integers(items, "item ids")
+        label = np.asarray(labels, dtype=np.float64).ravel()
+        if not len(query) == len(item) == len(label):
+            raise InputError(
+                "query ids, item ids and labels differ in number",
+                value=(len(query), len(item), len(label)),
+            )
+        if not np.isfinite(label).all():
+            raise InputError("labels are not finite", value=label[~np.isfinite(label)][0])
+        order = np.lexsort((item, query))
+        query, item, label = query[order], item[order], label[order]
+        repeated = np.flatnonzero((query[1:] == query[:-1]) & (item[1:] == item[:-1]))
+        if repeated.size:
+            first = int(repeated[0])
+            raise InputError(
+                "the same item twice in a query's list", value=(int(query[first]), int(item[first]))
+            )
+        ids, rows = np.unique(query, return_counts=True)
+        relevant = label > 0
+        found = np.searchsorted(ids, query[relevant])
+        starts = np.zeros(len(ids) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(found, minlength=len(ids)), out=starts[1:])
+        return cls(ids, _lengths(lengths, rows), starts, item[relevant], label[relevant])
+
+    @classmethod
+    def from_lists(cls, starts: npt.ArrayLike, labels: npt.ArrayLike) -> RelevantPairs:
+        """Take the pairs of ragged lists: queries are numbered from 0, items are row numbers.
+
+        Parameters
+        ----------
+        starts : int (Q + 1,)
+            Query ``q`` has the rows ``starts[q]`` to ``starts[q + 1] - 1``.
+        labels : float (rows,)
+            Labels of the rows.
+        """
+        first = _integers(starts, "starts")
+        lengths = np.diff(first)
+        count = int(first[-1] - first[0])
+        if np.ndim(labels) != 1 or len(np.asarray(labels)) != count or (lengths <= 0).any():
+            raise InputError("starts do not divide the labels into lists", value=count)
+        query = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        return cls.from_rows(query, np.arange(count, dtype=np.int64), labels)
+
+    @property
+    def counts(self) -> Integers:
+        """Number of relevant items of each query, int64 (Q,)."""
+        return np.diff(self.starts)
+
+    def ideal_dcg(self, cutoff: int | None = None) -> Floats:
+        """Compute each query's greatest DCG, gains 2^y - 1, discounts 1 / log2(rank + 1).
+
+        Parameters
+        ----------
+        cutoff : int, optional
+            Count only the first `cutoff` ranks.
+
+        Returns
+        -------
+        float64 (Q,)
+            0 for queries without a relevant item.
+        """
+        query = np.repeat(np.arange(len(self.queries)), self.counts)
+        order = np.lexsort((-self.labels, query))
+        rank = np.arange(1, len(query) + 1) - self.starts[query]
+        gain = np.exp2(self.labels[order]) - 1.0
+        terms = gain / np.log2(rank + 1.0)
+        if cutoff is not None:
+            terms = np.where(rank <= cutoff, terms, 0.0)
+        return self._sums(query, terms)
+
+    def label_sums(self) -> Floats:
+        """Add up each query's labels, float64 (Q,)."""
+        query = np.repeat(np.arange(len(self.queries)), self.counts)
+        return self._sums(query, self.labels)
+
+    def _sums(self, query: Integers, terms: Floats) -> Floats:
+        sums = np.bincount(query, weights=terms, minlength=len(self.queries))
+        return sums.astype(np.float64)
+
+    def fingerprint(self) -> int:
+        """Give a number that tells these pairs from others; checkpoints carry it."""
+        crc = 0
+        for part in (self.queries, self.lengths, self.starts, self.items, self.labels):
+            crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
+        return crc
+
+
+def _integers(values: npt.ArrayLike, name: str) -> Integers:
+    array = np.asarray(values).ravel()
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{name} are not integers", value=str(array.dtype))
+    if array.size == 0:
+        raise InputError(f"no {name}")
+    if int(array.min()) < 0:
+        raise InputError(f"negative {name}", value=int(array.min()))
+    return array.astype(np.int64)
+
+
+def _lengths(lengths: int | npt.ArrayLike | None, rows: Integers) -> Integers:
+    if lengths is None:
+        return rows.astype(np.int64)
+    given = np.broadcast_to(np.asarray(lengths, dtype=np.int64), rows.shape).copy()
+    if (given < rows).any():
+        short = int(np.flatnonzero(given < rows)[0])
+        raise InputError(
+            f"a list shorter than its {int(rows[short])} rows", value=int(given[short])
+        )
+    return given

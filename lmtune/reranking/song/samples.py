@@ -1,0 +1,125 @@
+"""What one step sees of each list: which items are relevant, and how many each one stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.reranking.song.state import PairState
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A padded batch of lists (B, n), whole or sampled, in float64.
+
+    Attributes
+    ----------
+    scores : Tensor (B, n)
+        0 on padding.
+    labels : Tensor (B, n)
+        0 on padding.
+    mask, relevant : bool Tensor (B, n)
+        Items that are there; those with a label above 0.
+    positions : int64 Tensor (B,)
+        The queries' rows in the state's per-query arrays.
+    slots : int64 Tensor (R,)
+        The relevant pairs' rows in the state, in the order of ``relevant.nonzero()``.
+    lengths : Tensor (B, 1)
+        N_q.
+    pairs : Tensor (B, n)
+        Relevant pairs that each relevant item stands for, N_q^+ over those in the sample; else 0.
+    level : Tensor (B, n)
+        Weights of a mean over all items of the list; they sum to 1.
+    others : Tensor (B, n)
+        Weights of the other items in g^_i, which counts item i itself once, exactly: a sample
+        that holds i is no fair sample of i. With whole lists both are 1 / N_q.
+    queries : Tensor ()
+        Number of queries with a relevant item in the sample, at least 1.
+    """
+
+    scores: Tensor
+    labels: Tensor
+    mask: Tensor
+    relevant: Tensor
+    positions: Tensor
+    slots: Tensor
+    lengths: Tensor
+    pairs: Tensor
+    level: Tensor
+    others: Tensor
+    queries: Tensor
+
+
+def sample_of(
+    state: PairState,
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None,
+    queries: Tensor,
+    items: Tensor,
+) -> Sample:
+    """Look a batch up in the state and weigh its items.
+
+    The relevant and the other items of a list are taken for uniform samples of the list's
+    relevant and other items, so that weighted sums are unbiased for sums over the whole list. A
+    stratum that the sample lacks is stood for by the other one.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not match, unknown queries, and relevant pairs that are not known.
+    """
+    if scores.dim() != 2 or labels.shape != scores.shape or items.shape != scores.shape:
+        raise InputError(
+            "scores, labels and items differ in shape",
+            value=(tuple(scores.shape), tuple(labels.shape), tuple(items.shape)),
+            accepted="(batch, items) for all three",
+        )
+    if queries.shape != scores.shape[:1]:
+        raise InputError("not one query id a list", value=tuple(queries.shape))
+    if mask is None:
+        mask = items >= 0
+    kept = torch.where(mask, scores.detach().double(), 0.0)
+    label = torch.where(mask, labels.double(), 0.0)
+    relevant = label > 0
+    positions = state.positions(queries)
+    rows, columns = relevant.nonzero(as_tuple=True)
+    slots = state.slots(positions[rows], items[rows, columns])
+    lengths = state.lengths[positions].double().unsqueeze(1)
+    count = state.counts[positions].double().unsqueeze(1)
+    seen = relevant.sum(1, keepdim=True).double()
+    unseen = mask.sum(1, keepdim=True).double() - seen
+    one = torch.ones_like(seen)
+    # Weights of a relevant and of another item: for all items, and for those beside item i.
+    level = _strata(seen, unseen, count, lengths)
+    beside = _strata(seen - 1.0, unseen, count - 1.0, lengths - 1.0)
+    return Sample(
+        scores=kept,
+        labels=label,
+        mask=mask,
+        relevant=relevant,
+        positions=positions,
+        slots=slots,
+        lengths=lengths,
+        pairs=torch.where(relevant, count / torch.maximum(seen, one), 0.0),
+        level=_spread(level, relevant, mask) / lengths,
+        others=_spread(beside, relevant, mask) / lengths,
+        queries=(seen > 0).sum().clamp(min=1),
+    )
+
+
+def _strata(seen: Tensor, unseen: Tensor, relevant: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+    """Say how many items one of the `seen` relevant and one of the `unseen` others stand for."""
+    all_relevant = torch.where(unseen > 0, relevant, whole)
+    all_others = torch.where(seen > 0, whole - relevant, whole)
+    return (
+        torch.where(seen > 0, all_relevant / seen.clamp(min=1), 0.0),
+        torch.where(unseen > 0, all_others / unseen.clamp(min=1), 0.0),
+    )
+
+
+def _spread(weights: tuple[Tensor, Tensor], relevant: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(relevant, weights[0], weights[1]) * mask

@@ -1,0 +1,139 @@
+"""SONG's memory: one number for each relevant pair, in buffers that checkpoints carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lmtune.errors import InputError
+from lmtune.reranking.song.pairs import RelevantPairs
+
+
+class PairState(nn.Module):
+    """An estimate for each relevant pair, and the sizes of the lists.
+
+    `estimate` (P,) is in ``state_dict``, moves with ``.to()``, and holds NaN for pairs never
+    visited. `fingerprint` goes along, so that a checkpoint of other data is refused. The rest is
+    rebuilt from the pairs.
+
+    Parameters
+    ----------
+    pairs : RelevantPairs
+        The training data's.
+    """
+
+    estimate: Tensor
+    fingerprint: Tensor
+    query_ids: Tensor
+    keys: Tensor
+    lengths: Tensor
+    counts: Tensor
+
+    def __init__(self, pairs: RelevantPairs) -> None:
+        super().__init__()
+        self.stride = int(pairs.items.max(initial=0)) + 1
+        if len(pairs.queries) * self.stride >= 2**62:
+            raise InputError("item ids too large to number the pairs", value=self.stride - 1)
+        position = torch.repeat_interleave(
+            torch.arange(len(pairs.queries)), torch.from_numpy(pairs.counts)
+        )
+        keys = position * self.stride + torch.from_numpy(pairs.items)
+        self.register_buffer("estimate", torch.full((len(keys),), torch.nan))
+        self.register_buffer("fingerprint", torch.tensor(pairs.fingerprint()))
+        self.register_buffer("query_ids", torch.from_numpy(pairs.queries), persistent=False)
+        self.register_buffer("keys", keys, persistent=False)
+        self.register_buffer("lengths", torch.from_numpy(pairs.lengths), persistent=False)
+        self.register_buffer("counts", torch.from_numpy(pairs.counts), persistent=False)
+        self.register_load_state_dict_pre_hook(_refuse_other_data)  # type: ignore[no-untyped-call]
+        self.written = torch.empty(0, dtype=torch.long)
+
+    def positions(self, queries: Tensor) -> Tensor:
+        """Find the places of the query ids (B,) among the training data's.
+
+        Raises
+        ------
+        InputError
+            For a query that the training data lacks.
+        """
+        queries = queries.to(self.query_ids.device)
+        found = torch.searchsorted(self.query_ids, queries).clamp(max=len(self.query_ids) - 1)
+        wrong = self.query_ids[found] != queries
+        if bool(wrong.any()):
+            raise InputError(
+                "a query that the training data lacks",
+                value=int(queries[wrong][0]),
+                accepted=f"the {len(self.query_ids)} ids from {int(self.query_ids[0])} to "
+                f"{int(self.query_ids[-1])} that the pairs were made from",
+            )
+        return found
+
+    def slots(self, positions: Tensor, items: Tensor) -> Tensor:
+        """Find the slots (R,) of pairs (query positions (R,), item ids (R,)).
+
+        Raises
+        ------
+        InputError
+            For a pair that the training data does not hold as relevant.
+        """
+        key = positions * self.stride + items
+        if len(self.keys):
+            slot = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
+            wrong = (self.keys[slot] != key) | (items < 0) | (items >= self.stride)
+        else:
+            slot, wrong = torch.zeros_like(key), torch.ones_like(key, dtype=torch.bool)
+        if bool(wrong.any()):
+            query = int(self.query_ids[positions[wrong][0]])
+            raise InputError(
+                "a pair (query, item) labelled relevant that the training data lacks",
+                value=(query, int(items[wrong][0])),
+                accepted="the pairs that the state was made from",
+            )
+        return slot
+
+    def write(self, slots: Tensor, values: Tensor) -> None:
+        """Set the estimates of `slots`, and remember these as `written`."""
+        self.estimate[slots] = values.to(self.estimate.dtype)
+        self.written = slots
+
+
+def exchange(buffers: Sequence[Tensor], rows: Tensor, group: Any = None) -> None:
+    """Share the given rows of buffers with the other processes of a `torch.distributed` group.
+
+    Each process passes the rows that it wrote in its last step; afterwards all hold the same
+    buffers, provided that they did before and that no row was written twice. Without an
+    initialised `torch.distributed` it does nothing.
+    """
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size(group) == 1:
+        return
+    device = buffers[0].device
+    size = torch.tensor([len(rows)], device=device)
+    sizes = [torch.zeros_like(size) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(sizes, size, group=group)
+    most = max(int(one) for one in sizes)
+    sent = torch.zeros(1 + len(buffers), most, dtype=torch.float64, device=device)
+    sent[0, : len(rows)] = rows.double()
+    for line, buffer in enumerate(buffers, 1):
+        sent[line, : len(rows)] = buffer[rows].double()
+    received = [torch.empty_like(sent) for _ in sizes]
+    dist.all_gather(received, sent, group=group)
+    for part, one in zip(received, sizes, strict=True):
+        target = part[0, : int(one)].long()
+        for line, buffer in enumerate(buffers, 1):
+            buffer[target] = part[line, : int(one)].to(buffer.dtype)
+
+
+def _refuse_other_data(
+    module: nn.Module, state: dict[str, Any], prefix: str, *unused: object
+) -> None:
+    del unused
+    given = state.get(f"{prefix}fingerprint")
+    own = module.fingerprint
+    if isinstance(given, Tensor) and isinstance(own, Tensor) and int(given) != int(own):
+        raise InputError(
+            "SONG's state was saved for other training data", accepted="a state of the same pairs"
+        )
