@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from lmtune.errors import InputError
+from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.files import read_lines
-from lmtune.formats.letor import Letor, read_letor
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.splits import read_data, read_splits
 
-_NAMES = {
-    "train": ("train",),
-    "validation": ("vali", "valid", "validation"),
-    "test": ("test",),
-}
-_SUFFIXES = ("", ".gz", ".bz2", ".zst")
-LAYOUT = "train.txt, vali.txt (or --validation) and test.txt, plain or compressed; or Fold1/ ..."
+LAYOUT = (
+    "train.txt, test.txt and vali.txt (or vali_queries.txt, or --validation), plain or compressed;"
+    " or Fold1, Fold2 ... with these"
+)
 
 
 @dataclass(frozen=True)
@@ -38,14 +36,13 @@ class Fold:
     name: str
     train: RankingData
     validation: RankingData
-    test: RankingData | None
+    test: RankingData
 
 
 def read_folds(
     path: str | os.PathLike[str],
     *,
     validation: str | None = None,
-    test: bool = True,
     seed: int = 0,
 ) -> list[Fold]:
     """Read a folder of LETOR files, or the folds in it.
@@ -53,72 +50,61 @@ def read_folds(
     Parameters
     ----------
     path : path-like
-        Holds ``train.txt``, ``vali.txt`` and ``test.txt``, or folders ``Fold1``, ``Fold2``, ...
-        that do.
+        Holds what `lmtune.reranking.splits.read_splits` takes, or folders ``Fold1``, ``Fold2``,
+        ... that do.
     validation : str, optional
-        Where there is no ``vali.txt``: a file with one training query a line, or a share of the
-        training queries, such as ``0.2``, to be drawn.
-    test : bool
-        Whether test queries are needed.
+        Instead of ``vali.txt`` or ``vali_queries.txt``: a file with one training query a line, or
+        a share of the training queries, such as ``0.2``, to be drawn.
     seed : int
         Of that draw.
+
+    Returns
+    -------
+    list of Fold
 
     Raises
     ------
     InputError
-        Where files are missing; as `lmtune.formats.letor.read_letor`.
+        Where files are missing; as `lmtune.reranking.splits.read_splits`.
     """
     home = Path(path)
     if not home.is_dir():
         raise InputError("no such folder", file=path, accepted=f"a folder with {LAYOUT}")
-    if _find(home, "train") is not None:
-        return [_read(home, validation, test, seed)]
     folds = sorted(
         (entry for entry in home.glob("Fold*") if entry.is_dir()),
         key=lambda entry: (len(entry.name), entry.name),
     )
-    if not folds:
-        raise InputError("no LETOR files", file=path, accepted=f"a folder with {LAYOUT}")
-    return [_read(fold, validation, test, seed) for fold in folds]
+    if not folds and not any(home.iterdir()):
+        raise InputError("the folder is empty", file=path, accepted=f"a folder with {LAYOUT}")
+    return [_read(fold, validation, seed) for fold in folds or [home]]
 
 
-def _find(home: Path, part: str) -> Path | None:
-    for name in _NAMES[part]:
-        for suffix in _SUFFIXES:
-            found = home / f"{name}.txt{suffix}"
-            if found.is_file():
-                return found
-    return None
-
-
-def _read(home: Path, validation: str | None, test: bool, seed: int) -> Fold:
-    files = {part: _find(home, part) for part in _NAMES if part != "test" or test}
-    needed = {"train", "test"} & files.keys()
+def _read(home: Path, validation: str | None, seed: int) -> Fold:
     if validation is None:
-        needed |= {"validation"}
-    else:
-        files.pop("validation", None)
-    for part in sorted(needed):
-        if files[part] is None:
-            raise InputError(f"no {part} file", file=home, accepted=f"a folder with {LAYOUT}")
-    read = {part: read_letor(file) for part, file in files.items() if file is not None}
-    width = max(letor.features.shape[1] for letor in read.values())
-    data = {part: _data(letor, width) for part, letor in read.items()}
-    train = data["train"]
-    if validation is None:
-        chosen = data["validation"]
-    else:
-        held = _held(validation, train.queries, seed)
-        chosen = train.select([query for query in train.queries if query in held])
-        train = train.select([query for query in train.queries if query not in held])
-    return Fold(home.name, train, chosen, data.get("test"))
+        splits = read_splits(home)
+        return Fold(home.resolve().name, splits.train, splits.validation, splits.test)
+    parts = [read_data(_find(home, part)) for part in ("train", "test")]
+    width = max(data.features.shape[1] for data in parts)
+    # Files of sparse features may lack the last ones.
+    train, test = (
+        replace(data, features=np.pad(data.features, ((0, 0), (0, width - data.features.shape[1]))))
+        for data in parts
+    )
+    held = _held(validation, train.queries, seed)
+    return Fold(
+        home.resolve().name,
+        train.select([query for query in train.queries if query not in held]),
+        train.select([query for query in train.queries if query in held]),
+        test,
+    )
 
 
-def _data(letor: Letor, width: int) -> RankingData:
-    features = letor.features
-    if features.shape[1] < width:  # files of sparse features may lack the last ones
-        features = np.pad(features, ((0, 0), (0, width - features.shape[1])))
-    return RankingData(features, letor.labels, letor.starts, letor.queries, letor.docnos)
+def _find(home: Path, part: str) -> Path:
+    for suffix in ("", *SUFFIXES):
+        found = home / f"{part}.txt{suffix}"
+        if found.is_file():
+            return found
+    raise InputError(f"no {part} file", file=home, accepted=f"a folder with {LAYOUT}")
 
 
 def _held(validation: str, queries: Sequence[str], seed: int) -> set[str]:

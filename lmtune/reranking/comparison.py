@@ -1,0 +1,240 @@
+"""Losses held against each other on the same data: the papers' table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.letor_folder import Fold
+from lmtune.reranking.ndcg import Empty, ndcg
+from lmtune.reranking.normalisation import Normaliser
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.training import Trained
+from lmtune.reranking.trials import Interval, confidence_interval, run_trials
+
+CUTOFFS = (1, 3, 5, 10)
+LAMBDAMART = "lambdamart"
+Report = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A loss with its options, as the user wrote it: ``k-song:theoretical=true:gamma=0.5``."""
+
+    label: str
+    loss: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one loss came to.
+
+    Attributes
+    ----------
+    label : str
+        The contender's.
+    rate : float
+        The learning rate that validation chose; NaN where there is none.
+    values : dict of str to numpy.ndarray, shape (trials, cutoffs)
+        Mean test nDCG of each trial, by what queries without relevant documents count:
+        ``"skip"`` or ``"zero"``.
+    trials : tuple of tuple of Trained
+        One tuple a fold; empty for trees.
+    """
+
+    label: str
+    rate: float
+    values: dict[Empty, NDArray[np.float64]]
+    trials: tuple[tuple[Trained, ...], ...] = ()
+
+    def interval(self, empty: Empty, cutoff: int) -> Interval:
+        """Return the mean over trials at one of `CUTOFFS`, with its 95% interval."""
+        return confidence_interval(self.values[empty][:, CUTOFFS.index(cutoff)].tolist())
+
+
+def parse_contender(text: str) -> Contender:
+    """Read a loss with options.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME`` or ``NAME:OPTION=VALUE:OPTION=VALUE``; values are numbers, true, false or words.
+
+    Raises
+    ------
+    InputError
+        Where an option has no value.
+    """
+    name, *parts = text.strip().split(":")
+    options = {}
+    for part in parts:
+        option, equals, value = part.partition("=")
+        if not (option and equals and value):
+            raise InputError("bad loss", value=text, accepted="NAME or NAME:OPTION=VALUE:...")
+        options[option.replace("-", "_")] = _value(value)
+    return Contender(text.strip(), name.lower(), options)
+
+
+def _value(text: str) -> Any:
+    words: dict[str, Any] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def compare(
+    folds: Sequence[Fold],
+    contenders: Sequence[Contender],
+    settings: Settings,
+    *,
+    rates: Sequence[float] = (),
+    trials: int = 10,
+    normaliser: Callable[[RankingData], Normaliser] = Normaliser.fit,
+    device: str = "cpu",
+    report: Report | None = None,
+) -> list[Outcome]:
+    """Train each loss several times and measure it on the test queries.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+        Test queries of all folds count together in each trial.
+    contenders : sequence of Contender
+        ``lambdamart`` is LightGBM's.
+    settings : Settings
+        All but the loss; trial t has seed ``settings.seed + t``.
+    rates : sequence of float
+        Learning rates to choose from by the mean validation value over folds and trials; the
+        settings' own by default.
+    trials : int
+        Trials a loss.
+    normaliser : callable
+        Fits a fold's normaliser to its training data.
+    device : str
+        Where to train.
+    report : callable, optional
+        Called with (loss, steps done, steps in all, a few words).
+
+    Raises
+    ------
+    InputError
+        As `lmtune.reranking.training.fit`.
+    """
+    scaled = []
+    for fold in folds:
+        fitted = normaliser(fold.train)
+        scaled.append(
+            Fold(
+                fold.name,
+                *(fitted.transform(part) for part in (fold.train, fold.validation, fold.test)),
+            )
+        )
+    outcomes = []
+    for contender in contenders:
+        if contender.loss == LAMBDAMART:
+            outcomes.append(_trees(folds, contender, settings.seed, trials, report))
+            continue
+        asked = _asked(settings, contender)
+        best: tuple[float, float, list[list[Trained]]] | None = None
+        for rate in rates or [settings.learning_rate]:
+            found = []
+            for number, fold in enumerate(scaled):
+
+                def tell(done: int, total: int, words: str, number: int = number) -> None:
+                    if report is not None:
+                        where = f"fold {number + 1}, " if len(scaled) > 1 else ""
+                        text = f"rate {rate:g}, {where}{words}"  # noqa: B023
+                        name = contender.label  # noqa: B023
+                        report(name, number * total + done, len(scaled) * total, text)
+
+                found.append(
+                    run_trials(
+                        fold.train, fold.validation, replace(asked, learning_rate=rate),
+                        trials=trials, device=device, progress=tell,
+                    )
+                )  # fmt: skip
+            value = float(np.mean([trial.validation for own in found for trial in own]))
+            if best is None or value > best[0]:
+                best = (value, rate, found)
+        assert best is not None
+        _, rate, kept = best
+        tests = [fold.test for fold in scaled]
+        scores = [
+            [own[trial].score(test, device=device) for own, test in zip(kept, tests, strict=True)]
+            for trial in range(trials)
+        ]
+        outcomes.append(
+            Outcome(contender.label, rate, _measure(tests, scores), tuple(map(tuple, kept)))
+        )
+    return outcomes
+
+
+def _asked(settings: Settings, contender: Contender) -> Settings:
+    return replace(settings, loss=contender.loss, loss_options=contender.options)
+
+
+def _measure(
+    tests: Sequence[RankingData], scores: Sequence[Sequence[NDArray[np.floating]]]
+) -> dict[Empty, NDArray[np.float64]]:
+    values: dict[Empty, NDArray[np.float64]] = {}
+    conventions: tuple[Empty, ...] = ("skip", "zero")
+    for empty in conventions:
+        rows = []
+        for own in scores:
+            measured = [
+                ndcg(found, test, CUTOFFS, empty=empty)
+                for found, test in zip(own, tests, strict=True)
+            ]
+            rows.append(np.nanmean(np.concatenate(measured), axis=0))
+        values[empty] = np.array(rows)
+    return values
+
+
+def _trees(
+    folds: Sequence[Fold], contender: Contender, seed: int, trials: int, report: Report | None
+) -> Outcome:
+    raise NotImplementedError
+
+
+def empty_queries(folds: Sequence[Fold]) -> int:
+    """Count test queries without a relevant document."""
+    return sum(
+        int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum())
+        for fold in folds
+    )
+
+
+def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return every epoch of every trial as records."""
+    rows = []
+    for outcome in outcomes:
+        for fold, own in enumerate(outcome.trials, 1):
+            for number, trained in enumerate(own, 1):
+                for row in trained.history:
+                    rows.append(
+                        {
+                            "loss": outcome.label, "fold": fold, "trial": number,
+                            "epoch": row.epoch, "value": row.loss, "objective": row.objective,
+                            "validation": row.validation,
+                            "best": int(row.epoch == trained.best_epoch),
+                        }
+                    )  # fmt: skip
+    return rows
+
+
+def finite(value: float) -> float | None:
+    """Return a number as JSON holds it."""
+    return value if math.isfinite(value) else None
