@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lmtune.cli import compare, datasets, evaluate, index, plot, report, search, tune
+from lmtune.cli import compare, datasets, evaluate, index, plot, report, rerank, search, tune
 from lmtune.cli.messages import note, prepare_process, status_of
 
 
@@ -46,6 +46,7 @@ app.command()(index.index)
 app.command()(search.search)
 app.command()(compare.compare)
 app.command()(datasets.datasets)
+app.add_typer(rerank.app, name="rerank")
 
 
 # Everything behind the name goes to the command's own parser, which starts without typer.

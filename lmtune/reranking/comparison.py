@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -54,6 +53,11 @@ class Outcome:
     rate: float
     values: dict[Empty, NDArray[np.float64]]
     trials: tuple[tuple[Trained, ...], ...] = ()
+
+    @property
+    def trained(self) -> list[Trained]:
+        """All trainings, fold by fold."""
+        return [one for own in self.trials for one in own]
 
     def interval(self, empty: Empty, cutoff: int) -> Interval:
         """Return the mean over trials at one of `CUTOFFS`, with its 95% interval."""
@@ -147,7 +151,7 @@ def compare(
         if contender.loss == LAMBDAMART:
             outcomes.append(_trees(folds, contender, settings.seed, trials, report))
             continue
-        asked = _asked(settings, contender)
+        own_settings = asked(settings, contender)
         best: tuple[float, float, list[list[Trained]]] | None = None
         for rate in rates or [settings.learning_rate]:
             found = []
@@ -162,7 +166,7 @@ def compare(
 
                 found.append(
                     run_trials(
-                        fold.train, fold.validation, replace(asked, learning_rate=rate),
+                        fold.train, fold.validation, replace(own_settings, learning_rate=rate),
                         trials=trials, device=device, progress=tell,
                     )
                 )  # fmt: skip
@@ -182,7 +186,8 @@ def compare(
     return outcomes
 
 
-def _asked(settings: Settings, contender: Contender) -> Settings:
+def asked(settings: Settings, contender: Contender) -> Settings:
+    """Return the settings with a contender's loss."""
     return replace(settings, loss=contender.loss, loss_options=contender.options)
 
 
@@ -219,22 +224,14 @@ def empty_queries(folds: Sequence[Fold]) -> int:
 
 def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return every epoch of every trial as records."""
-    rows = []
-    for outcome in outcomes:
-        for fold, own in enumerate(outcome.trials, 1):
-            for number, trained in enumerate(own, 1):
-                for row in trained.history:
-                    rows.append(
-                        {
-                            "loss": outcome.label, "fold": fold, "trial": number,
-                            "epoch": row.epoch, "value": row.loss, "objective": row.objective,
-                            "validation": row.validation,
-                            "best": int(row.epoch == trained.best_epoch),
-                        }
-                    )  # fmt: skip
-    return rows
-
-
-def finite(value: float) -> float | None:
-    """Return a number as JSON holds it."""
-    return value if math.isfinite(value) else None
+    return [
+        {
+            "loss": outcome.label, "fold": fold, "trial": trial, "epoch": row.epoch,
+            "value": row.loss, "objective": row.objective, "validation": row.validation,
+            "best": int(row.epoch == trained.best_epoch),
+        }
+        for outcome in outcomes
+        for fold, own in enumerate(outcome.trials, 1)
+        for trial, trained in enumerate(own, 1)
+        for row in trained.history
+    ]  # fmt: skip

@@ -90,7 +90,7 @@ def _read(home: Path, validation: str | None, seed: int) -> Fold:
         replace(data, features=np.pad(data.features, ((0, 0), (0, width - data.features.shape[1]))))
         for data in parts
     )
-    held = _held(validation, train.queries, seed)
+    held = held_out(validation, train.queries, seed)
     return Fold(
         home.resolve().name,
         train.select([query for query in train.queries if query not in held]),
@@ -107,7 +107,14 @@ def _find(home: Path, part: str) -> Path:
     raise InputError(f"no {part} file", file=home, accepted=f"a folder with {LAYOUT}")
 
 
-def _held(validation: str, queries: Sequence[str], seed: int) -> set[str]:
+def held_out(validation: str, queries: Sequence[str], seed: int) -> set[str]:
+    """Choose the queries to hold out: those of a file, or a share of them, drawn.
+
+    Raises
+    ------
+    InputError
+        For an unknown query, or where none would be left on either side.
+    """
     try:
         share = float(validation)
     except ValueError:
@@ -123,17 +130,10 @@ def _held(validation: str, queries: Sequence[str], seed: int) -> set[str]:
                 "no query is left", file=validation, accepted="some of the training queries"
             ) from None
         return set(names)
-    return draw_share(queries, share, seed)
+    return _draw(queries, share, seed)
 
 
-def draw_share(queries: Sequence[str], share: float, seed: int) -> set[str]:
-    """Draw a share of the queries, at least one, leaving at least one.
-
-    Raises
-    ------
-    InputError
-        For a share that leaves nothing, or fewer than two queries.
-    """
+def _draw(queries: Sequence[str], share: float, seed: int) -> set[str]:
     if not 0.0 < share < 1.0 or len(queries) < 2:
         raise InputError(
             "bad share of validation queries", value=share,

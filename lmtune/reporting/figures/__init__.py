@@ -20,9 +20,11 @@ from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import FORMATS, Picture, alt_text, render, save
 from lmtune.reporting.figures.surface import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
+from lmtune.reporting.figures.training import Course, training_courses
 
 __all__ = [
     "FORMATS",
+    "Course",
     "Picture",
     "Search",
     "SurfacePanel",
@@ -38,4 +40,5 @@ __all__ = [
     "save",
     "surface",
     "topic_differences",
+    "training_courses",
 ]

@@ -1,0 +1,243 @@
+"""``lmtune rerank``: train a reranker, apply it to runs, compare losses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lmtune.cli import options, rerank_options, values
+from lmtune.cli.prepare import Names
+from lmtune.cli.rerank_compare import compare
+from lmtune.cli.rerank_data import RunSource, from_letor, from_run, run_features
+from lmtune.cli.screen import stages, timed
+from lmtune.errors import InputError
+
+if TYPE_CHECKING:
+    from lmtune.reranking.data import RankingData
+    from lmtune.reranking.training import Trained
+
+app = typer.Typer(
+    help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None
+)
+app.command()(compare)
+
+_Run = Annotated[Path | None, typer.Option(help="A TREC run, to learn from its documents.")]
+_Depth = Annotated[int, typer.Option(help="Documents of a topic that are scored.")]
+
+
+@app.command()
+def train(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="A folder of LETOR files; with --run a collection: pydocs, a folder, irds:ID ...",
+            metavar="LETOR_DIR",
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="The model's folder.")] = None,
+    run: _Run = None,
+    documents: options.Documents = None,
+    index: options.Index = None,
+    topics: options.Topics = None,
+    qrels: options.Qrels = None,
+    topic_fields: options.TopicFields = "title",
+    train_topics: Annotated[
+        str | None, typer.Option(help="Train on these: 51-100, a list 51,52 or a file.")
+    ] = None,
+    validation: rerank_options.Validation = None,
+    lambda_: Annotated[float, typer.Option("--lambda", help="Of the tuned feature.")] = 0.4,
+    mu: Annotated[float, typer.Option(help="Of the tuned feature.")] = 2500.0,
+    depth: _Depth = 1000,
+    loss: Annotated[
+        str, typer.Option(help="lambdarank, song, k-song:theoretical=true ...; see compare.")
+    ] = "lambdarank",
+    net: rerank_options.Net = "b256",
+    dropout: rerank_options.Dropout = 0.0,
+    optimizer: rerank_options.Optimizer = "adam",
+    learning_rate: Annotated[float, typer.Option(help="The first step's.")] = 0.001,
+    weight_decay: rerank_options.WeightDecay = 0.0,
+    schedule: rerank_options.Schedule = "constant",
+    epochs: rerank_options.Epochs = 30,
+    batch_size: rerank_options.BatchSize = 64,
+    list_size: rerank_options.ListSize = None,
+    clip: rerank_options.Clip = None,
+    patience: rerank_options.Patience = None,
+    warm_up: rerank_options.WarmUp = 0,
+    warm_up_loss: rerank_options.WarmUpLoss = "listnet",
+    normalise: rerank_options.Normalise = "z-score",
+    log1p: rerank_options.Log1p = True,
+    seed: rerank_options.Seed = 0,
+    device: rerank_options.Device = "cpu",
+    bf16: rerank_options.Bf16 = False,
+    threads: rerank_options.Threads = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep the training's state in this folder, and go on from it."),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Keep it after so many steps, not only after epochs.")
+    ] = None,
+    stemmer: options.Stemmer = None,
+    stopwords: options.Stopwords = None,
+    lengths: options.Lengths = None,
+    indexes: options.Indexes = Path("indexes"),
+) -> None:
+    """Train a network on LETOR files, or on a run with judgements."""
+    rerank_options.need_neural("rerank")
+    from lmtune.formats.files import check_directory
+    from lmtune.reporting.provenance import command, versions
+    from lmtune.reranking import distributed, model_folder
+    from lmtune.reranking.comparison import parse_contender
+    from lmtune.reranking.settings import Settings
+    from lmtune.reranking.training import fit
+
+    if output is None:
+        raise InputError("no --output", accepted="--output DIR, the model's folder")
+    if (data is None) == (run is None) and data is None:
+        raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+    named = parse_contender(loss)
+    settings = Settings(
+        loss=named.loss, loss_options=named.options, network=net, dropout=dropout,
+        optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
+        schedule=schedule, epochs=epochs, batch_size=batch_size, list_size=list_size, clip=clip,
+        patience=patience, warm_up=warm_up, warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
+    )  # fmt: skip
+    rerank_options.check_names(settings)
+    rerank_options.use_threads(threads)
+    fitted = rerank_options.normaliser(normalise, log1p)
+    check_directory(output, marker=model_folder.RECORD, own=model_folder.CONTENT)
+    if run is not None:
+        names = Names(
+            data, documents, index, topics, qrels, values.fields(topic_fields), stemmer,
+            stopwords, lengths,
+        )  # fmt: skip
+        source = RunSource(run, names, indexes, lambda_, mu, depth)
+        known = from_run(source, train_topics, validation, seed)
+    else:
+        known = from_letor(str(data), validation, seed)
+    scaler = fitted(known.train)
+    scaled = [scaler.transform(part) for part in (known.train, known.validation)]
+    with distributed.process_group(device) as place, stages() as report:
+        with timed(f"{len(known.train.queries)} queries learnt from"):
+            trained = fit(
+                *scaled, settings, device=place, checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                progress=lambda done, total, words: report("training", done, total, words),
+            )  # fmt: skip
+        if distributed.rank() == 0:
+            made = {"command": command(), "versions": versions() | _torch(), **known.record}
+            model_folder.save_model(output, trained, scaler, known.names, made, facts=known.facts)
+            test = None if known.test is None else scaler.transform(known.test)
+            _report(trained, test)
+
+
+@app.command()
+def apply(
+    model: Annotated[Path, typer.Argument(help="A folder that lmtune rerank train wrote.")],
+    dataset: Annotated[
+        str | None, typer.Argument(help="The collection: pydocs, a folder, irds:ID ...")
+    ] = None,
+    run: _Run = None,
+    output: Annotated[Path | None, typer.Option(help="The new run; .gz compresses.")] = None,
+    documents: options.Documents = None,
+    index: options.Index = None,
+    topics: options.Topics = None,
+    topic_fields: options.TopicFields = "title",
+    only: Annotated[
+        str | None, typer.Option("--only-topics", help="These alone: 51-100, a list or a file.")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            help="Documents of a topic that are scored; the others keep their order beneath.",
+            show_default="as in training",
+        ),
+    ] = None,
+    run_tag: Annotated[str | None, typer.Option(help="Default: lmtune-LOSS-NET.")] = None,
+    device: rerank_options.Device = "cpu",
+    threads: rerank_options.Threads = None,
+    stemmer: options.Stemmer = None,
+    stopwords: options.Stopwords = None,
+    lengths: options.Lengths = None,
+    indexes: options.Indexes = Path("indexes"),
+) -> None:
+    """Rerank a run by a trained network."""
+    rerank_options.need_neural("rerank")
+    from lmtune.datasets.selection import select_topics
+    from lmtune.formats.files import atomic_write, check_file
+    from lmtune.formats.runs import check_tag, read_run, write_run
+    from lmtune.reporting.provenance import command, versions
+    from lmtune.reranking.beneath import with_rest
+    from lmtune.reranking.features import FEATURES
+    from lmtune.reranking.model_folder import check_features, load_model
+    from lmtune.reranking.runs import reranked
+
+    if run is None or output is None:
+        missing = "--run" if run is None else "--output"
+        raise InputError(f"no {missing}", accepted="--run RUN --output RUN2")
+    check_file(output)
+    loaded = load_model(model)
+    feature_names = tuple(feature.name for feature in FEATURES)
+    check_features(loaded.names, feature_names, file=model)
+    tag = run_tag or f"lmtune-{loaded.settings.loss}-{loaded.settings.network}"
+    check_tag(tag)
+    rerank_options.use_threads(threads)
+    names = Names(
+        dataset, documents, index, topics, None, values.fields(topic_fields), stemmer, stopwords,
+        lengths,
+    )  # fmt: skip
+    facts = loaded.facts
+    source = RunSource(
+        run,
+        names,
+        indexes,
+        facts["lambda"],
+        facts["mu"],
+        facts["depth"] if depth is None else depth,
+    )
+    ranked = read_run(run)
+    if only is not None:
+        ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
+    data, record = run_features(source, ranked)
+    with timed(f"{len(data.queries)} topics reranked"):
+        scores = loaded.score(data, feature_names, device=device)
+        write_run(output, with_rest(reranked(data, scores), ranked), tag=tag)
+    made = {
+        "command": command(), "versions": versions() | _torch(), **record,
+        "model": json.loads((model / "made.json").read_text(encoding="utf-8")),
+    }  # fmt: skip
+    with atomic_write(f"{output}.made.json") as file:
+        file.write(json.dumps(made, indent=2) + "\n")
+
+
+def _report(trained: Trained, test: RankingData | None) -> None:
+    import numpy as np
+
+    from lmtune.reranking.comparison import CUTOFFS
+    from lmtune.reranking.ndcg import ndcg
+
+    measure = f"nDCG@{trained.settings.measure}"
+    print(f"best epoch {trained.best_epoch} of {len(trained.history)}, "
+          f"validation {measure} {trained.validation:.4f}")  # fmt: skip
+    if test is None:
+        return
+    scores = trained.score(test)
+    kept, zero = (
+        np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
+    )
+    for name, values_ in (("left out", kept), ("count 0", zero)):
+        means = "  ".join(
+            f"nDCG@{cutoff} {value:.4f}" for cutoff, value in zip(CUTOFFS, values_, strict=True)
+        )
+        print(f"test, queries without relevant documents {name}: {means}")
+        if (kept == zero).all():
+            return
+
+
+def _torch() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {"torch": version("torch")}

@@ -1,0 +1,105 @@
+"""Options of ``lmtune rerank``, and what they mean together."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from lmtune.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lmtune.reranking.data import RankingData
+    from lmtune.reranking.normalisation import Method, Normaliser
+    from lmtune.reranking.settings import Settings
+
+Net = Annotated[
+    str,
+    typer.Option(help="linear, two-layer, b64 ... b1024, mlp:256-128-64, attention[:128-2-2]."),
+]
+Dropout = Annotated[float, typer.Option(help="After each hidden layer.")]
+Optimizer = Annotated[str, typer.Option(help="adam, adamw or sgd.")]
+WeightDecay = Annotated[float, typer.Option(help="The optimizer's.")]
+Schedule = Annotated[
+    str, typer.Option(help="constant, step, step:20,25 (a tenth after these epochs) or cosine.")
+]
+Epochs = Annotated[int, typer.Option(help="Passes over the training queries.")]
+BatchSize = Annotated[int, typer.Option(help="Queries a step.")]
+ListSize = Annotated[
+    int | None,
+    typer.Option(help="Documents of a query in a step, drawn anew each epoch.", show_default="all"),
+]
+Clip = Annotated[float | None, typer.Option(help="The gradient's largest norm.")]
+Patience = Annotated[
+    int | None, typer.Option(help="Stop after so many epochs without a better validation value.")
+]
+WarmUp = Annotated[
+    int,
+    typer.Option(help="First so many epochs with --warm-up-loss, then a new last layer."),
+]
+WarmUpLoss = Annotated[str, typer.Option(help="listnet, cross-entropy (SONG's) or another loss.")]
+Normalise = Annotated[
+    str, typer.Option(help="z-score, query-z-score, query-min-max or none; of training features.")
+]
+Log1p = Annotated[bool, typer.Option(help="Take sign(x) log(1 + |x|) of features first.")]
+Seed = Annotated[int, typer.Option(help="Of weights, batches, dropout and draws.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Bf16 = Annotated[bool, typer.Option("--bf16", help="Let the network compute in bfloat16.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Of torch; another number may round differently.")
+]
+Validation = Annotated[
+    str | None,
+    typer.Option(
+        help="A file with one training query a line, or a share such as 0.2 of them, to choose the"
+        " epoch by."
+    ),
+]
+
+
+def need_neural(feature: str) -> None:
+    """Raise MissingExtraError unless what networks need is installed."""
+    if any(find_spec(name) is None for name in ("torch", "safetensors")):
+        raise MissingExtraError(feature, "neural")
+
+
+def use_threads(count: int | None) -> None:
+    """Tell torch how many threads to take."""
+    if count is None:
+        return
+    if count < 1:
+        raise InputError("bad --threads", value=count, accepted="1 or more")
+    import torch
+
+    torch.set_num_threads(count)
+
+
+def normaliser(method: str, log1p: bool) -> Callable[[RankingData], Normaliser]:
+    """Return what fits a normaliser to training data."""
+    from lmtune.reranking.normalisation import METHODS, Normaliser
+
+    name = method.replace("query-", "query ")
+    if name not in METHODS:
+        raise InputError(
+            "unknown --normalise", value=method,
+            accepted=", ".join(known.replace(" ", "-") for known in METHODS),
+        )  # fmt: skip
+
+    def fit(data: RankingData) -> Normaliser:
+        return Normaliser.fit(data, method=cast("Method", name), log1p=log1p)
+
+    return fit
+
+
+def check_names(settings: Settings) -> None:
+    """Raise InputError for a loss or a network that there is not, before data are read."""
+    from lmtune.reranking.networks import parse_network
+    from lmtune.reranking.objectives import loss_names
+
+    parse_network(settings.network)
+    for name in (settings.loss, settings.warm_up_loss):
+        if name not in loss_names():
+            raise InputError("unknown loss", value=name, accepted=", ".join(loss_names()))

@@ -1,0 +1,142 @@
+"""How losses and validation measures move from epoch to epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.reporting.figures.style import (
+    PAGE,
+    Look,
+    finish,
+    in_style,
+    looks,
+    new_figure,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BAND = 0.15
+
+
+@dataclass(frozen=True)
+class Course:
+    """One loss's trainings.
+
+    Attributes
+    ----------
+    name : str
+        The loss.
+    objective, validation : sequence of arrays of float, shape (epochs,)
+        One array a trial; those that stopped early are shorter.
+    """
+
+    name: str
+    objective: Sequence[NDArray[np.float64]]
+    validation: Sequence[NDArray[np.float64]]
+
+
+@in_style
+def training_courses(courses: Sequence[Course], *, measure: str, title: str = "") -> Figure:
+    """Draw objectives and the validation measure by epoch: means and ranges over trials.
+
+    Losses have scales of their own, so that each objective is shown as a share of its way from
+    the highest to the lowest mean.
+
+    Parameters
+    ----------
+    courses : sequence of Course
+        One a loss.
+    measure : str
+        The measure's title, such as ``"nDCG@10"``.
+    title : str
+        Put above both panels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels; `alt_text` describes it.
+
+    Raises
+    ------
+    InputError
+        For no course, or one without an epoch.
+    """
+    if not courses or any(not own.validation or not own.objective for own in courses):
+        raise InputError("no training to draw", accepted="one trial a loss at least")
+    figure, [[left, right]] = new_figure(PAGE, 2.9, columns=2)
+    drawn = looks([course.name for course in courses])
+    floors = []
+    for place, course in enumerate(courses):
+        look = drawn[course.name]
+        mean, low, high = _over_trials(course.objective)
+        spread = float(mean.max() - mean.min()) or 1.0
+        base = float(mean.min())
+        _draw(left, course.name, look, place, *((own - base) / spread for own in (mean, low, high)))
+        mean, low, high = _over_trials(course.validation)
+        _draw(right, course.name, look, place, mean, low, high)
+        floors.append(float(low[len(low) // 10 :].min()))
+    left.set_ylim(-0.1, 1.15)
+    # Where trainings begin is far below where they end.
+    bottom, top = right.get_ylim()
+    right.set_ylim(max(bottom, min(floors) - 0.05 * (top - min(floors))), top)
+    left.set_ylabel("training objective, rescaled")
+    right.set_ylabel(f"{measure}, validation queries")
+    for ax in (left, right):
+        ax.set_xlabel("epoch")
+        ax.margins(x=0.02)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    handles, labels = right.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    if title:
+        figure.suptitle(title, fontsize="medium")
+    return finish(figure, _alt(courses, measure))
+
+
+def _over_trials(
+    trials: Sequence[NDArray[np.float64]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean, lowest and highest by epoch; what has ended stays where it was."""
+    longest = max(len(own) for own in trials)
+    table = np.array([np.pad(own, (0, longest - len(own)), mode="edge") for own in trials])
+    return table.mean(axis=0), table.min(axis=0), table.max(axis=0)
+
+
+def _draw(
+    ax: Axes,
+    name: str,
+    look: Look,
+    place: int,
+    mean: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> None:
+    epochs = np.arange(1, len(mean) + 1)
+    # Markers of different losses stand at different epochs.
+    step = max(1, len(mean) // 6)
+    ax.fill_between(epochs, low, high, color=look.color, alpha=_BAND, lw=0)
+    ax.plot(
+        epochs, mean, color=look.color, ls=look.line, marker=look.marker, ms=3.5, label=name,
+        markevery=(min(place % step, len(mean) - 1), step),
+    )  # fmt: skip
+
+
+def _alt(courses: Sequence[Course], measure: str) -> str:
+    text = f"Training objective and {measure} on the validation queries by epoch. "
+    parts = []
+    for course in courses:
+        mean, _, _ = _over_trials(course.validation)
+        best = int(mean.argmax())
+        parts.append(
+            f"{course.name}: {len(course.validation)} trials of {len(mean)} epochs, highest mean "
+            f"{short(float(mean[best]))} in epoch {best + 1}, {short(float(mean[-1]))} at the end."
+        )
+    return text + " ".join(parts)
