@@ -168,7 +168,15 @@ def _write(output: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], fo
             courses = [
                 Course(
                     outcome.label,
-                    [np.array([e.objective for e in t.history]) for t in outcome.trained],
+                    [
+                        np.array(
+                            [
+                                e.objective if e.epoch > t.settings.warm_up else np.nan
+                                for e in t.history
+                            ]
+                        )
+                        for t in outcome.trained
+                    ],
                     [np.array([e.validation for e in t.history]) for t in outcome.trained],
                 )
                 for outcome in outcomes

@@ -20,7 +20,7 @@ from lmtune.errors import InputError
 from lmtune.formats.files import atomic_directory, read_bytes
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.networks import make_network
+from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
@@ -80,12 +80,16 @@ class Model:
             For other features than the model was trained on.
         """
         check_features(self.names, names)
+        scaled = self.normaliser.transform(data)
+        return predict(self.network().to(device), scaled, Feed(scaled, device))
+
+    def network(self) -> Pointwise | Attention:
+        """Make the network with its weights."""
         network = make_network(
             self.settings.network, len(self.names), dropout=self.settings.dropout, seed=0
         )
         network.load_state_dict(self.weights)
-        scaled = self.normaliser.transform(data)
-        return predict(network.to(device).eval(), scaled, Feed(scaled, device))
+        return network
 
 
 def check_features(
@@ -192,7 +196,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
             without_prefix("network", tensors),
             kept["facts"],
         )
-        make_network(model.settings.network, len(model.names)).load_state_dict(model.weights)
+        model.network()
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:

@@ -36,7 +36,8 @@ class Course:
     name : str
         The loss.
     objective, validation : sequence of arrays of float, shape (epochs,)
-        One array a trial; those that stopped early are shorter.
+        One array a trial; those that stopped early are shorter. An objective is NaN in epochs of
+        warm-up, whose loss is another.
     """
 
     name: str
@@ -78,8 +79,8 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     for place, course in enumerate(courses):
         look = drawn[course.name]
         mean, low, high = _over_trials(course.objective)
-        spread = float(mean.max() - mean.min()) or 1.0
-        base = float(mean.min())
+        base = float(np.nanmin(mean))
+        spread = float(np.nanmax(mean)) - base or 1.0
         _draw(left, course.name, look, place, *((own - base) / spread for own in (mean, low, high)))
         mean, low, high = _over_trials(course.validation)
         _draw(right, course.name, look, place, mean, low, high)
