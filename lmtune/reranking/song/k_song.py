@@ -1,0 +1,134 @@
+"""K-SONG: SONG for NDCG at a cutoff, with the cutoff as a lower-level problem.
+
+Source: Qiu et al., ICML 2022 (see `songs`), section 5 and algorithm 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.reranking.song.pairs import RelevantPairs
+from lmtune.reranking.song.samples import Sample
+from lmtune.reranking.song.songs import Selection, Song
+from lmtune.reranking.song.state import exchange
+from lmtune.reranking.song.thresholds import solve_threshold
+
+
+class KSong(Song):
+    r"""SONG for NDCG at a cutoff K: relevant items are weighted by how far they are in the top K.
+
+    The weight is :math:`\psi(h_q(x_i) - \lambda_q)` with
+    :math:`\psi(x) = 1 / (1 + e^{-\text{scale}\, x})` and :math:`\lambda_q` the minimiser of
+
+    .. math:: L_q(\lambda) = \frac{K + \epsilon}{N_q} \lambda + \frac{\tau_2}{2} \lambda^2 +
+              \frac{1}{N_q} \sum_i \tau_1 \ln(1 + e^{(h_q(x_i) - \lambda) / \tau_1}),
+
+    which is about the (K + 1)-th largest score. It is tracked for each query: found exactly on the
+    query's first sample, then moved by a gradient step of size eta a visit, or found anew at each
+    visit. Lists of K items or fewer are weighted 1.
+
+    Parameters
+    ----------
+    pairs, gamma, margin, estimator
+        As for `Song`.
+    cutoff : int
+        K.
+    theoretical : bool
+        Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem;
+        the practical form holds them fixed.
+    scale : float
+        Of psi, above 0.
+    eta : float
+        Step of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample.
+    gamma_curvature : float
+        Weight of the new value in s_q, the running estimate of L_q'', in (0, 1].
+    tau1, tau2 : float
+        Smoothing and convexity of L_q, above 0.
+    epsilon : float
+        In [0, 1); 0.5 puts lambda at the (K + 1)-th score itself.
+    """
+
+    threshold: Tensor
+    curvature: Tensor
+
+    def __init__(
+        self,
+        pairs: RelevantPairs,
+        *,
+        cutoff: int = 10,
+        theoretical: bool = False,
+        gamma: float = 0.3,
+        margin: float = 1.0,
+        estimator: str = "moving-average",
+        scale: float = 2.0,
+        eta: float | str = 0.01,
+        gamma_curvature: float = 0.9,
+        tau1: float = 0.01,
+        tau2: float = 1e-4,
+        epsilon: float = 0.5,
+    ) -> None:
+        if cutoff < 1:
+            raise InputError("cutoff out of range", value=cutoff, accepted="1 and above")
+        super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
+        positive = {"scale": scale, "tau1": tau1, "tau2": tau2}
+        for name, value in positive.items():
+            if not value > 0.0:
+                raise InputError(f"{name} out of range", value=value, accepted="above 0")
+        if not 0.0 < gamma_curvature <= 1.0:
+            raise InputError("gamma_curvature out of range", value=gamma_curvature)
+        if not 0.0 <= epsilon < 1.0:
+            raise InputError("epsilon out of range", value=epsilon, accepted="[0, 1)")
+        if (eta != "solve") if isinstance(eta, str) else not eta >= 0.0:
+            raise InputError("eta out of range", value=eta, accepted="0 and above, or 'solve'")
+        self.cutoff, self.theoretical, self.scale, self.eta = cutoff, theoretical, scale, eta
+        self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
+        self.epsilon = epsilon
+        queries = len(pairs.queries)
+        self.register_buffer("threshold", torch.full((queries,), torch.nan))
+        if theoretical:
+            self.register_buffer("curvature", torch.full((queries,), torch.nan))
+        self._visited = torch.empty(0, dtype=torch.long)
+
+    def exchange(self, group: Any = None) -> None:
+        """Share the last step's state with the other processes of data-parallel training."""
+        super().exchange(group)
+        shared = [self.threshold, self.curvature] if self.theoretical else [self.threshold]
+        exchange(shared, self._visited, group)
+
+    def _select(self, batch: Sample) -> Selection:
+        target = (self.cutoff + self.epsilon) / batch.lengths
+        kept = self.threshold[batch.positions].double().unsqueeze(1)
+        solve = isinstance(self.eta, str)
+        threshold = kept
+        if solve or bool(torch.isnan(kept).any()):
+            exact = solve_threshold(
+                batch.scores, batch.level, target, tau1=self.tau1, tau2=self.tau2
+            )
+            threshold = exact if solve else torch.where(torch.isnan(kept), exact, kept)
+        sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
+        whole = batch.lengths <= self.cutoff
+        psi = torch.sigmoid(self.scale * (batch.scores - threshold))
+        slope = threshold_gradient = None
+        if self.theoretical:
+            bend = batch.level * sigma * (1.0 - sigma) / self.tau1
+            now = self.tau2 + bend.sum(1, keepdim=True)
+            before = self.curvature[batch.positions].double().unsqueeze(1)
+            new = before + self.gamma_curvature * (now - before)
+            curvature = torch.where(torch.isnan(before), now, new)
+            if self.training:
+                self.curvature[batch.positions] = curvature.squeeze(1).to(self.curvature.dtype)
+            threshold_gradient = bend / curvature
+            slope = torch.where(whole, 0.0, self.scale * psi * (1.0 - psi))
+        if self.training:
+            moved = threshold
+            if not isinstance(self.eta, str):
+                tilt = target + self.tau2 * threshold
+                tilt = tilt - (batch.level * sigma).sum(1, keepdim=True)
+                moved = threshold - self.eta * tilt
+            self.threshold[batch.positions] = moved.squeeze(1).to(self.threshold.dtype)
+            self._visited = batch.positions
+        return Selection(torch.where(whole, 1.0, psi), slope, threshold_gradient)
