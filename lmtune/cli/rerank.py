@@ -96,7 +96,7 @@ def train(
 
     if output is None:
         raise InputError("no --output", accepted="--output DIR, the model's folder")
-    if (data is None) == (run is None) and data is None:
+    if data is None and run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     named = parse_contender(loss)
     settings = Settings(
@@ -119,11 +119,11 @@ def train(
     else:
         known = from_letor(str(data), validation, seed)
     scaler = fitted(known.train)
-    scaled = [scaler.transform(part) for part in (known.train, known.validation)]
+    scaled, held = scaler.transform(known.train), scaler.transform(known.validation)
     with distributed.process_group(device) as place, stages() as report:
         with timed(f"{len(known.train.queries)} queries learnt from"):
             trained = fit(
-                *scaled, settings, device=place, checkpoint=checkpoint,
+                scaled, held, settings, device=place, checkpoint=checkpoint,
                 checkpoint_every=checkpoint_every,
                 progress=lambda done, total, words: report("training", done, total, words),
             )  # fmt: skip
@@ -190,14 +190,8 @@ def apply(
         lengths,
     )  # fmt: skip
     facts = loaded.facts
-    source = RunSource(
-        run,
-        names,
-        indexes,
-        facts["lambda"],
-        facts["mu"],
-        facts["depth"] if depth is None else depth,
-    )
+    scored = facts["depth"] if depth is None else depth
+    source = RunSource(run, names, indexes, facts["lambda"], facts["mu"], scored)
     ranked = read_run(run)
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}

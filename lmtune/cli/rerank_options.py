@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lmtune.reranking.data import RankingData
-    from lmtune.reranking.normalisation import Method, Normaliser
+    from lmtune.reranking.normalisation import Normaliser
     from lmtune.reranking.settings import Settings
 
 Net = Annotated[
@@ -89,7 +89,7 @@ def normaliser(method: str, log1p: bool) -> Callable[[RankingData], Normaliser]:
         )  # fmt: skip
 
     def fit(data: RankingData) -> Normaliser:
-        return Normaliser.fit(data, method=cast("Method", name), log1p=log1p)
+        return Normaliser.fit(data, method=name, log1p=log1p)
 
     return fit
 

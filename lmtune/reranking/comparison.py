@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -211,7 +212,32 @@ def _measure(
 def _trees(
     folds: Sequence[Fold], contender: Contender, seed: int, trials: int, report: Report | None
 ) -> Outcome:
-    raise NotImplementedError
+    from lmtune.reranking import lambdamart
+
+    names = [own.name for own in dataclasses.fields(lambdamart.TreeSettings)]
+    for option in contender.options:
+        if option not in names:
+            raise InputError(
+                f"{contender.loss} has no such option", value=option, accepted=", ".join(names)
+            )
+    asked_for = lambdamart.TreeSettings(**contender.options)
+    grown: list[list[NDArray[np.floating]]] = []
+    for trial in range(trials):
+        scores: list[NDArray[np.floating]] = []
+        for number, fold in enumerate(folds):
+
+            def tell(done: int, total: int, words: str, place: int = len(folds) * trial + number
+                     ) -> None:  # fmt: skip
+                if report is not None:
+                    count = len(folds) * trials
+                    report(contender.label, place * total + done, count * total, words)
+
+            settings = replace(asked_for, seed=seed + trial)
+            found = lambdamart.fit(fold.train, fold.validation, settings, progress=tell)
+            scores.append(found.model.predict(fold.test))
+        grown.append(scores)
+    rate = asked_for.learning_rate
+    return Outcome(contender.label, rate, _measure([fold.test for fold in folds], grown))
 
 
 def empty_queries(folds: Sequence[Fold]) -> int:

@@ -113,6 +113,7 @@ class _Plain:
     def __call__(
         self, scores: Tensor, lists: Lists, before: Tensor | None
     ) -> tuple[Tensor, Tensor]:
+        del before
         drawn = {}
         if self.generator is not None:
             # Drawn from the step's own seed: there is no state to keep.

@@ -71,6 +71,8 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     InputError
         For no course, or one without an epoch.
     """
+    from matplotlib.ticker import MaxNLocator
+
     if not courses or any(not own.validation or not own.objective for own in courses):
         raise InputError("no training to draw", accepted="one trial a loss at least")
     figure, [[left, right]] = new_figure(PAGE, 2.9, columns=2)
@@ -94,7 +96,7 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     for ax in (left, right):
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     if title:
