@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parent
 _STAMP = _ROOT / "__pycache__" / "kernels.stamp"
 
 
-def compiled(*, reassociate: bool = False) -> Callable[[Any], Any]:
+def compiled(*, reassociate: bool = False, contract: bool = False) -> Callable[[Any], Any]:
     """Return a decorator that compiles a kernel.
 
     Parameters
@@ -22,10 +22,14 @@ def compiled(*, reassociate: bool = False) -> Callable[[Any], Any]:
     reassociate : bool
         Let sums be taken in another order, for speed. Never where ties matter: equal documents
         must get equal bits wherever they stand in an array.
+    contract : bool
+        Let a product and a sum be rounded once, together, where the processor can.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if reassociate:
         options["fastmath"] = {"reassoc", "contract", "nsz"}
+    elif contract:
+        options["fastmath"] = {"contract"}
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:

@@ -1,0 +1,117 @@
+"""ListMLE: the likelihood of the whole order under the Plackett-Luce model."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.reranking.losses.lists import Lists, Reduce, lists_of, reduced, require
+
+Ties = Literal["random", "shared"]
+
+
+def listmle(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    ties: Ties = "random",
+    seed: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Compute the ListMLE loss.
+
+    .. math:: L_q = -\sum_{k=1}^{n} \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
+
+    in nats, where pi sorts the items by falling label. Most items of real lists are tied, so what
+    becomes of ties matters.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce
+        As of `lmtune.reranking.losses.ranknet`.
+    ties : {"random", "shared"}
+        "random" draws an order of the items with equal labels, anew at each call. With "shared",
+        each of them is held against all items of its label and below, itself included (Breslow's
+        likelihood for ties), which needs no draw.
+    seed : int, optional
+        Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.
+    generator : torch.Generator, optional
+        On the scores' device.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit, or both a seed and a generator are given.
+
+    Notes
+    -----
+    Xia et al., Listwise Approach to Learning to Rank: Theory and Algorithm, ICML 2008; Breslow,
+    Covariance Analysis of Censored Survival Data, Biometrics 1974. allRank's ``listMLE`` draws one
+    order of columns for the whole batch; Rax and TF-Ranking draw for each query, as here. All
+    three also count queries without a relevant item, on whose items nothing but the draw bears;
+    TF-Ranking's value (not its gradient) counts the padding's order as well.
+
+    Examples
+    --------
+    Three equal scores can be ordered in 3! ways, each as likely: ln 6.
+
+    >>> import torch
+    >>> round(float(listmle(torch.zeros(1, 3), torch.tensor([[0, 2, 1]]))), 6)
+    1.791759
+    """
+    require("ties", ties, get_args(Ties))
+    if seed is not None and generator is not None:
+        raise InputError("both a seed and a generator are given", accepted="one of them")
+    lists = lists_of(scores, labels, mask)
+    if seed is not None:
+        generator = torch.Generator(scores.device).manual_seed(seed)
+    order = _draw(lists, generator)
+    losses = plackett_luce(lists, order, shared=ties == "shared")
+    return reduced(losses, lists.relevant, reduce)
+
+
+def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
+    """Return minus the log-likelihood of each query's items in a given order.
+
+    Parameters
+    ----------
+    lists : Lists
+    order : int64 Tensor of shape (queries, items)
+        Places of the items, by falling label, padding last.
+    shared : bool
+        Whether items of equal labels have one denominator.
+
+    Returns
+    -------
+    Tensor of shape (queries,)
+    """
+    real = lists.mask.gather(1, order)
+    # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
+    sorted_scores = lists.scores.double().gather(1, order)
+    lowest = torch.finfo(sorted_scores.dtype).min
+    from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
+    denominators = from_last.logcumsumexp(dim=1).flip(1)
+    if shared:
+        labels = -torch.where(real, lists.labels.gather(1, order), -1)
+        denominators = denominators.gather(1, torch.searchsorted(labels, labels))
+    return torch.where(real, denominators - sorted_scores, 0).sum(dim=1).to(lists.scores.dtype)
+
+
+def _draw(lists: Lists, generator: torch.Generator | None) -> Tensor:
+    """Sort by falling label, padding last, ties at random."""
+    key = torch.rand(
+        lists.scores.shape, generator=generator, device=lists.scores.device, dtype=torch.float64
+    )
+    shuffled = key.argsort(dim=1)
+    labels = torch.where(lists.mask, lists.labels, -1).gather(1, shuffled)
+    return shuffled.gather(1, labels.argsort(dim=1, descending=True, stable=True))

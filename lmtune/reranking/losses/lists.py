@@ -1,0 +1,169 @@
+"""What the losses share: padded lists of items, gradients taken at once, the mean over queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+
+Reduce = Literal["mean", "sum", "none"]
+Gains = Literal["exponential", "linear"]
+Backend = Literal["auto", "kernels", "torch"]
+
+# Each query's loss, and its gradient with regard to the scores (None where nobody asks for it).
+LossAndGradient = tuple[Tensor, Tensor | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Items of some queries, padded to one length.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (queries, items)
+        float32 or float64; 0 on padding, which therefore gets no gradient.
+    labels : Tensor of shape (queries, items)
+        The same type; at least 0; 0 on padding.
+    mask : bool Tensor of shape (queries, items)
+        False on padding.
+    """
+
+    scores: Tensor
+    labels: Tensor
+    mask: Tensor
+
+    @property
+    def relevant(self) -> Tensor:
+        """Tell which queries have an item with a label above 0; bool, of shape (queries,)."""
+        return (self.labels > 0).any(dim=1)
+
+    def gains(self, gains: Gains) -> Tensor:
+        """Return 2^y - 1 (exponential) or y (linear) of each label; 0 on padding."""
+        require("gains", gains, get_args(Gains))
+        return torch.exp2(self.labels) - 1 if gains == "exponential" else self.labels
+
+
+def lists_of(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Lists:
+    """Check a loss's input and blank out the padding, whatever stands there.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, scores are not floating-point numbers, the mask is not boolean, or (on the
+        CPU alone, as it would stall another device) a label is negative or not a number.
+    """
+    if scores.ndim != 2:
+        raise InputError(
+            "scores have the wrong shape", value=tuple(scores.shape), accepted="(queries, items)"
+        )
+    if not scores.is_floating_point():
+        raise InputError(
+            "scores are not floating-point numbers", value=scores.dtype, accepted="e.g. float32"
+        )
+    if mask is None:
+        mask = torch.ones_like(scores, dtype=torch.bool)
+    for name, other in (("labels", labels), ("mask", mask)):
+        if other.shape != scores.shape:
+            raise InputError(
+                f"{name} have another shape than the scores",
+                value=tuple(other.shape),
+                accepted=f"the scores' shape, {tuple(scores.shape)}",
+            )
+    if mask.dtype != torch.bool:
+        raise InputError("the mask is not boolean", value=mask.dtype, accepted="True on real items")
+    if scores.dtype not in (torch.float32, torch.float64):
+        scores = scores.float()
+    labels = torch.where(mask, labels, 0).to(scores.dtype)
+    if labels.device.type == "cpu" and not bool((labels >= 0).all()):
+        worst = labels[~(labels >= 0)][0].item()
+        raise InputError(
+            "a label is not a number of at least 0", value=worst, accepted="0 and up, or mask it"
+        )
+    return Lists(torch.where(mask, scores, 0), labels, mask)
+
+
+def require(name: str, value: Any, accepted: tuple[str, ...]) -> None:
+    """Raise InputError unless an option's value is one of those that it accepts."""
+    if value not in accepted:
+        raise InputError(f"unknown value of {name}", value=value, accepted=", ".join(accepted))
+
+
+def require_positive(name: str, value: float | None) -> None:
+    """Raise InputError unless an option is a finite number above 0 (or is left out)."""
+    if value is not None and not 0 < value < float("inf"):
+        raise InputError(f"{name} is out of range", value=value, accepted="a number above 0")
+
+
+def reduced(losses: Tensor, counted: Tensor, reduce: Reduce) -> Tensor:
+    """Sum up the queries' losses.
+
+    Parameters
+    ----------
+    losses : Tensor of shape (queries,)
+    counted : bool Tensor of shape (queries,)
+        The others contribute 0, and the mean is not taken over them.
+    reduce : {"mean", "sum", "none"}
+        The mean is 0 where no query counts; "none" gives one number for each query.
+    """
+    require("reduce", reduce, get_args(Reduce))
+    losses = torch.where(counted, losses, 0)
+    if reduce == "none":
+        return losses
+    total = losses.sum()
+    return total / counted.sum().clamp(min=1) if reduce == "mean" else total
+
+
+def differentiable(lists: Lists, compute: Callable[[Lists, bool], LossAndGradient]) -> Tensor:
+    """Make each query's loss a function of the scores that autograd knows.
+
+    A query's loss hangs on its own scores alone. So its gradient is taken in the forward pass, by
+    `compute`, and the backward pass has only to scale it: nothing else is kept between the two.
+    Gradients of gradients are not to be had: asking for them raises RuntimeError.
+
+    Parameters
+    ----------
+    lists : Lists
+    compute : callable
+        Takes detached lists and whether a gradient is wanted; never run in autocast's precision.
+
+    Returns
+    -------
+    Tensor of shape (queries,)
+    """
+    return _Scaled.apply(lists.scores, lists, compute)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, lists: Lists, compute: Any) -> Tensor:
+        detached = Lists(scores.detach(), lists.labels, lists.mask)
+        wanted = ctx.needs_input_grad[0]
+        with torch.autocast(scores.device.type, enabled=False):
+            losses, gradient = compute(detached, wanted)
+        if wanted:
+            ctx.save_for_backward(scores, gradient)
+        return losses  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        scores, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            gradient = _Constant.apply(gradient, scores)  # type: ignore[no-untyped-call]
+        return outer.unsqueeze(1) * gradient, None, None
+
+
+class _Constant(torch.autograd.Function):
+    """A gradient that cannot be differentiated again, rather than one that passes as constant."""
+
+    @staticmethod
+    def forward(_ctx: Any, gradient: Tensor, _scores: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(_ctx: Any, _outer: Tensor) -> tuple[Tensor | None, ...]:
+        raise RuntimeError("this loss has no second derivatives: it was differentiated twice")

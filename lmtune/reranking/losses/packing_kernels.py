@@ -1,0 +1,67 @@
+"""A query's real items by falling label, and their ranks by score."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lmtune.compiled import compiled
+
+
+@compiled()
+def below(labels):  # type: ignore[no-untyped-def]
+    """For labels that fall, find the first place after each that has a lower label."""
+    n = labels.size
+    found = np.empty(n, np.int64)
+    first = n
+    for i in range(n - 1, -1, -1):
+        if i + 1 < n and labels[i + 1] < labels[i]:
+            first = i + 1
+        found[i] = first
+    return found
+
+
+@compiled()
+def doubled_ranks(scores, labels, by_score):  # type: ignore[no-untyped-def]
+    """Rank items by falling score, then rising label; equal ones share the mean of their places.
+
+    Parameters
+    ----------
+    scores : float array of shape (items,)
+    labels : float array of shape (items,)
+        Falling.
+    by_score : int64 array of shape (items,)
+        The items by falling score, ties in any order.
+
+    Returns
+    -------
+    int32 array of shape (items,)
+        Twice the ranks, the first of which is 1.
+    """
+    n = scores.size
+    doubled = np.empty(n, np.int32)
+    start = 0
+    while start < n:
+        stop = start + 1
+        while stop < n and scores[by_score[stop]] == scores[by_score[start]]:
+            stop += 1
+        # Labels fall from item to item, so items in falling order have rising labels.
+        tied = -np.sort(-by_score[start:stop])
+        first = 0
+        while first < tied.size:
+            last = first
+            while last + 1 < tied.size and labels[tied[last + 1]] == labels[tied[first]]:
+                last += 1
+            for place in range(first, last + 1):
+                doubled[tied[place]] = 2 * start + first + last + 2
+            first = last + 1
+        start = stop
+    return doubled
+
+
+@compiled()
+def ideal_dcg(gains, discounts):  # type: ignore[no-untyped-def]
+    """Sum falling gains times the discounts of places; ``discounts[2 r]`` is that of rank r."""
+    total = 0.0
+    for i in range(gains.size):
+        total += gains[i] * discounts[2 * (i + 1)]
+    return total
