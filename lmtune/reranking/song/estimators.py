@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
-Estimator = Callable[[Tensor, Tensor, Tensor | None, float, float], Tensor]
+Estimator = Callable[[Tensor, Tensor, Tensor | None, Tensor, float], Tensor]
 
 
 def moving_average(
-    state: Tensor, current: Tensor, change: Tensor | None, gamma: float, share: float
+    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float
 ) -> Tensor:
     """Give (1 - gamma) u + gamma g^."""
     del change, share
@@ -23,7 +24,7 @@ def moving_average(
 
 
 def storm(
-    state: Tensor, current: Tensor, change: Tensor | None, gamma: float, share: float
+    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float
 ) -> Tensor:
     """Give (1 - gamma) u + g^(w_t) - (1 - gamma) g^(w_t-1)."""
     del share
@@ -32,16 +33,17 @@ def storm(
 
 
 def msvr(
-    state: Tensor, current: Tensor, change: Tensor | None, gamma: float, share: float
+    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float
 ) -> Tensor:
     """Give (1 - gamma) u + gamma g^(w_t) + beta (g^(w_t) - g^(w_t-1)).
 
     beta = (1 - share) / (share (1 - gamma)) + 1 - gamma, where `share` of the blocks (queries) is
     sampled at a step: a block's estimate is 1 / share steps old, so one step's change is taken
-    that many times. With share = 1 it is STORM.
+    that many times. With share = 1 it is STORM. With gamma = 1 nothing is kept, nor corrected.
     """
     assert change is not None
-    beta = (1.0 - share) / (share * max(1.0 - gamma, 1e-6)) + 1.0 - gamma
+    kept = 1.0 - gamma
+    beta = torch.where(kept > 0, (1.0 - share) / (share * kept) + kept, 0.0)
     return (1.0 - gamma) * state + gamma * current + beta * change
 
 

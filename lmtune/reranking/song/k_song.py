@@ -61,7 +61,7 @@ class KSong(Song):
         *,
         cutoff: int = 10,
         theoretical: bool = False,
-        gamma: float = 0.3,
+        gamma: float | None = None,
         margin: float = 1.0,
         estimator: str = "moving-average",
         scale: float = 2.0,

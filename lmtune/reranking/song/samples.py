@@ -36,6 +36,8 @@ class Sample:
     others : Tensor (B, n)
         Weights of the other items in g^_i, which counts item i itself once, exactly: a sample
         that holds i is no fair sample of i. With whole lists both are 1 / N_q.
+    whole : bool Tensor (B, 1)
+        Whether every item of the list is there.
     queries : Tensor ()
         Number of queries with a relevant item in the sample, at least 1.
     """
@@ -50,7 +52,20 @@ class Sample:
     pairs: Tensor
     level: Tensor
     others: Tensor
+    whole: Tensor
     queries: Tensor
+
+    def gamma(self, given: float | None) -> Tensor:
+        """Give each relevant pair's weight of its new value, float64 (R,).
+
+        By default 1 for whole lists, where g^ is g and an older value could only be worse, and
+        0.3 for samples.
+        """
+        if given is None:
+            chosen = torch.where(self.whole, 1.0, 0.3).double()
+        else:
+            chosen = torch.full_like(self.lengths, given)
+        return chosen.expand_as(self.relevant)[self.relevant]
 
 
 def sample_of(
@@ -107,6 +122,7 @@ def sample_of(
         pairs=torch.where(relevant, count / torch.maximum(seen, one), 0.0),
         level=_spread(level, relevant, mask) / lengths,
         others=_spread(beside, relevant, mask) / lengths,
+        whole=seen + unseen >= lengths,
         queries=(seen > 0).sum().clamp(min=1),
     )
 

@@ -54,8 +54,9 @@ class Song(nn.Module):
     ----------
     pairs : RelevantPairs
         The training data's.
-    gamma : float
-        Weight of the new value in u, in (0, 1]; 1 forgets the past.
+    gamma : float, optional
+        Weight of the new value in u, in (0, 1]; 1 forgets the past. By default 0.3 where a list is
+        sampled, and 1 where all its items are in the batch, for then g^ is g.
     margin : float
         c, at least 0.
     estimator : {"moving-average", "storm", "msvr", "msvr-sp"}
@@ -72,13 +73,13 @@ class Song(nn.Module):
         self,
         pairs: RelevantPairs,
         *,
-        gamma: float = 0.3,
+        gamma: float | None = None,
         margin: float = 1.0,
         estimator: str = "moving-average",
         cutoff: int | None = None,
     ) -> None:
         super().__init__()
-        if not 0.0 < gamma <= 1.0:
+        if gamma is not None and not 0.0 < gamma <= 1.0:
             raise InputError("gamma out of range", value=gamma, accepted="(0, 1]")
         if not (margin >= 0.0 and math.isfinite(margin)):
             raise InputError("margin out of range", value=margin, accepted="0 and above")
@@ -200,8 +201,9 @@ class Song(nn.Module):
         chosen = batch.relevant
         fresh = current[chosen]
         old = self.state.estimate[batch.slots].double()
+        gamma = batch.gamma(self.gamma)
         share = min(float(batch.queries) / self.active, 1.0) if change is not None else 1.0
-        moved = rule(old, fresh, None if change is None else change[chosen], self.gamma, share)
+        moved = rule(old, fresh, None if change is None else change[chosen], gamma, share)
         if change is not None:
             # These can overshoot; no g is below an item's own hinge, so neither is its estimate.
             moved = torch.maximum(moved, itself.expand_as(chosen)[chosen])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lmtune.errors import InputError
 from lmtune.reranking.song.gradients import with_gradient
 from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.samples import sample_of
+from lmtune.reranking.song.samples import Sample, sample_of
 from lmtune.reranking.song.state import PairState, exchange
 
 # One sample with scores far apart may raise u by e^100, which a moving average takes hundreds of
@@ -40,16 +40,16 @@ class ListwiseCrossEntropy(nn.Module):
     ----------
     pairs : RelevantPairs
         The training data's.
-    gamma : float
-        Weight of the new value in u, in (0, 1].
+    gamma : float, optional
+        Weight of the new value in u, in (0, 1]; by default 0.3 for sampled lists, 1 for whole ones.
     """
 
     objective: Tensor
     label_sums: Tensor
 
-    def __init__(self, pairs: RelevantPairs, *, gamma: float = 0.5) -> None:
+    def __init__(self, pairs: RelevantPairs, *, gamma: float | None = None) -> None:
         super().__init__()
-        if not 0.0 < gamma <= 1.0:
+        if gamma is not None and not 0.0 < gamma <= 1.0:
             raise InputError("gamma out of range", value=gamma, accepted="(0, 1]")
         self.gamma = gamma
         self.state = PairState(pairs)
@@ -74,7 +74,7 @@ class ListwiseCrossEntropy(nn.Module):
             logits = torch.where(batch.mask, batch.scores + shares, -torch.inf)
             total = _sum_beside(batch.scores, logits, batch.lengths, batch.relevant)
             current = total - batch.scores
-            estimate = self._estimate(current, batch.slots, batch.relevant)
+            estimate = self._estimate(batch, current)
             sums = self.label_sums[batch.positions].double().unsqueeze(1)
             weight = torch.where(batch.relevant, batch.labels, 0.0) * batch.pairs / batch.queries
             weight = weight / torch.where(sums > 0, sums, 1.0)
@@ -88,13 +88,14 @@ class ListwiseCrossEntropy(nn.Module):
         """Share the last step's state with the other processes of data-parallel training."""
         exchange([self.state.estimate], self.state.written, group)
 
-    def _estimate(self, current: Tensor, slots: Tensor, relevant: Tensor) -> Tensor:
+    def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
+        slots, relevant = batch.slots, batch.relevant
         fresh = current[relevant]
         old = self.state.estimate[slots].double()
-        moved = fresh
-        if self.gamma < 1.0:
-            moved = torch.logaddexp(fresh + math.log(self.gamma), old + math.log(1.0 - self.gamma))
-            moved = torch.minimum(moved, fresh + _MOST_ABOVE)
+        gamma = batch.gamma(self.gamma)
+        # Neither term can overflow, and a gamma of 1 leaves the second at -inf: no weight at all.
+        moved = torch.logaddexp(fresh + torch.log(gamma), old + torch.log1p(-gamma))
+        moved = torch.minimum(moved, fresh + _MOST_ABOVE)
         if self.training:
             new = torch.where(torch.isnan(old), fresh, moved)
             self.state.write(slots, new)

@@ -1,0 +1,109 @@
+"""Training NeuMF on rankings of all items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+
+from lmtune.errors import InputError  # noqa: E402
+from lmtune.reranking.long_lists import (  # noqa: E402
+    LOSSES,
+    NeuMF,
+    Settings,
+    fit,
+    score_all,
+    training_pairs,
+)
+from lmtune.reranking.ratings import (  # noqa: E402
+    Ratings,
+    held_out_ndcg,
+    leave_out,
+    read_ratings,
+)
+
+SMALL = Settings(epochs=3, warm_up=2, batch=10, visits=8, relevant=4, others=8, learning_rate=0.05)
+
+
+def blocks() -> Ratings:
+    """Forty users, who each like one of two halves of sixty items."""
+    random = np.random.default_rng(0)
+    users = np.repeat(np.arange(40), 12)
+    items = np.concatenate([(u % 2) * 30 + random.permutation(30)[:12] for u in range(40)])
+    values = random.integers(1, 6, len(users)).astype(float)
+    return Ratings(users, items, values, np.arange(len(users)), np.arange(40), np.arange(60))
+
+
+def test_neumf_scores_each_pair_by_itself() -> None:
+    network = NeuMF(3, 5)
+    torch.nn.init.normal_(network.item_inputs.weight)
+    users, items = torch.tensor([2, 0]), torch.tensor([[4, 1, -1], [3, 4, 4]])
+    scores = network(users, items)
+    assert scores.shape == (2, 3)
+    alone = network(users[:1], items[:1, 1:2])
+    torch.testing.assert_close(alone[0, 0], scores[0, 1])
+    assert scores[1, 1] == scores[1, 2]
+    torch.testing.assert_close(torch.tensor(score_all(network, batch=2))[2, 4], scores[0, 0])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("others", [8, 0])
+def test_learns(loss: str, others: int) -> None:
+    ratings = blocks()
+    split = leave_out(ratings, validation=2, test=2)
+    options = {"cutoff": 10} if loss.startswith("k-song") else {}
+    settings = replace(SMALL, loss=loss, others=others, options=options)
+    fitted = fit(ratings, split, settings, cutoffs=(10,))
+    seen = np.concatenate([split.train, split.validation])
+    reached = held_out_ndcg(score_all(fitted.network), ratings, split.test, seen, (10,)).mean()
+    random = np.random.default_rng(1).standard_normal((40, 60))
+    chance = held_out_ndcg(random, ratings, split.test, seen, (10,)).mean()
+    assert reached > 2 * chance
+    assert [epoch.loss for epoch in fitted.epochs[:3]] == ["cross-entropy"] * 2 + [loss]
+
+
+def test_is_seeded() -> None:
+    ratings = blocks()
+    split = leave_out(ratings)
+    brief = replace(SMALL, epochs=2, warm_up=1, visits=1)
+    first, again = (fit(ratings, split, brief) for _ in range(2))
+    assert first.epochs == again.epochs
+    other = fit(ratings, split, replace(brief, seed=1))
+    assert other.epochs != first.epochs
+
+
+def test_graded_pairs() -> None:
+    ratings = blocks()
+    split = leave_out(ratings)
+    pairs = training_pairs(ratings, split, graded=True)
+    assert (pairs.lengths == 60).all()
+    assert sorted(pairs.labels) == sorted(ratings.values[split.train])
+    assert (training_pairs(ratings, split).labels == 1).all()
+
+
+def test_unknown_loss() -> None:
+    with pytest.raises(InputError, match="unknown loss"):
+        fit(blocks(), leave_out(blocks()), replace(SMALL, loss="hinge"))
+
+
+@pytest.mark.slow
+def test_movielens(shared_data: Path) -> None:
+    """A few epochs rank unseen items better than their popularity does."""
+    ratings = read_ratings(shared_data / "movielens100k" / "ratings.tsv")
+    assert (len(ratings.user_ids), len(ratings.item_ids)) == (943, 1682)
+    split = leave_out(ratings, validation=5, test=5)
+    fitted = fit(ratings, split, Settings(epochs=12, warm_up=6, visits=3))
+    seen = np.concatenate([split.train, split.validation])
+    popularity = np.bincount(ratings.items[split.train], minlength=1682)
+    baseline, reached = (
+        held_out_ndcg(scores, ratings, split.test, seen, (10,)).mean()
+        for scores in (np.tile(popularity, (943, 1)).astype(np.float32), score_all(fitted.network))
+    )
+    assert reached > 1.1 * baseline
+    ours = [epoch for epoch in fitted.epochs if epoch.loss == "song"]
+    assert ours[-1].objective < ours[0].objective
+    assert ours[-1].ndcg[0] > ours[0].ndcg[0]
