@@ -9,8 +9,8 @@ import lmtune
 
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
-    "errors", "threads", "compiled", "formats", "datasets", "indexing", "candidates", "models",
-    "measures", "tuning", "reporting", "cli",
+    "errors", "threads", "compiled", "formats", "lucene", "datasets", "indexing",
+    "candidates", "models", "measures", "tuning", "reporting", "cli",
 ]  # fmt: skip
 
 

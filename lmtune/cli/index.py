@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lmtune.cli import options, values
 from lmtune.cli.screen import note, stages, timed
 from lmtune.errors import InputError
+
+if TYPE_CHECKING:
+    from lmtune.formats.documents import DocumentSource
+
+_ENGINES = ("embedded", "lucene")
 
 
 def index(
@@ -20,6 +25,9 @@ def index(
     output: Annotated[Path | None, typer.Option(help="Default: where `lmtune tune` looks.")] = None,
     stemmer: options.Stemmer = None,
     stopwords: options.Stopwords = None,
+    engine: Annotated[
+        str, typer.Option(help="embedded, or lucene: through Anserini; needs --output.")
+    ] = "embedded",
     workers: Annotated[int | None, typer.Option(help="Processes; default: the cores.")] = None,
     memory: Annotated[int, typer.Option(help="Budget for all processes, in MiB.")] = 1024,
 ) -> None:
@@ -31,8 +39,15 @@ def index(
 
     if memory < 1:
         raise InputError("bad --memory", value=memory, accepted="1 or more, in MiB")
+    if engine not in _ENGINES:
+        raise InputError("unknown --engine", value=engine, accepted=" or ".join(_ENGINES))
+    if engine == "lucene" and output is None:
+        raise InputError("--engine lucene needs --output", accepted="--output PATH")
     data = load(dataset, documents=documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
+    if engine == "lucene" and output is not None:
+        _with_lucene(source, output, stemmer, stopwords, workers, memory)
+        return
     analyzer = values.analyzer(stemmer, stopwords)
     path = output or cached_path(source, analyzer)
     with stages() as report, timed(f"indexed {source.name}"):
@@ -48,3 +63,22 @@ def index(
         f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, "
         f"{built.unique_terms:,} terms"
     )
+
+
+def _with_lucene(
+    source: DocumentSource,
+    path: Path,
+    stemmer: str | None,
+    stopwords: str | None,
+    workers: int | None,
+    memory: int,
+) -> None:
+    from lmtune.indexing.lucene_index import build_lucene_index
+    from lmtune.threads import cores
+
+    with stages() as report, timed(f"indexed {source.name}"):
+        count = build_lucene_index(
+            source, path, stemmer=stemmer or "porter", stopwords=stopwords or "lucene",
+            workers=workers or cores(), memory_mb=memory, progress=report,
+        )  # fmt: skip
+    note(f"{path}: {count:,} documents; use it with --index lucene:{path}")

@@ -11,7 +11,19 @@ Documents = Annotated[
     str | None,
     typer.Option(help="Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB; .gz .bz2 .zst)."),
 ]
-Index = Annotated[Path | None, typer.Option(help="An index made by `lmtune index`.")]
+Index = Annotated[
+    str | None,
+    typer.Option(
+        help="An index made by `lmtune index`; lucene:PATH, a Lucene index; lucene:NAME, a prebuilt"
+        " one of pyserini."
+    ),
+]
+Lengths = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a Lucene index: exact, or lucene, its own to a byte.", show_default="exact"
+    ),
+]
 Topics = Annotated[str | None, typer.Option(help="Topics: a path, or NAME in topics/.")]
 Qrels = Annotated[str | None, typer.Option(help="Judgements: a path, or NAME in qrels/.")]
 TopicFields = Annotated[

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.values import is_lucene
 from lmtune.datasets.loading import PARTS, load
 from lmtune.errors import InputError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.indexing.lucene_index import LuceneIndex
     from lmtune.tuning.folds import Fold
     from lmtune.tuning.plan import Plan
 
@@ -31,10 +33,13 @@ class Names:
 
     dataset: str | None
     documents: str | None
-    index: Path | None
+    index: str | None
     topics: str | None
     qrels: str | None
     topic_fields: tuple[str, ...]
+    stemmer: str | None = None
+    stopwords: str | None = None
+    lengths: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ def prepare(
     topics_checked = check(open_dataset(names), ignore_unknown=ignore_unknown)
     dataset = topics_checked.dataset
     usable, skipped = split_topics(dataset)
+    if dataset.split is not None and not (split.folds or split.train or split.test):
+        split = replace(split, train=dataset.split[0], test=dataset.split[1])
     folds, how = make_folds(
         usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test,
         seed=split.seed,
@@ -124,19 +131,80 @@ def open_dataset(names: Names, *, need: Collection[str] = PARTS) -> Dataset:
     return dataset
 
 
-def open_index(dataset: Dataset, names: Names, analyzer: Analyzer, indexes: Path) -> ColumnarIndex:
+def open_index(
+    dataset: Dataset, names: Names, analyzer: Analyzer, indexes: Path
+) -> ColumnarIndex | LuceneIndex:
     """Open the named index, or the collection's own, built where it is missing or stale."""
+    if names.index is not None and is_lucene(names.index):
+        return _open_lucene(names.index, names, indexes)
+    if dataset.documents is None and dataset.index is not None and names.index is None:
+        found = _index_of(dataset, indexes)
+        if is_lucene(found):
+            return _open_lucene(found, names, indexes)
+        names = replace(names, index=found)
+    if names.lengths is not None:
+        raise InputError(
+            "--lengths without a Lucene index", value=names.lengths, accepted="--index lucene:..."
+        )
+    return _open_columnar(dataset, names, analyzer, indexes)
+
+
+def _open_lucene(index: str, names: Names, indexes: Path) -> LuceneIndex:
+    from lmtune.indexing.lucene_index import PREFIX, LuceneIndex, check_lengths, find_lucene_index
+
+    lengths = check_lengths(names.lengths or "exact")
+    name = index.removeprefix(PREFIX)
+    with stages() as report, timed(f"{index}: opened"):
+        path = find_lucene_index(name, home=indexes)
+        opened = LuceneIndex.open(
+            path,
+            name=name,
+            lengths=lengths,
+            stemmer=names.stemmer,
+            stopwords=names.stopwords,
+            home=indexes,
+            progress=lambda done, total: report(f"lengths of {name}", done, total),
+        )
+        # Counted here, where the bar is.
+        opened.lengths  # noqa: B018
+    return opened
+
+
+def _index_of(dataset: Dataset, indexes: Path) -> str:
+    """Return the index that stands for a collection without documents, as --index names it."""
+    from lmtune.indexing.lucene_index import PREFIX
+    from lmtune.indexing.manifest import FILE
+
+    path = indexes / (dataset.index or "")
+    if (path / FILE).is_file():
+        return str(path)
+    if path.is_dir():
+        return PREFIX + str(path)
+    if dataset.prebuilt is not None:
+        return PREFIX + dataset.prebuilt
+    raise InputError(
+        f"there is no index of {dataset.name}",
+        file=path,
+        accepted="--index, or the index made there: lmtune index --documents FOLDER"
+        f" --output {path}, with --engine lucene or without",
+    )
+
+
+def _open_columnar(
+    dataset: Dataset, names: Names, analyzer: Analyzer, indexes: Path
+) -> ColumnarIndex:
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex, stale_reason
 
     if names.index is not None:
-        opened = ColumnarIndex.open(names.index)
+        path = Path(names.index)
+        opened = ColumnarIndex.open(path)
         documents = _documents_beside(names)
-        reason = documents and stale_reason(names.index, documents, opened.analyzer)
+        reason = documents and stale_reason(path, documents, opened.analyzer)
         if reason:
             raise InputError(
                 f"stale index: {reason}",
-                file=names.index,
+                file=path,
                 accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
             )
         return opened
@@ -165,7 +233,7 @@ def _documents_beside(names: Names) -> DocumentSource | None:
 
 
 def build_pool(
-    dataset: Dataset, index: ColumnarIndex, topics: Sequence[str], plan: Plan
+    dataset: Dataset, index: ColumnarIndex | LuceneIndex, topics: Sequence[str], plan: Plan
 ) -> tuple[CandidatePool, list[str]]:
     """Extract the candidates of topics, pruned and kept beside a large index.
 
@@ -189,7 +257,7 @@ def build_pool(
             )
         else:
             pool = stored_pool(
-                index.path / "candidates",
+                index.candidates_path,
                 index,
                 chosen,
                 dataset.qrels,

@@ -42,6 +42,7 @@ def search(
     ] = None,
     stemmer: options.Stemmer = None,
     stopwords: options.Stopwords = None,
+    lengths: options.Lengths = None,
     indexes: options.Indexes = Path("indexes"),
 ) -> None:
     """Write a TREC run."""
@@ -63,7 +64,10 @@ def search(
     analyzer = values.analyzer(stemmer, stopwords, index)
     if not on_screen:
         check_file(output)
-    names = Names(dataset, documents, index, topics, None, values.fields(topic_fields))
+    names = Names(
+        dataset, documents, index, topics, None, values.fields(topic_fields),
+        stemmer, stopwords, lengths,
+    )  # fmt: skip
     data = open_dataset(names, need=("documents", "topics"))
     opened = open_index(data, names, analyzer, indexes)
     with stages() as report, timed(f"{data.name}: {len(data.topics)} topics extracted"):

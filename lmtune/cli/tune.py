@@ -79,6 +79,7 @@ def tune(
     ] = None,
     stemmer: options.Stemmer = None,
     stopwords: options.Stopwords = None,
+    lengths: options.Lengths = None,
     indexes: options.Indexes = Path("indexes"),
     ignore_unknown: options.IgnoreUnknown = False,
     seed: Annotated[int, typer.Option(help="Of folds, starts and restarts.")] = 0,
@@ -144,7 +145,10 @@ def tune(
     described: list[dict[str, Any]] = []
     split = Split(folds, train_topics, test_topics, seed)
     for name in named or [None]:
-        names = Names(name, documents, index, topics, qrels, values.fields(topic_fields))
+        names = Names(
+            name, documents, index, topics, qrels, values.fields(topic_fields),
+            stemmer, stopwords, lengths,
+        )  # fmt: skip
         ready = prepare(names, analyzer, indexes, split, plan, ignore_unknown=ignore_unknown)
         with stages() as report, timed(f"{ready.pool.name}: tuned"):
             results.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
@@ -62,10 +61,15 @@ def _refuse_fixed(model: str, given: Mapping[str, object]) -> None:
             )
 
 
-def analyzer(stemmer: str | None, stopwords: str | None, index: Path | None = None) -> Analyzer:
-    """Make the analyzer; a named index has its own, which options must not seem to change."""
+def analyzer(stemmer: str | None, stopwords: str | None, index: str | None = None) -> Analyzer:
+    """Make the analyzer; a named index has its own, which options must not seem to change.
+
+    Lucene indexes do not know theirs, so that there it may be said.
+    """
     from lmtune.indexing.analysis import Analyzer
 
+    if index is not None and is_lucene(index):
+        return Analyzer()
     for option, value in (("--stemmer", stemmer), ("--stopwords", stopwords)):
         if index is not None and value is not None:
             raise InputError(
@@ -74,6 +78,11 @@ def analyzer(stemmer: str | None, stopwords: str | None, index: Path | None = No
                 accepted=f"{option} where the index is built",
             )
     return Analyzer(stemmer=stemmer or "porter", stopwords=stopwords or "lucene")
+
+
+def is_lucene(index: str) -> bool:
+    """Tell whether ``--index`` names a Lucene index."""
+    return index.startswith("lucene:")
 
 
 def fields(text: str) -> tuple[str, ...]:

@@ -26,6 +26,12 @@ class Dataset:
         ignored as if unjudged"; see TREC conventions.
     topics_file, qrels_file : str or None
         Where they were read from, for messages and for the record of how a result was made.
+    split : tuple of (str, str) or None
+        Topics to train and to test on where the collection is usually so split, as
+        `lmtune.datasets.selection.select_topics` reads them.
+    index, prebuilt : str or None
+        Where there are no documents, the index under ``indexes/`` that stands for them, and
+        pyserini's index of them.
     versions : dict of str to str
         What the content depends on beside the files (package versions of ``pydocs``).
     """
@@ -36,4 +42,7 @@ class Dataset:
     qrels: dict[str, dict[str, int]]
     topics_file: str | None = None
     qrels_file: str | None = None
+    split: tuple[str, str] | None = None
+    index: str | None = None
+    prebuilt: str | None = None
     versions: dict[str, str] = field(default_factory=dict)

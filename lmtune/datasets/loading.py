@@ -11,6 +11,7 @@ from typing import Literal
 from lmtune.datasets import folder, irds
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.names import find_named
+from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
@@ -41,6 +42,10 @@ def available() -> list[tuple[str, str]]:
             "drawn from a model: 528,155 documents and 250 topics, 4,000 and 50",
         ),
         (f"{synthetic.PREFIX}DOCUMENTSxTOPICS", "the same of any other size"),
+        *(
+            (name, f"{known.documents}: over your index indexes/{name}, split as in the paper")
+            for name, known in PAPER_COLLECTIONS.items()
+        ),
     ]
 
 
@@ -60,7 +65,8 @@ def load(
     ----------
     name : path-like, optional
         ``pydocs`` (the embedded one), ``irds:ID`` (through ir_datasets), ``synthetic:robust04``,
-        ``synthetic:small`` or ``synthetic:DOCUMENTSxTOPICS`` (drawn from a model), or a folder.
+        ``synthetic:small`` or ``synthetic:DOCUMENTSxTOPICS`` (drawn from a model), a folder, or one
+        of `lmtune.datasets.paper.PAPER_COLLECTIONS`, whose documents are in an index of yours.
         Without it `documents`, `topics` and `qrels` say where everything is.
     documents : path-like, optional
         A document file or a folder of them, in place of the collection's own.
@@ -104,6 +110,8 @@ def load(
         base = synthetic.load_synthetic(short, need=own, progress=progress)
     elif isinstance(name, str) and name.startswith(irds.PREFIX):
         base = irds.load_irds(name.removeprefix(irds.PREFIX), topic_fields=topic_fields, need=own)
+    elif name in PAPER_COLLECTIONS and not Path(name).is_dir():
+        base = load_paper_collection(str(name), topic_fields=topic_fields, need=own)
     else:
         base, given = _locate(name, given, need)
     return _with_files(base, given, topic_fields)

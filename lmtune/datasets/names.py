@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from lmtune.errors import InputError
+from lmtune.lucene.names import fetch_file
 
 Role = Literal["topics", "qrels"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FORMATS = r"\.(?:txt|tsv|jsonl)(?:\.(?:gz|bz2|zst))?"
 
 
@@ -57,7 +59,8 @@ def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Pat
     role : {"topics", "qrels"}
         What to find.
     name : str
-        A name as `named_files` lists it, which wins; or a path.
+        A name as `named_files` lists it, which wins; a path; or a name that pyserini knows, taken
+        from its cache or, where pyserini is installed, downloaded.
     home : path-like
         The folder that holds ``topics/`` and ``qrels/``.
 
@@ -69,7 +72,8 @@ def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Pat
     Raises
     ------
     InputError
-        If there is neither such a name nor such a file, or several files have the name.
+        If there is neither such a name nor such a file, several files have the name, or it
+        cannot be downloaded.
     """
     names = named_files(role, home)
     files = names.get(name, [])
@@ -84,6 +88,10 @@ def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Pat
     path = Path(name)
     if is_file(name):
         return path
+    if _NAME.fullmatch(name) and not re.search(_FORMATS, name) and not path.exists():
+        fetched = fetch_file(role, name)
+        if fetched is not None:
+            return fetched
     known = (
         f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, Strings, check_column, decode, encode, map_column
+from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
 from lmtune.indexing.manifest import (
     COLUMNS,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 # Up to this size an index is verified on opening unless the caller says otherwise.
 _SMALL_BYTES = 256 << 20
-# Looking up one docno costs about as much as reading this many in one go.
-_READS_PER_LOOKUP = 16
 
 
 class ColumnarIndex:
@@ -60,7 +59,8 @@ class ColumnarIndex:
         self._offsets: NDArray[np.int64] = map_column(path, columns["posting_offsets"])
         self._cfs: NDArray[np.int64] = map_column(path, columns["term_cfs"])
         self._terms = Strings(path, columns["terms"], columns["term_bytes"])
-        self._docnos = Strings(path, columns["docnos"], columns["docno_bytes"])
+        names = Strings(path, columns["docnos"], columns["docno_bytes"])
+        self._docnos = Docnos(names, self.docno_rank)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, verify: bool | None = None) -> ColumnarIndex:
@@ -118,6 +118,16 @@ class ColumnarIndex:
         """A hexadecimal digest of the documents and of the analysis that made the index."""
         return self.manifest.fingerprint
 
+    @property
+    def candidates_path(self) -> Path:
+        """The folder for candidates extracted from the index."""
+        return self.path / "candidates"
+
+    @property
+    def analysis(self) -> dict[str, Any]:
+        """The settings of the analysis that made the index."""
+        return self.analyzer.settings
+
     @cached_property
     def analyzer(self) -> Analyzer:
         """The analyzer that made the index.
@@ -168,29 +178,11 @@ class ColumnarIndex:
         IndexError
             If a number is not one of 0 to ``num_docs - 1``.
         """
-        numbers = np.asarray(docs, np.int64)
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.num_docs:
-            raise IndexError(f"document numbers must be from 0 to {self.num_docs - 1}")
-        return [decode(docno) for docno in self._docnos.take(numbers)]
+        return self._docnos.names(docs)
 
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
-        """Return the document numbers of docnos, -1 where the index lacks one.
-
-        Many are looked up in a dictionary of all docnos, which lives no longer than the call.
-        """
-        wanted = [encode(docno) for docno in docnos]
-        if len(wanted) * _READS_PER_LOOKUP > self.num_docs:
-            table = {docno: number for number, docno in enumerate(self._docnos[:])}
-            found = (table.get(docno, -1) for docno in wanted)
-        else:
-            found = (self._docnos.find(docno, self._docs_by_docno) for docno in wanted)
-        return np.fromiter(found, np.int32, len(wanted))
-
-    @cached_property
-    def _docs_by_docno(self) -> NDArray[np.int32]:
-        order = np.empty(self.num_docs, np.int32)
-        order[self.docno_rank] = np.arange(self.num_docs, dtype=np.int32)
-        return order
+        """Return the document numbers of docnos, -1 where the index lacks one."""
+        return self._docnos.numbers(docnos)
 
 
 def _reopen(path: Path) -> ColumnarIndex:

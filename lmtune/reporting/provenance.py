@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.indexing.lucene_index import LuceneIndex
 
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
@@ -23,14 +24,14 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
 
-def describe(dataset: Dataset, index: ColumnarIndex) -> dict[str, Any]:
+def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
     """Identify a test collection by content: counts, digests and the index's fingerprint."""
     return {
         "name": dataset.name,
         "documents": index.num_docs,
         "tokens": index.total_terms,
         "index_fingerprint": index.fingerprint,
-        "analysis": index.analyzer.settings,
+        "analysis": index.analysis,
         "topics": len(dataset.topics),
         "topics_digest": _digest(dataset.topics),
         "qrels_topics": len(dataset.qrels),

@@ -1,0 +1,63 @@
+"""Docnos by document number, and document numbers by docno."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.indexing.columns import Strings, decode, encode
+
+# Looking up one docno costs about as much as reading this many in one go.
+_READS_PER_LOOKUP = 16
+
+
+class Docnos:
+    """The docnos of a collection, memory-mapped.
+
+    Parameters
+    ----------
+    strings : Strings
+        The docnos in document order.
+    rank : numpy.ndarray of int32, shape (documents,)
+        Each one's place in ascending code-point order.
+    """
+
+    def __init__(self, strings: Strings, rank: NDArray[np.int32]) -> None:
+        self._strings = strings
+        self._rank = rank
+
+    def names(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return the docnos of document numbers.
+
+        Raises
+        ------
+        IndexError
+            If a number is not that of a document.
+        """
+        numbers = np.asarray(docs, np.int64)
+        count = len(self._strings)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < count:
+            raise IndexError(f"document numbers must be from 0 to {count - 1}")
+        return [decode(docno) for docno in self._strings.take(numbers)]
+
+    def numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+        """Return the document numbers of docnos, -1 where there is no such docno.
+
+        Many are looked up in a dictionary of all docnos, which lives no longer than the call.
+        """
+        wanted = [encode(docno) for docno in docnos]
+        if len(wanted) * _READS_PER_LOOKUP > len(self._strings):
+            table = {docno: number for number, docno in enumerate(self._strings[:])}
+            found = (table.get(docno, -1) for docno in wanted)
+        else:
+            found = (self._strings.find(docno, self._by_docno) for docno in wanted)
+        return np.fromiter(found, np.int32, len(wanted))
+
+    @cached_property
+    def _by_docno(self) -> NDArray[np.int32]:
+        order = np.empty(len(self._rank), np.int32)
+        order[self._rank] = np.arange(len(self._rank), dtype=np.int32)
+        return order

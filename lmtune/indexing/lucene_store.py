@@ -1,0 +1,175 @@
+"""What was read from a Lucene index, kept on disk, so that the next run starts no Java.
+
+A folder holds docnos and lengths as columns, and postings and analysed queries as logs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_directory, atomic_write
+from lmtune.indexing.columns import (
+    Column,
+    Strings,
+    check_column,
+    map_column,
+    write_column,
+    write_strings,
+)
+from lmtune.indexing.docnos import Docnos
+from lmtune.indexing.index import Postings
+from lmtune.indexing.logs import PostingsLog, append, new_log, read_logs
+
+FORMAT = "lmtune lucene store 1"
+"""Raised whenever the files' content changes its meaning."""
+
+_FILE = "store.json"
+_STRINGS_AT_A_TIME = 1 << 16
+
+
+class LuceneStore:
+    """An open store; see `create` and `open`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        Its folder.
+    facts : dict
+        What it was made from: the commit's digest, counts, analysis.
+    docnos : Docnos
+        The docnos.
+    docno_rank : numpy.ndarray of int32, shape (num_docs,)
+        Each document's place among the docnos.
+    """
+
+    def __init__(self, path: Path, facts: dict[str, Any], columns: Mapping[str, Column]) -> None:
+        self.path = path
+        self.facts = facts
+        self.docno_rank: NDArray[np.int32] = map_column(path, columns["docno_ranks"])
+        names = Strings(path, columns["docnos"], columns["docno_bytes"])
+        self.docnos = Docnos(names, self.docno_rank)
+        self._postings = PostingsLog(path)
+        self._analysed = {
+            (line["analysis"], line["text"]): line["terms"]
+            for _, line in read_logs(path, "analysis")
+        }
+        self._analysis_log: BinaryIO | None = None
+
+    @classmethod
+    def open(cls, path: Path, digest: str) -> LuceneStore | None:
+        """Open the store of a commit; None where there is none, or it is of another commit."""
+        try:
+            content = json.loads((path / _FILE).read_bytes())
+            if content["format"] != FORMAT or content["facts"]["digest"] != digest:
+                return None
+            columns = {name: Column(**column) for name, column in content["columns"].items()}
+            for column in columns.values():
+                check_column(path, column, verify=False)
+            return cls(path, content["facts"], columns)
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    @classmethod
+    def create(cls, path: Path, facts: Mapping[str, Any], docnos: list[bytes]) -> LuceneStore:
+        """Write a store of docnos alone; one that is there already is replaced.
+
+        Raises
+        ------
+        InputError
+            If two documents have the same docno, or the folder is something else.
+        """
+        order = sorted(range(len(docnos)), key=docnos.__getitem__)
+        for first, second in itertools.pairwise(order):
+            if docnos[first] == docnos[second]:
+                raise InputError(
+                    "two documents of the index have one docno",
+                    value=docnos[first].decode(errors="replace"),
+                    accepted="an index where each docno comes once",
+                )
+        ranks = np.empty(len(docnos), np.int32)
+        ranks[order] = np.arange(len(docnos), dtype=np.int32)
+        pieces = (
+            docnos[at : at + _STRINGS_AT_A_TIME] for at in range(0, len(docnos), _STRINGS_AT_A_TIME)
+        )
+        with atomic_directory(path, marker=_FILE) as folder:
+            text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", pieces)
+            columns = {
+                "docnos": text,
+                "docno_bytes": offsets,
+                "docno_ranks": write_column(folder / "docno_ranks", "<i4", ranks),
+            }
+            described = {name: asdict(column) for name, column in columns.items()}
+            content = {"format": FORMAT, "facts": dict(facts), "columns": described}
+            (folder / _FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        return cls(path, dict(facts), columns)
+
+    @property
+    def candidates_path(self) -> Path:
+        """The folder for candidates extracted from the index."""
+        return self.path / "candidates"
+
+    def lengths(self, kind: str, read: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+        """Return lengths of a kind, read from the index where they are not kept yet."""
+        path = self.path / f"{kind}_lengths.npy"
+        try:
+            with path.open("rb") as file:
+                lengths: NDArray[np.int32] = np.load(file, allow_pickle=False)
+            if lengths.shape == self.docno_rank.shape:
+                return lengths
+        except (OSError, ValueError, EOFError):
+            pass
+        lengths = read()
+        with atomic_write(path, mode="binary") as stream:
+            np.save(stream, lengths)
+        return lengths
+
+    def postings(
+        self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+    ) -> Postings | None:
+        """Return a term's postings, read from the index where they are not kept yet."""
+        if term not in self._postings:
+            found = read()
+            self._postings.add(term, None if found is None else Postings(*found))
+        return self._postings.get(term)
+
+    def terms(self, analysis: str, text: str, read: Callable[[], list[str]]) -> list[str]:
+        """Return a text's terms under an analysis, asked for where they are not kept yet."""
+        key = analysis, text
+        if key not in self._analysed:
+            self._analysed[key] = read()
+            if self._analysis_log is None:
+                self._analysis_log = new_log(self.path, "analysis", ".jsonl")
+            line = {"analysis": analysis, "text": text, "terms": self._analysed[key]}
+            append(self._analysis_log, line)
+        return list(self._analysed[key])
+
+
+def store_path(home: str | os.PathLike[str], index: Path) -> Path:
+    """Return where the store of a Lucene index is kept: ``HOME/lucene-NAME-DIGEST``."""
+    whole = index.resolve()
+    digest = zlib.crc32(os.fsencode(whole))
+    return Path(home, f"lucene-{whole.name}-{digest:08x}")
+
+
+def stored_paths(home: str | os.PathLike[str], name: str) -> list[Path]:
+    """Return the folders of indexes that were opened under a name before, without asking Java."""
+    found = []
+    for file in sorted(Path(home).glob(f"lucene-*/{_FILE}")):
+        try:
+            facts = json.loads(file.read_bytes())["facts"]
+            if facts["name"] == name:
+                found.append(Path(facts["path"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return found
