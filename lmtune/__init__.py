@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.measures.comparison import compare
     from lmtune.measures.evaluate import measure
+    from lmtune.measures.from_files import evaluate, topic_values
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
     from lmtune.tuning.certificate import CertifiedOptimum
@@ -52,6 +54,8 @@ _HOMES = {
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
+    "evaluate": "measures.from_files",
+    "compare": "measures.comparison",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",
@@ -60,6 +64,7 @@ _HOMES = {
     "score_and_gradient": "models.two_stage",
     "skyband": "candidates.skyband",
     "stored_pool": "candidates.storage",
+    "topic_values": "measures.from_files",
 }
 
 __all__ = [
@@ -77,7 +82,9 @@ __all__ = [
     "RankNetTuner",
     "Regions",
     "build_index",
+    "compare",
     "cross_validation",
+    "evaluate",
     "index_for",
     "load",
     "measure",
@@ -88,6 +95,7 @@ __all__ = [
     "score_and_gradient",
     "skyband",
     "stored_pool",
+    "topic_values",
     "write_run",
 ]
 

@@ -13,6 +13,11 @@ def main() -> None:
     """
     # The import takes long enough to be interrupted.
     try:
+        if sys.argv[1:2] == ["evaluate"]:
+            # Reading the other commands would take longer than the work.
+            from lmtune.cli.evaluate import run_alone
+
+            sys.exit(run_alone(sys.argv[2:]))
         from lmtune.cli.main import run
 
         sys.exit(run())

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from lmtune.cli import datasets, index, search, tune
-from lmtune.cli.screen import note
-from lmtune.errors import InputError
-
-_INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
+from lmtune.cli import compare, datasets, evaluate, index, plot, report, search, tune
+from lmtune.cli.messages import note, prepare_process, status_of
 
 
 class _Commands(TyperGroup):
@@ -23,23 +17,10 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except InputError as error:
-            note(f"lmtune: {error}")
-            ctx.exit(2)
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                # The reader of our output has gone: end as other filters do.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                ctx.exit(_BROKEN_PIPE)
-            note(f"lmtune: {error.filename or 'input or output'}: {error.strerror or error}")
-            ctx.exit(1)
-        except KeyboardInterrupt:
-            note("lmtune: interrupted; nothing half-written is left")
-            ctx.exit(_INTERRUPTED)
-        except MemoryError as error:
-            note(f"lmtune: not enough memory: {error}")
-            ctx.exit(1)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
+            status = status_of(error)
+            if status is not None:
+                ctx.exit(status)
             # What typer itself finds wrong with options; anything else is a defect of ours.
             if not hasattr(error, "format_message"):
                 raise
@@ -59,9 +40,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(tune.tune)
+app.command()(report.report)
+app.command()(plot.plot)
 app.command()(index.index)
 app.command()(search.search)
+app.command()(compare.compare)
 app.command()(datasets.datasets)
+
+
+# Everything behind the name goes to the command's own parser, which starts without typer.
+@app.command(
+    "evaluate",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def evaluate_command(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="QRELS RUN...")] = None,
+) -> None:
+    """Print runs' measures as trec_eval does."""
+    evaluate.evaluate(arguments or [])
 
 
 @app.callback(invoke_without_command=True)
@@ -78,13 +75,7 @@ def options(
 
 def run() -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
-    # A batch system's end is as good as Ctrl-C: temporary files go, worker processes end.
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda *_: sys.exit(_TERMINATED))
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a dagger must not end a run on a plain screen
+    prepare_process()
     try:
         return int(app(standalone_mode=False) or 0)
     except typer.Abort:

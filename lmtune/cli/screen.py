@@ -19,15 +19,14 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from lmtune.cli.messages import note
+
 if TYPE_CHECKING:
     from lmtune.tuning.optimal import Progress as Report
 
+__all__ = ["note", "stages", "timed", "utf8_output"]
+
 _console = Console(stderr=True, highlight=False)
-
-
-def note(text: str) -> None:
-    """Print one line."""
-    print(" ".join(text.split("\n")), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,6 +98,7 @@ def tune(
     from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
     from lmtune.reporting.tables import STYLES
     from lmtune.tuning.experiment import run_experiment
+    from lmtune.tuning.lines import measure_lines
     from lmtune.tuning.plan import Plan
 
     named: list[str | None] = [*(datasets or [])]
@@ -165,8 +167,12 @@ def tune(
             "notes": {result.name: result.notes for result in results},
         }
         with stages() as report, timed(f"kept in {output}"):
+            lines = [
+                measure_lines(pool, result, plan, progress=partial(report, f"{pool.name}: lines"))
+                for pool, result in zip(pools, results, strict=True)
+            ]
             write_results(
-                output, results, pools, record, hits=depth,
+                output, results, pools, record, lines=lines, hits=depth,
                 progress=lambda done, total: report("writing runs", done, total),
             )  # fmt: skip
     _show(results, style)

@@ -1,12 +1,12 @@
-"""Compressed streams, chosen by suffix: strict when reading, reproducible when writing."""
+"""Compressed streams, chosen by suffix: strict when reading, reproducible when writing.
+
+Each format's library is imported where a file needs it: short commands read plain files.
+"""
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import os
-import zlib
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -29,8 +29,12 @@ def decompressing(raw: BinaryIO, path: str | os.PathLike[str]) -> BinaryIO:
     suffix = Path(path).suffix.lower()
     source: Any
     if suffix == ".gz":
+        import gzip
+
         source = gzip.GzipFile(fileobj=raw, mode="rb")
     elif suffix == ".bz2":
+        import bz2
+
         source = bz2.BZ2File(raw)
     elif suffix == ".zst":
         source = _ZstandardReader(raw)
@@ -45,8 +49,12 @@ def compressing(raw: IO[bytes], suffix: str) -> Any:
     The bytes depend on the content alone: no time and no file name are kept.
     """
     if suffix == ".gz":
+        import gzip
+
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
     if suffix == ".bz2":
+        import bz2
+
         return bz2.BZ2File(raw, "wb")
     if suffix == ".zst":
         import zstandard
@@ -73,7 +81,11 @@ class _StrictReader(io.RawIOBase):
             raise InputError(
                 "compressed file ends too early", file=self._path, accepted="a whole file"
             ) from None
-        except (OSError, ValueError, zlib.error) as error:
+        except Exception as error:
+            import zlib
+
+            if not isinstance(error, OSError | ValueError | zlib.error):
+                raise
             raise InputError(
                 f"damaged compressed file ({error})",
                 file=self._path,

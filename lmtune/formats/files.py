@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import secrets
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -265,12 +263,20 @@ def atomic_directory(
                 _replace(old, target)
             raise
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sibling(path: Path) -> Path:
+    import secrets  # with what it imports as slow as reading a small file
+
     return path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from itertools import groupby
 
 from lmtune.errors import InputError
+from lmtune.formats.columns import blocks, split_columns
 from lmtune.formats.files import atomic_write, decode_line, read_bytes
 
 _COLUMNS = "topic, iteration, docno, gain"
@@ -35,38 +37,74 @@ def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
         At a line with another number of columns, a gain that is no integer, a repeated (topic,
         docno) or invalid UTF-8; if there are no judgements; as `open_bytes`.
     """
-    lines = read_bytes(path).split(b"\n")
+    return {
+        topic.decode(): dict(zip(map(bytes.decode, judged), judged.values(), strict=True))
+        for topic, judged in read_judgements(path).items()
+    }
+
+
+def read_judgements(path: str | os.PathLike[str]) -> dict[bytes, dict[bytes, int]]:
+    """Read what `read_qrels` reads, with topics and docnos as UTF-8 bytes: half the time.
+
+    Raises
+    ------
+    InputError
+        As `read_qrels`.
+    """
+    data = read_bytes(path)
+    qrels = _uniform(data) or _line_by_line(path, data)
+    if not qrels:
+        raise InputError("no judgements", file=path, accepted=f"lines of {_COLUMNS}")
+    return qrels
+
+
+def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
+    """Read judgements in TREC's format without comments or defects; None for all others."""
+    qrels: dict[bytes, dict[bytes, int]] = {}
+    lines = 0
+    for block in blocks(data):
+        columns = split_columns(block, 4)
+        if columns is None:
+            return None
+        topic, _, docno, written = columns
+        if not all(map(_GAIN.fullmatch, values := set(written))):
+            return None
+        gains = {value: int(value) for value in values}
+        lines += len(topic)
+        begin = 0
+        for name, group in groupby(topic):
+            end = begin + len(list(group))
+            judged = zip(docno[begin:end], map(gains.get, written[begin:end]), strict=True)
+            qrels.setdefault(name, {}).update(judged)  # type: ignore[arg-type]
+            begin = end
+    if sum(map(len, qrels.values())) != lines or any(name[0] == 35 for name in qrels):  # "#"
+        return None
+    return qrels
+
+
+def _line_by_line(path: str | os.PathLike[str], data: bytes) -> dict[bytes, dict[bytes, int]]:
+    lines = data.split(b"\n")
     first = _first_line(lines)
     width = 3 if _is_beir_header(lines[first].split()) else 4
     start = first + 1 if width == 3 else first
     gains: dict[bytes, int] = {}
-    qrels: dict[str, dict[str, int]] = {}
-    judged: dict[str, int] = {}
-    previous: bytes | None = None
-    number = start
-    try:
-        for number, line in enumerate(lines[start:], start + 1):
-            columns = line.split()
-            if len(columns) != width or columns[0][0] == 35:  # "#"
-                if not columns or columns[0][0] == 35:
-                    continue
-                raise _wrong_columns(path, number, line, width)
-            topic, name, written = columns[0], columns[-2], columns[-1]
-            if topic != previous:
-                judged = qrels.setdefault(topic.decode(), {})
-                previous = topic
-            gain = gains.get(written)
-            if gain is None:
-                gain = gains[written] = _parse_gain(path, number, written)
-            docno = name.decode()
-            if docno in judged:
-                raise _duplicate(path, number, topic.decode(), docno)
-            judged[docno] = gain
-    except UnicodeDecodeError:
-        decode_line(lines[number - 1], path, number)
-        raise
-    if not qrels:
-        raise InputError("no judgements", file=path, accepted=f"lines of {_COLUMNS}")
+    qrels: dict[bytes, dict[bytes, int]] = {}
+    for number, line in enumerate(lines[start:], start + 1):
+        columns = line.split()
+        if len(columns) != width or columns[0][0] == 35:
+            if not columns or columns[0][0] == 35:
+                continue
+            raise _wrong_columns(path, number, line, width)
+        topic, name, written = columns[0], columns[-2], columns[-1]
+        if not (topic.isascii() and name.isascii()):
+            decode_line(line, path, number)
+        gain = gains.get(written)
+        if gain is None:
+            gain = gains[written] = _parse_gain(path, number, written)
+        judged = qrels.setdefault(topic, {})
+        if name in judged:
+            raise _duplicate(path, number, topic.decode(), name.decode())
+        judged[name] = gain
     return qrels
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.files import atomic_write, decode_line, read_bytes
+from lmtune.formats.files import atomic_write
+from lmtune.formats.run_columns import read_run_columns
 
-_COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
 _SIGN = np.int64(0x80000000)
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -166,7 +165,8 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     ----------
     path : path-like
         A UTF-8 file, plain or compressed: ``topic Q0 docno rank score tag``, separated by any
-        white space. The second and the rank column are ignored, as trec_eval does.
+        ASCII white space. The second and the rank column are ignored, as trec_eval does, but the
+        rank must be an integer.
 
     Returns
     -------
@@ -176,67 +176,12 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     Raises
     ------
     InputError
-        At a line with another number of columns, a score that is no finite number, a second tag,
-        a repeated (topic, docno) or invalid UTF-8; if there are no lines; as `open_bytes`.
+        As `lmtune.formats.run_columns.read_run_columns`.
     """
-    lines = read_bytes(path).split(b"\n")
-    run: dict[str, dict[str, float]] = {}
-    ranked: dict[str, float] = {}
-    previous: bytes | None = None
-    first_tag: bytes | None = None
-    number = 0
-    try:
-        for number, line in enumerate(lines, 1):
-            columns = line.split()
-            if len(columns) != 6:
-                if not columns:
-                    continue
-                raise _bad_line(path, number, f"{len(columns)} columns", line.strip(), _COLUMNS)
-            topic, _, name, _, written, tag = columns
-            if topic != previous:
-                ranked = run.setdefault(topic.decode(), {})
-                previous = topic
-            if tag != first_tag:
-                if first_tag is not None:
-                    accepted = f"one tag in a run, here {first_tag.decode()}"
-                    raise _bad_line(path, number, "a second run tag", tag, accepted)
-                tag.decode()
-                first_tag = tag
-            docno = name.decode()
-            if docno in ranked:
-                message = f"document ranked twice for topic {topic.decode()}"
-                accepted = f"each document once (first in line {_first(lines, topic, name)})"
-                raise _bad_line(path, number, message, name, accepted)
-            ranked[docno] = _parse_score(path, number, written)
-    except UnicodeDecodeError:
-        decode_line(lines[number - 1], path, number)
-        raise
-    if not run:
-        raise InputError("the run is empty", file=path, accepted=_COLUMNS)
-    return run
-
-
-def _parse_score(path: str | os.PathLike[str], number: int, written: bytes) -> float:
-    try:
-        score = float(written)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score) or b"_" in written:
-        raise _bad_line(path, number, "the score is no finite number", written, "such as -7.25")
-    return score
-
-
-def _bad_line(
-    path: str | os.PathLike[str], number: int, message: str, value: bytes, accepted: str
-) -> InputError:
-    shown = value.decode(errors="backslashreplace")
-    return InputError(message, file=path, line=number, value=shown, accepted=accepted)
-
-
-def _first(lines: list[bytes], topic: bytes, docno: bytes) -> int:
-    return next(
-        number for number, line in enumerate(lines, 1) if line.split()[:3:2] == [topic, docno]
-    )
+    return {
+        topic.decode(): dict(zip(map(bytes.decode, docnos), scores, strict=True))
+        for topic, (docnos, scores) in read_run_columns(path).topics.items()
+    }
 
 
 def _check_names(path: str | os.PathLike[str], topic: str, docnos: list[str]) -> None:

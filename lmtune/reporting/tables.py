@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from lmtune.errors import InputError
 from lmtune.models.model import described
+from lmtune.reporting.escaping import latex_escape, markdown_escape, one_line
 from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
@@ -55,7 +56,7 @@ def terminal_table(results: Sequence[CollectionResult]) -> Table:
     shown.add_column("Metric")
     shown.add_column("Estimate")
     for result in results:
-        shown.add_column(Text(_one_line(result.name)), justify="left")
+        shown.add_column(Text(one_line(result.name)), justify="left")
     for _, group in groupby(_lines(results), key=lambda line: line[0].measure):
         for number, rows in enumerate(group):
             cells = [
@@ -85,7 +86,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
             for number, fit in enumerate(row.fits, 1):
                 first = number == 1
                 shown.add_row(
-                    Text(_one_line(result.name) if first else ""),
+                    Text(one_line(result.name) if first else ""),
                     row.measure.title if first else "",
                     row.method if first else "",
                     str(number),
@@ -105,6 +106,15 @@ def plain(shown: Table) -> str:
     console.print(shown)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def csv_text(records: Sequence[Mapping[str, object]]) -> str:
+    """Write records with the same keys, one or more, as CSV with a header line."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
 
 
 def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
@@ -132,7 +142,7 @@ def _plain(results: Sequence[CollectionResult]) -> str:
 
 
 def _markdown(results: Sequence[CollectionResult]) -> str:
-    names = [_one_line(result.name).replace("|", r"\|") for result in results]
+    names = [markdown_escape(result.name) for result in results]
     lines = [
         "| Metric | Estimate | " + " | ".join(names) + " |",
         "| --- | --- |" + " ---: |" * len(results),
@@ -151,7 +161,7 @@ def _markdown(results: Sequence[CollectionResult]) -> str:
 
 
 def _latex(results: Sequence[CollectionResult]) -> str:
-    names = " & ".join(_escape(result.name) for result in results)
+    names = " & ".join(latex_escape(result.name) for result in results)
     lines = [
         rf"\begin{{tabular}}{{ll{'r' * len(results)}}}",
         r"\hline",
@@ -168,7 +178,7 @@ def _latex(results: Sequence[CollectionResult]) -> str:
                 if row.beats(RANKNET, result.rows):
                     cell = rf"\textbf{{{cell}}}"
                 cells.append(cell)
-            metric = _escape(measure.title) if number == 0 else ""
+            metric = latex_escape(measure.title) if number == 0 else ""
             lines.append(rf"{metric} & {rows[0].method} & {' & '.join(cells)} \\")
     lines += [r"\hline", r"\end{tabular}"]
     legend = f"Italics: significantly better than {DIRECT}; bold: than {RANKNET}"
@@ -178,12 +188,7 @@ def _latex(results: Sequence[CollectionResult]) -> str:
 
 
 def _csv(results: Sequence[CollectionResult]) -> str:
-    records = as_records(results)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
+    return csv_text(as_records(results))
 
 
 def _json(results: Sequence[CollectionResult]) -> str:
@@ -223,16 +228,3 @@ def _style(row: Row, result: CollectionResult) -> str:
     styles = ["italic"] if row.beats(DIRECT, result.rows) else []
     styles += ["bold"] if row.beats(RANKNET, result.rows) else []
     return " ".join(styles)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _escape(text: str) -> str:
-    text = _one_line(text)
-    for character in "\\&%$#_{}":
-        text = text.replace(
-            character, rf"\{character}" if character != "\\" else r"\textbackslash "
-        )
-    return text

@@ -124,6 +124,8 @@ class Search:
     deadline: float = math.inf
     boxes: int = 0
     _open: list[tuple[float, int, Box]] = field(default_factory=list)
+    _in_hand: list[Box] = field(default_factory=list)
+    _kept: list[tuple[Sides, float]] = field(default_factory=list)
     _closed: float = 0.0
     _floor: float = 0.0
     _held: int = 0
@@ -138,6 +140,13 @@ class Search:
         """No setting in the range has a higher mean."""
         highest = -self._open[0][0] if self._open else 0.0
         return max(highest, self._closed, self._floor, self.best)
+
+    @property
+    def undecided(self) -> list[tuple[Sides, float]]:
+        """The boxes whose bounds exceed `best`, with their bounds: nothing better is elsewhere."""
+        boxes = [box for _, _, box in self._open] + self._in_hand
+        known = self._kept + [(box.sides, box.bound) for box in boxes]
+        return [(sides, bound) for sides, bound in known if bound > self.best]
 
     def run(self, record: Callable[[], None]) -> bool:
         """Split boxes until the bound is within the tolerance of the best, or cannot fall.
@@ -162,7 +171,7 @@ class Search:
     def _step(self) -> None:
         # Holds whatever interrupts what follows: boxes in hand have no higher bound.
         self._floor = self.bound
-        parents = self._pop() if self.boxes else [self._open.pop()[2]]
+        parents = self._pop()
         jobs = [
             (parent, sides)
             for parent in parents
@@ -187,22 +196,30 @@ class Search:
             self._push(child)
         if len(born) == len(jobs):
             self._floor = 0.0
+            self._in_hand = []
 
     def _pop(self) -> list[Box]:
         """Take the boxes with the highest bounds; the newest ones where memory is short."""
+        # Whatever interrupts this, each box is in one list at least.
+        taken: list[tuple[float, int, Box]] = []
         if self._held > _MEMORY:
-            newest = sorted(self._open, key=lambda entry: -entry[1])[:_BATCH]
-            chosen = {entry[1] for entry in newest}
+            taken = sorted(self._open, key=lambda entry: -entry[1])[:_BATCH]
+            self._in_hand = [box for _, _, box in taken]
+            chosen = {entry[1] for entry in taken}
             self._open = [entry for entry in self._open if entry[1] not in chosen]
             heapq.heapify(self._open)
-        else:
-            newest = [heapq.heappop(self._open) for _ in range(min(_BATCH, len(self._open)))]
-        self._held -= sum(box.owned for _, _, box in newest)
-        return [box for _, _, box in newest]
+        while self._open and len(taken) < _BATCH:
+            taken.append(self._open[0])
+            self._in_hand.append(taken[-1][2])
+            heapq.heappop(self._open)
+        self._held -= sum(box.owned for _, _, box in taken)
+        return [box for _, _, box in taken]
 
     def _push(self, box: Box) -> None:
         if box.final or box.bound <= self.best + self.tolerance:
             self._closed = max(self._closed, box.bound)
+            if box.bound > self.best:
+                self._kept.append((box.sides, box.bound))
         else:
             heapq.heappush(self._open, (-box.bound, next(self._serial), box))
             self._held += box.owned

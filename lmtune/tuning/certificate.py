@@ -79,6 +79,9 @@ class CertifiedOptimum:
         One row a batch of boxes: boxes, best and bound by then.
     seconds_ : list of float
         The time since the start at each row.
+    boxes_ : pandas.DataFrame
+        The boxes whose bounds exceed `best_score_`: lambda_low, lambda_high, mu_low, mu_high,
+        bound. No setting of the range outside them is better than the best measured.
 
     Examples
     --------
@@ -99,6 +102,7 @@ class CertifiedOptimum:
     n_evaluations_: int
     results_: pd.DataFrame
     seconds_: list[float]
+    boxes_: pd.DataFrame
 
     def __init__(
         self,
@@ -208,7 +212,20 @@ class CertifiedOptimum:
         self.n_boxes_ = search.boxes
         self.n_evaluations_ = len(known)
         self.results_ = pd.DataFrame(rows, columns=["boxes", "best", "bound"])
+        self.boxes_ = self._boxes(search)
         return self
+
+    def _boxes(self, search: Search) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = []
+        for (s_low, s_high, u_low, u_high), bound in search.undecided:
+            low = self.space.clip(0.0 - math.expm1(s_high), math.exp(u_low))
+            high = self.space.clip(0.0 - math.expm1(s_low), math.exp(u_high))
+            if bound > self.best_score_:
+                rows.append((low[0], high[0], low[1], high[1], bound))
+        columns = ["lambda_low", "lambda_high", "mu_low", "mu_high", "bound"]
+        return pd.DataFrame(sorted(rows), columns=columns)
 
     def _middle(self) -> Setting:
         space = self.space

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,8 @@ class CoordinateAscent:
         One row an evaluation, in order: the start that asked first, lambda, mu and the mean.
     n_evaluations_ : int
         Distinct settings measured.
+    seconds_ : list of float
+        When each evaluation was known, since the start of the fit.
     """
 
     lambda_: float
@@ -68,6 +71,7 @@ class CoordinateAscent:
     best_score_: float
     results_: pd.DataFrame
     n_evaluations_: int
+    seconds_: list[float]
 
     def __init__(
         self,
@@ -104,6 +108,8 @@ class CoordinateAscent:
         """
         import pandas as pd
 
+        first = time.monotonic()
+        self.seconds_ = []
         places = pool.positions(topics)
         rng = np.random.default_rng(self.seed)
         begins = [self.space.clip(*setting) for setting in self.starts]
@@ -131,6 +137,7 @@ class CoordinateAscent:
                 ):
                     known[setting] = float(mean)
                     rows.append((start, *setting, float(mean)))
+                self.seconds_ += [time.monotonic() - first] * len(new)
             answered = {}
             for start, (climb, line) in asking.items():
                 with contextlib.suppress(StopIteration):

@@ -207,6 +207,7 @@ class _Experiment:
             f"certifying {measure.title}, fold {number + 1}",
         )  # fmt: skip
         self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
+        self.traces[f"boxes-{measure}-fold{number + 1}"] = optimum.boxes_
         if optimum.stopped_ is not None:
             self.tolerance = None
         evaluations = best.evaluations + optimum.n_evaluations_
@@ -251,4 +252,5 @@ class _Experiment:
         return CollectionResult(
             self.pool.name, tuple(folds), tuple(rows), self.traces, (*notes, *own_notes),
             self.plan.model,
+            self.surface,
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -116,6 +117,9 @@ class GridSearch:
         One row a point: lambda, mu and the mean.
     n_evaluations_ : int
         Settings measured.
+    seconds_ : list of float
+        When each was known, since the start of the fit: all at the end, as topics are measured
+        one after the other.
 
     Examples
     --------
@@ -130,6 +134,7 @@ class GridSearch:
     best_score_: float
     results_: pd.DataFrame
     n_evaluations_: int
+    seconds_: list[float]
 
     def __init__(
         self,
@@ -160,6 +165,7 @@ class GridSearch:
         """
         import pandas as pd
 
+        begin = time.monotonic()
         places = pool.positions(topics)
         surface = Surface.compute(
             pool, [self.measure], space=self.space, shape=self.shape, topics=places,
@@ -174,4 +180,5 @@ class GridSearch:
         self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
         self.best_score_ = float(means[best])
         self.n_evaluations_ = means.size
+        self.seconds_ = [time.monotonic() - begin] * means.size
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,9 @@ class RankNetTuner:
     trace_ : pandas.DataFrame
         One row an iterate: start, iteration, cost, lambda, mu, then the measures' means on the
         fitting topics; `stop_on` adds a column.
+    seconds_ : list of float
+        When each iterate of the trace was reached, since the start of the fit; the time of the
+        trace's measures is not in it.
     converged_ : bool
         Whether the start that won ended where the gradient vanishes, up to the space's edges.
     pairs_rule_ : str
@@ -85,6 +89,7 @@ class RankNetTuner:
     n_pairs_: int
     n_evaluations_: int
     trace_: pd.DataFrame
+    seconds_: list[float]
     converged_: bool
     pairs_rule_: str
     at_edge_: list[str]
@@ -158,12 +163,15 @@ class RankNetTuner:
                 accepted="a topic with a relevant and a nonrelevant document",
             )
         evaluations = 0
+        begin = time.monotonic()
+        reached: dict[bytes, float] = {}
 
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             nonlocal evaluations
             evaluations += 1
             lambda_, mu = self.space.from_unbounded(x)
             cost = pairs.cost(lambda_, mu, topics=places)
+            reached.setdefault(x.tobytes(), time.monotonic() - begin)
             slope = np.array([cost.dlambda * lambda_ * (1.0 - lambda_), cost.dmu * mu])
             return cost.value / n_pairs, slope / n_pairs
 
@@ -179,6 +187,9 @@ class RankNetTuner:
                 progress(start + 1, self.starts)
 
         self._record(pool, places, iterates, n_pairs)
+        times = [reached[point.x.tobytes()] for _, _, point in iterates]
+        # A start may come to a setting that an earlier one has been to.
+        self.seconds_ = np.maximum.accumulate(times).tolist()
         best = int(self.trace_["cost"].argmin())
         self._take(best)
         self.converged_ = converged[iterates[best][0]]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lmtune.measures.measure import Measure
 from lmtune.tuning.folds import Fold
+from lmtune.tuning.grid import Surface
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,11 +101,14 @@ class CollectionResult:
     rows : tuple of Row
         Measure by measure, Direct, RankNet, Optimal.
     traces : dict of str to pandas.DataFrame
-        RankNet's iterates, Direct's evaluations and certificates' progress, by file-name-like key.
+        RankNet's iterates, Direct's evaluations, certificates' progress and the boxes that they
+        did not exclude, by file-name-like key.
     notes : tuple of str
         What a reader must know: rules applied, topics skipped, edges reached.
     model : str
         A name in `lmtune.models.model.MODELS`.
+    surface : Surface, optional
+        The grid that Direct and Optimal began with.
     """
 
     name: str
@@ -113,3 +117,4 @@ class CollectionResult:
     traces: dict[str, pd.DataFrame]
     notes: tuple[str, ...]
     model: str = "two-stage"
+    surface: Surface | None = None

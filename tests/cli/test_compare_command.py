@@ -1,0 +1,153 @@
+"""``lmtune compare`` end to end."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.cli.values import run_labels
+
+TOPICS = range(1, 13)
+
+
+def compared(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    return result.exit_code, result.stdout_bytes.decode(), result.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    qrels = "".join(f"{t} 0 d{t}-{i} {int(i < 4)}\n" for t in TOPICS for i in range(10))
+    (tmp_path / "qrels.txt").write_text(qrels)
+    for name, skill in (("one/base.run", 0.0), ("one/new.run", 1.0), ("two/new.run", 0.5)):
+        lines = []
+        for t in TOPICS:
+            scores = rng.normal(0, 1, 10) + skill * (np.arange(10) < 4)
+            lines += [f"{t} Q0 d{t}-{i} 1 {scores[i]:.6f} tag\n" for i in range(10)]
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("home")
+def test_the_table_and_its_p_values() -> None:
+    files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
+    code, out, err = compared(*files, "--test", "randomization", "--test", "t", "--margin", "0.05")
+    assert code == 0, err
+    assert out.splitlines()[0].split() == ["System", "AP", "P@10", "nDCG@10"]
+    assert {line.split()[0] for line in out.splitlines()[1:4]} == {
+        "base", "one/new.run", "two/new.run",
+    }  # fmt: skip
+    assert "paired randomization test (exact); Holm's correction over 2 contrasts" in out
+    assert "P@10: one/new.run and base are equal on every topic: p is 1" in err
+    code, out, err = compared(*files, "-m", "map", "--format", "csv", "-q")
+    assert code == 0, err
+    rows = [row for row in csv.DictReader(io.StringIO(out)) if row["system"] == "one/new.run"]
+    assert len(rows) == len(TOPICS)
+    gains = [float(row["difference"]) for row in rows]
+    assert gains == sorted(gains, reverse=True)
+    _, out, err = compared(*files, "-m", "AP", "--format", "json")
+    record = json.loads(out)["contrasts"][0]
+    a, b = ([float(row[key]) for row in rows] for key in ("value", "against_value"))
+    assert record["p_t"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-10)
+    assert "two-sided paired t-test" in err
+    again = compared(*files, "-m", "AP", "--format", "json", "--seed", "0")
+    assert again[1] == out
+
+
+def test_missed_topics_count_as_nothing(home: Path) -> None:
+    lines = (home / "one/base.run").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if line.split()[0] not in ("3", "7")]
+    with gzip.open(home / "short.run.gz", "wt") as stream:
+        stream.writelines([*kept, "99 Q0 d 1 1 tag\n"])
+    code, out, err = compared(
+        "qrels.txt", "one/base.run", "short.run.gz", "-m", "RR", "--format", "csv", "-q"
+    )
+    assert code == 0
+    assert "short misses 2 of 12 judged topics" in err
+    rows = {row["topic"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert set(rows) == {str(t) for t in TOPICS}
+    assert all((float(rows[t]["value"]) == 0.0) == (t in ("3", "7")) for t in rows)
+    assert float(rows["3"]["against_value"]) > 0
+
+
+@pytest.mark.usefixtures("home")
+def test_one_run_twice() -> None:
+    code, out, err = compared("qrels.txt", "one/base.run", "one/base.run", "--pairwise")
+    assert code == 0
+    assert "(2)" in out
+    assert "equal on every topic: p is 1" in err
+    assert "nan" not in out
+
+
+def test_labels_tell_runs_apart() -> None:
+    paths = ["x/bm25.k1=0.9.gz", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "z/same"]
+    names = run_labels([Path(path) for path in [*paths, "z/same"]])
+    assert names == [
+        "bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same", "same (2)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("--test", "anova"), ("'anova'", "wilcoxon")),
+        (("--correction", "fdr"), ("'fdr'", "holm")),
+        (("--margin", "0"), ("margin", "0.0")),
+        (("--format", "html"), ("'html'", "markdown")),
+        (("--confidence", "95"), ("confidence", "95.0")),
+        (("--permutations", "0"), ("permutations",)),
+        (("--seed", "-1"), ("seed", "-1")),
+        (("--alternative", "more"), ("'more'", "greater")),
+        (("-m", "Magic@3"), ("'Magic@3'",)),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_bad_options_are_one_line(arguments: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    # Options are read before files: the run is not there.
+    code, out, err = compared("qrels.txt", "one/base.run", "absent.run", *arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1), err
+    assert all(part in err for part in parts), err
+
+
+def test_bad_files_are_one_line(home: Path) -> None:
+    (home / "other.run").write_text("99 Q0 d 1 1 tag\n")
+    (home / "bad.run").write_text("1 Q0 d1-1 1 high tag\n")
+    (home / "one.txt").write_text("1 0 d1-1 1\n")
+    for arguments, parts in (
+        (("qrels.txt", "one/base.run", "absent.run"), ("absent.run",)),
+        (("qrels.txt", "one/base.run", "bad.run"), ("bad.run:1:", "'high'")),
+        (("qrels.txt", "one/base.run", "other.run"), ("other.run", "judg")),
+        (("one.txt", "one/base.run", "one/new.run"), ("one.txt", "two topics", "['1']")),
+        (("qrels.txt", "one/base.run"), ("lmtune compare --help",)),
+    ):
+        code, out, err = compared(*arguments)
+        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        assert all(part in err for part in parts), err
+
+
+def test_means_are_trec_evals(shared_data: Path) -> None:
+    folder = shared_data / "robust03"
+    code, out, err = compared(
+        folder / "qrels.txt", *(folder / f"runs/{n}.gz" for n in ("uic0301", "aplrob03a")),
+        "-m", "map", "-m", "P_10", "-m", "bpref", "--format", "json",
+    )  # fmt: skip
+    assert code == 0, err
+    for system, means in json.loads(out)["means"].items():
+        text = (folder / f"trec_eval_9.0.8/{system}.all_trec.txt").read_text()
+        golden = {line.split()[0]: line.split()[2] for line in text.splitlines()
+                  if line.split()[1] == "all"}  # fmt: skip
+        for name, key in (("AP", "map"), ("P@10", "P_10"), ("Bpref", "bpref")):
+            assert f"{means[name]:.4f}" == golden[key]

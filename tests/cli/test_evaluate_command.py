@@ -1,0 +1,190 @@
+"""``lmtune evaluate`` as a program."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lmtune.cli.evaluate import run_alone
+from lmtune.cli.main import app
+
+QRELS = "1 0 a 1\n1 0 b 0\n2 0 a 1\n"
+RUN = "1 Q0 a 1 2 one\n2 Q0 b 1 2 one\n2 Q0 a 2 1 one\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "qrels").write_text(QRELS)
+    (tmp_path / "run").write_text(RUN)
+    (tmp_path / "half").write_text("1 Q0 b 1 2 two\n1 Q0 a 2 1 two\n9 Q0 a 1 1 two\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run_alone(arguments)
+    out, err = capsys.readouterr()
+    # The command as one of the program's others does the same.
+    result = CliRunner().invoke(app, ["evaluate", *arguments])
+    assert (result.exit_code, result.stdout, result.stderr) == (code, out, err)
+    return code, out, err
+
+
+@pytest.mark.usefixtures("home")
+def test_one_run_as_trec_eval(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "qrels", "run")
+    assert (code, err) == (0, "")
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert len(lines) == 30
+    assert lines[0] == ["runid".ljust(22), "all", "one"]
+    assert ["map".ljust(22), "all", "0.7500"] in lines
+    code, out, _ = run(capsys, "-q", "-mP.1", "-m", "nDCG@10", "-l1", "-M5", "qrels", "run")
+    assert out.splitlines()[:2] == [f"{'P_1':22}\t1\t1.0000", f"{'nDCG@10':22}\t1\t1.0000"]
+    assert run(capsys, "qrels", "run", "-n") == (0, "", "")
+
+
+@pytest.mark.usefixtures("home")
+def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "qrels", "run", "half", "-m", "map", "-m", "P_1")
+    assert code == 0
+    assert out.splitlines() == ["measure     one     two", "map      0.7500  0.2500",
+                                "P_1      0.5000  0.0000"]  # fmt: skip
+    assert err.splitlines() == [
+        "half: judged topics that the run misses, counted as 0: 1 of 2",
+        "half: topics without judgements, left out: 1",
+    ]
+    out = run(capsys, "qrels", "run", "half", "-m", "map", "--no-complete", "--format", "json")[1]
+    assert [record["all"]["map"] for record in json.loads(out)] == [0.75, 0.5]
+    out = run(capsys, "qrels", "run", "half", "-m", "map", "--format", "trec_eval")[1]
+    assert out == f"{'map':22}\tall\t0.7500\n{'map':22}\tall\t0.2500\n"
+
+
+BAD_RUNS: dict[str, tuple[bytes, str]] = {
+    "duplicate": (b"1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n",
+                  "bad:2: document ranked twice for topic 1: 'a'; accepted: each document once "
+                  "(first in line 1)"),
+    "columns": (b"1 Q0 a 1 2\n", "bad:1: 5 columns: '1 Q0 a 1 2'; accepted: 6 columns: topic, Q0, "
+                "docno, rank, score, tag"),
+    "nan": (b"1 Q0 a 1 nan t\n",
+            "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
+    "infinite": (b"1 Q0 a 1 inf t\n",
+                 "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
+    "rank": (b"1 Q0 a first 1 t\n",
+             "bad:1: the rank is no integer: 'first'; accepted: an integer, such as 1"),
+    "tags": (b"1 Q0 a 1 2 t\n1 Q0 b 2 1 u\n",
+             "bad:2: a second run tag: 'u'; accepted: one tag in a run, here t"),
+    "utf8": (b"1 Q0 \xff 1 2 t\n",
+             "bad:1: invalid UTF-8 at byte 6 of the line: b'\\xff 1 2 t'; accepted: UTF-8 text"),
+    "empty": (b"", "bad: the run is empty; accepted: 6 columns: topic, Q0, docno, rank, score, "
+              "tag"),
+    "foreign": (b"7 Q0 a 1 2 t\n", "bad: no topic of the run has judgements: '7'; accepted: "
+                "topics of the judgements, such as 1"),
+    "directory": (b"", "bad: cannot read: Is a directory; accepted: a readable file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_RUNS)
+def test_bad_runs(case: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, message = BAD_RUNS[case]
+    if case == "directory":
+        (home / "bad").mkdir()
+    else:
+        (home / "bad").write_bytes(content)
+    assert run(capsys, "qrels", "run", "bad") == (2, "", f"lmtune: {message}\n")
+
+
+def test_a_cut_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "bad.gz").write_bytes(gzip.compress(RUN.encode() * 50)[:-9])
+    code, out, err = run(capsys, "qrels", "bad.gz")
+    assert (code, out) == (2, "")
+    assert err == "lmtune: bad.gz: compressed file ends too early; accepted: a whole file\n"
+
+
+def test_harmless_forms(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = run(capsys, "qrels", "run")
+    (home / "crlf").write_bytes(b"\xef\xbb\xbf" + RUN.replace("\n", "\r\n").encode())
+    (home / "r.gz").write_bytes(gzip.compress(RUN.encode()))
+    for name in ("crlf", "r.gz"):
+        assert run(capsys, "qrels", name) == expected
+
+
+def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "bad").write_text(RUN + "1 Q0 a 9 9 one\n1 Q0 c x 1 one\nshort\n\n1 Q0 d 1 nan one\n")
+    code, out, err = run(capsys, "--lenient", "-mnum_ret", "qrels", "bad")
+    assert (code, out) == (0, f"{'num_ret':22}\tall\t4\n")
+    assert err == (
+        "bad: bad lines: 1 repeated documents skipped, 1 bad ranks kept, "
+        "1 wrong number of columns skipped, 1 bad scores skipped\n"
+    )
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("qrels",), ("RUN", "lmtune evaluate --help")),
+        (("qrels", "run", "--format", "html"), ("'html'", "markdown")),
+        (("qrels", "run", "-m", "Foo", "-m", "map", "-m", "Bar"), ("'Foo'", "'Bar'", "official")),
+        (("qrels", "run", "-l", "x"), ("'x'", "--help")),
+        (("qrels", "run", "-l", "0"), ("level", "1 or more")),
+        (("qrels", "run", "-M", "0"), ("documents", "1 or more")),
+        (("qrels", "run", "--frob"), ("--frob", "--help")),
+        (("absent", "run"), ("absent", "No such file")),
+    ],
+)
+def test_bad_arguments(
+    arguments: tuple[str, ...], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("lmtune: ")
+    assert all(word in err for word in words)
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_alone(["--help"])
+    assert ended.value.code == 0
+    assert "--no-complete" in capsys.readouterr().out
+    assert "evaluate" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def modules(*arguments: str) -> set[str]:
+    code = (
+        "import sys, lmtune.cli\n"
+        f"sys.argv = ['lmtune', 'evaluate', *{arguments!r}]\n"
+        "try:\n    lmtune.cli.main()\n"
+        "except SystemExit as end:\n    assert end.code == 0, end.code\n"
+        "print('MODULES', *sys.modules)\n"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    return set(done.stdout.rsplit("MODULES ", 1)[1].split())
+
+
+HEAVY = {"torch", "jnius", "jpype", "pandas", "scipy", "numba", "numpy", "rich", "typer"}
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("style", ["trec_eval", "table", "markdown", "latex", "csv", "json"])
+def test_nothing_heavy_is_imported(style: str) -> None:
+    found = modules("qrels", "run", "half", "-m", "all_trec", "-m", "AP@10", "--format", style)
+    assert "lmtune.measures.from_files" in found
+    assert not found & HEAVY
+
+
+@pytest.mark.usefixtures("home")
+def test_never_a_jvm_nor_torch() -> None:
+    found = modules("qrels", "run", "-m", "SetF", "-m", "Judged@10")
+    assert "ir_measures" in found
+    assert not found & {"torch", "jnius", "jpype"}

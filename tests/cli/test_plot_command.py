@@ -1,0 +1,72 @@
+"""``lmtune plot`` on a folder that ``lmtune tune`` wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.cli.main import run
+from lmtune.measures.measure import parse_measures
+from lmtune.reporting.results import write_results
+from lmtune.tuning.experiment import run_experiment
+from lmtune.tuning.folds import cross_validation
+from lmtune.tuning.lines import measure_lines
+from lmtune.tuning.plan import Plan
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    plan = Plan(tuple(parse_measures(["AP"])), grid=(3, 4))
+    pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
+    result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
+    record = {
+        "command": "lmtune tune tiny", "versions": {}, "plan": {}, "collections": [{}],
+        "notes": {"tiny": list(result.notes)},
+    }  # fmt: skip
+    lines = [measure_lines(pool, result, plan)]
+    write_results(tmp_path / "kept", [result], [pool], json.loads(json.dumps(record)), lines=lines)
+    return tmp_path / "kept"
+
+
+def plot(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["lmtune", "plot", *arguments])
+    return run()
+
+
+def test_pictures_are_drawn_and_bad_tables_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plot(monkeypatch, str(folder)) == 0
+    drawn = {path.name for path in (folder / "pictures").iterdir()}
+    assert drawn == {
+        "tiny-parameters.svg", "tiny-AP-topics.svg", "tiny-AP-recall.svg",
+        *(f"tiny-AP-fold{n}-{kind}.svg" for n in (1, 2)
+          for kind in ("surface", "cost", "convergence")),
+    }  # fmt: skip
+    assert "drew 9 pictures" in capsys.readouterr().err
+
+    assert plot(monkeypatch, str(folder), "--format", "gif") == 2
+    assert "unknown --format: 'gif'" in capsys.readouterr().err
+    assert plot(monkeypatch, str(folder / "runs")) == 2
+
+    other = folder.parent / "other"
+    table = folder / "surfaces" / "tiny" / "AP-fold1.csv"
+    rows = table.read_text()
+    for content, problem in (
+        (rows.replace("lambda", "lamda"), "AP-fold1.csv: a column is missing: 'lambda'"),
+        (rows.replace("\n0.0,1.0,", "\n0.0,high,"), "AP-fold1.csv:2: not a number in column mu"),
+        (
+            rows.rstrip().rpartition("\n")[0],
+            "AP-fold1.csv: the settings of a surface are no full grid",
+        ),
+        (rows.partition("\n")[0] + "\n", "AP-fold1.csv: the settings of a surface"),
+        ("", "AP-fold1.csv: not CSV"),
+    ):
+        table.write_text(content)
+        arguments = (str(folder), "--output", str(other), "--format", "png")
+        assert plot(monkeypatch, *arguments) == 2
+        assert problem in capsys.readouterr().err

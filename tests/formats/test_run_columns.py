@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtune.errors import InputError
+from lmtune.formats import run_columns
+from lmtune.formats.run_columns import read_run_columns
+
+FIELDS = st.tuples(
+    st.sampled_from(["1", "2", "x"]),
+    st.just("Q0"),
+    st.sampled_from(["A", "B", "é", "C_1"]),
+    st.sampled_from(["1", "2", "0", "+3", "x"]),
+    st.sampled_from(["1", "-2.5", "1e3", "nan", "1_0", "high"]),
+    st.sampled_from(["t", "t", "t", "u"]),
+)
+
+
+@given(st.lists(FIELDS, max_size=6), st.booleans())
+def test_the_fast_path_agrees_with_the_careful_one(
+    rows: list[tuple[str, ...]], blank: bool
+) -> None:
+    data = "".join(" ".join(row) + "\n" for row in rows).encode() + (b"\n" if blank else b"")
+    fast = run_columns._uniform(data)
+    try:
+        careful = run_columns._line_by_line("run", data, False, False)
+    except InputError:
+        assert fast is None
+    else:
+        assert fast is None or fast == careful
+        if not blank and not any(row[3].startswith("+") for row in rows) and rows:
+            assert fast is not None
+
+
+BAD = {
+    # content: (line, words of the message, words of lenient's count, lines kept)
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 1\n": (2, "5 columns", "wrong number of columns skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 A 2 1 t\n": (2, "twice.*first in line 1", "repeated documents skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 nan t\n": (2, "no finite number: 'nan'", "bad scores skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 -inf t\n": (2, "'-inf'", "bad scores skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 high t\n": (2, "'high'", "bad scores skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 B two 1 t\n": (2, "rank is no integer: 'two'", "bad ranks kept", 2),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 1 u\n": (2, "second run tag: 'u'", "second run tags kept", 2),
+    b"1 Q0 A 1 2 t\n1 Q0 \xff 2 1 t\n": (2, "invalid UTF-8 at byte 6", "invalid UTF-8 skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 1 t\r1 Q0 C 3 0 t\n": (
+        2,
+        "carriage return",
+        "carriage returns skipped",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("content", BAD)
+def test_bad_lines(content: bytes, tmp_path: Path) -> None:
+    line, words, kind, kept = BAD[content]
+    path = tmp_path / "run"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words) as caught:
+        read_run_columns(path, extra_columns=True)
+    assert (caught.value.file, caught.value.line) == (str(path), line)
+    assert caught.value.accepted
+    assert "\n" not in str(caught.value)
+    run = read_run_columns(path, lenient=True, extra_columns=True)
+    assert run.passed == {kind: 1}
+    assert sum(len(docnos) for docnos, _ in run.topics.values()) == kept
+
+
+def test_lenient_keeps_the_first_of_two_and_the_last_tag(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(b"1 Q0 A 1 2 t\n1 Q0 A 2 1 t\n1 Q0 B x 1 u\nnonsense\n")
+    run = read_run_columns(path, lenient=True)
+    assert run.topics == {b"1": ([b"A", b"B"], [2.0, 1.0])}
+    assert run.tag == "u"
+    assert run.passed == {
+        "repeated documents skipped": 1, "bad ranks kept": 1, "second run tags kept": 1,
+        "wrong number of columns skipped": 1,
+    }  # fmt: skip
+
+
+def test_what_follows_the_tag(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(b"1 Q0 A 1 2 t and more\n")
+    assert read_run_columns(path, extra_columns=True).topics == {b"1": ([b"A"], [2.0])}
+    with pytest.raises(InputError, match="8 columns"):
+        read_run_columns(path)
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_files_as_a_whole(lenient: bool, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    for content in (b"", b"\xef\xbb\xbf", b"\r\n \n"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="empty"):
+            read_run_columns(path, lenient=lenient)
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(b"1 Q0 A 1 2 t\n" * 100)[:-10])
+    with pytest.raises(InputError, match="ends too early"):
+        read_run_columns(cut, lenient=lenient)
+    with pytest.raises(InputError, match="No such file"):
+        read_run_columns(tmp_path / "absent", lenient=lenient)
+
+
+def test_scattered_topics_crlf_bom_and_gz(tmp_path: Path) -> None:
+    text = "\ufeff1\tQ0 A 0 1e1 x\r\n2 Q0 A 0 -.5 x\r\n1 Q0 B 9 3 x"
+    expected = {b"1": ([b"A", b"B"], [10.0, 3.0]), b"2": ([b"A"], [-0.5])}
+    for name, content in {"run": text.encode(), "run.gz": gzip.compress(text.encode())}.items():
+        (tmp_path / name).write_bytes(content)
+        assert read_run_columns(tmp_path / name) == ("x", expected, {})
+
+
+def test_a_run_of_many_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    rows = [(f"{t}", f"D{t}-{i}", 1000.0 - i) for t in range(20) for i in range(1000)]
+    path.write_text("".join(f"{t} Q0 {d} 1 {s} x\n" for t, d, s in rows))
+    run = read_run_columns(path)
+    assert [
+        (t.decode(), d.decode(), s)
+        for t, columns in run.topics.items()
+        for d, s in zip(*columns, strict=True)
+    ] == rows
+    path.write_text(path.read_text() + "0 Q0 D0-0 1 5 x\n")
+    with pytest.raises(InputError, match="first in line 1"):
+        read_run_columns(path)

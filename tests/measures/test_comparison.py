@@ -1,0 +1,133 @@
+"""Comparisons of several systems: figures, corrections, marks, degenerate data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import lmtune
+from lmtune.errors import InputError
+
+RNG = np.random.default_rng(7)
+BASE = RNG.random((40, 2))
+RUNS = {f"r{i}": np.clip(BASE + RNG.normal(0.02 * i, 0.1, BASE.shape), 0, 1) for i in range(4)}
+
+
+def test_each_figure_is_the_librarys() -> None:
+    found = lmtune.compare(
+        BASE, RUNS, test=["t", "wilcoxon", "randomization"], measures=["AP", "P@10"], margin=0.05,
+        permutations=2000,
+    )  # fmt: skip
+    assert found.systems == ("baseline", "r0", "r1", "r2", "r3")
+    assert found.family == 4
+    assert [(c.measure, c.system) for c in found.contrasts] == [
+        (m, r) for m in ("AP", "P@10") for r in RUNS
+    ]
+    for contrast in found.contrasts:
+        m = ("AP", "P@10").index(contrast.measure)
+        a, b = RUNS[contrast.system][:, m], BASE[:, m]
+        t = stats.ttest_rel(a, b)
+        assert contrast.mean == pytest.approx(a.mean(), rel=1e-12)
+        assert contrast.against_mean == pytest.approx(b.mean(), rel=1e-12)
+        assert contrast.difference == pytest.approx((a - b).mean(), rel=1e-12)
+        assert contrast.relative == pytest.approx((a - b).mean() / b.mean(), rel=1e-12)
+        assert contrast.wins == (a > b).sum()
+        assert contrast.wins + contrast.ties + contrast.losses == 40
+        assert contrast.tested["t"].p_value == pytest.approx(t.pvalue, rel=1e-10)
+        expected = stats.wilcoxon(a, b)
+        assert contrast.tested["wilcoxon"].p_value == pytest.approx(expected.pvalue, rel=1e-10)
+        low, high = t.confidence_interval()
+        assert contrast.interval == pytest.approx((low, high), rel=1e-10)
+        assert contrast.effect_size == pytest.approx(t.statistic / math.sqrt(40), rel=1e-10)
+        assert set(contrast.adjusted) == {
+            "t", "wilcoxon", "randomization", "not worse", "equivalent",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("correction", ["holm", "bonferroni"])
+def test_p_values_are_corrected_measure_by_measure(correction: str) -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    found = lmtune.compare(BASE, RUNS, correction=correction, measures=["AP", "P@10"])
+    for measure in ("AP", "P@10"):
+        family = [c for c in found.contrasts if c.measure == measure]
+        expected = multitest.multipletests(
+            [c.tested["t"].p_value for c in family], method=correction
+        )[1]
+        assert [c.adjusted["t"] for c in family] == pytest.approx(list(expected), rel=1e-12)
+
+
+def test_all_pairs() -> None:
+    found = lmtune.compare(BASE[:, 0], {k: v[:, 0] for k, v in RUNS.items()}, pairwise=True)
+    assert found.family == 10
+    assert {(c.against, c.system) for c in found.contrasts} >= {("baseline", "r3"), ("r0", "r1")}
+    for a in found.systems:
+        for b in found.systems:
+            assert not (found.beats("value", a, b) and found.beats("value", b, a))
+    assert found.beats("value", "r3", "baseline")
+    assert not found.beats("value", "baseline", "r3")
+    assert not found.beats("value", "r3", "r3")
+
+
+def test_a_side_can_be_asked_for() -> None:
+    two = lmtune.compare(BASE, RUNS).contrasts[-1].tested["t"].p_value
+    one = lmtune.compare(BASE, RUNS, alternative="greater").contrasts[-1].tested["t"].p_value
+    assert one == pytest.approx(two / 2, rel=1e-12)
+
+
+def test_frames_name_topics_and_measures() -> None:
+    frame = pd.DataFrame(BASE[:3], index=["51", "52", "53"], columns=["AP", "P@10"])
+    found = lmtune.compare(frame, {"mine": frame + np.array([0.0, 0.1])})
+    assert (found.topics, found.measures) == (("51", "52", "53"), ("AP", "P@10"))
+    with pytest.raises(InputError, match="mine: other index"):
+        lmtune.compare(frame, {"mine": frame[::-1]})
+    assert lmtune.compare(BASE[:3].tolist(), {"mine": frame}).topics == ("1", "2", "3")
+
+
+def test_what_cannot_be_tested_is_said() -> None:
+    values = np.array([0.0, 0.0, 0.0])
+    found = lmtune.compare(values, {"same": values, "shifted": values + 0.1}, margin=0.01)
+    same, shifted = found.contrasts
+    assert found.notes == (
+        "value: same and baseline are equal on every topic: p is 1",
+        "value: shifted and baseline differ by 0.1 on every topic: t and the effect size are "
+        "infinite, the interval is a point",
+        "value: shifted and baseline: no relative difference, the second's mean is 0",
+    )
+    assert (same.tested["t"].p_value, same.effect_size, same.interval) == (1.0, 0.0, (0.0, 0.0))
+    assert (same.wins, same.ties, same.losses) == (0, 3, 0)
+    assert shifted.effect_size == math.inf
+    assert shifted.relative is None
+    numbers = [v for c in found.contrasts for v in (*c.adjusted.values(), *c.interval)]
+    assert not np.isnan(numbers).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "part"),
+    [
+        (([0.5], {"a": [0.5]}), {}, "two topics"),
+        (([], {"a": []}), {}, "two topics"),
+        (([0.5, 0.5], {}), {}, "nothing to compare"),
+        (([0.5, 0.5], {"a": [0.5, 0.5, 0.5]}), {}, "a: values do not pair up"),
+        (([0.5, 0.5], {"a": [0.5, math.nan]}), {}, "a: a value is not finite: nan"),
+        (([0.5, 0.5], {"baseline": [0.5, 0.5]}), {}, "baseline's name"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"test": "sign"}, "'sign'.*wilcoxon"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"test": ["t", "t"]}, "each once"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"correction": "fdr"}, "'fdr'.*holm"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"confidence": math.nan}, "confidence"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"margin": -1.0}, "margin"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"topics": ["1", "1"]}, "topics are not named"),
+        (
+            ([0.5, 0.5], {"a": [0.5, 0.5]}),
+            {"alternative": "less", "pairwise": True},
+            "all pairs: 'less'",
+        ),
+    ],
+)
+def test_what_a_comparison_refuses(arguments: Any, options: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        lmtune.compare(*arguments, **options)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pytest
+
+from lmtune.errors import InputError
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run
+from lmtune.measures.from_files import Settings, evaluate, topic_values
+from lmtune.measures.trec_names import ParameterError, families, split_name
+from lmtune.measures.wanted import parse_wanted
+
+QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"
+RUN = "1 Q0 b 1 3 t\n1 Q0 c 2 2 t\n1 Q0 x 3 1 t\n3 Q0 a 1 1 t\n10 Q0 z 1 9 t\n99 Q0 a 1 1 t\n"
+NAMES = [
+    "AP", "P@5", "nDCG@10", "nDCG", "RR", "RR@1", "R@2", "Bpref", "Bpref(rel=2)", "Success@1",
+    "AP(rel=2)@100", "IPrec@0.1", "SetF", "Judged@2",
+]  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "qrels").write_text(QRELS)
+    (tmp_path / "run").write_text(RUN)
+    return tmp_path / "qrels", tmp_path / "run"
+
+
+def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) -> None:
+    (found,) = evaluate(*files, ["num_q", "num_rel", "num_ret", "P.1", "map", "gm_map"])
+    assert found.topics == ("1", "10", "2", "3")
+    assert found.retrieved == {"1", "3", "10"}
+    assert found.unjudged == 1
+    assert found.column("num_q").mean == 4
+    assert found.column("num_rel").values == (2, 1, 1, 0)
+    assert found.column("num_ret").values == (3, 1, 0, 1)
+    assert found.column("num_ret").mean == 5
+    assert found.column("map").values == (0.25, 1.0, 0.0, 0.0)
+    assert found.column("map").mean == 1.25 / 4
+    assert found.column("gm_map").mean == pytest.approx((0.25 * 1e-10) ** 0.25)
+    (found,) = evaluate(*files, ["map", "num_q"], settings=Settings(complete=False))
+    assert found.topics == ("1", "10", "3")
+    assert found.column("map").mean == 1.25 / 3
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_ir_measures_names_have_its_values(files: tuple[Path, Path], complete: bool) -> None:
+    topics, values = topic_values(*files, NAMES, complete=complete)
+    assert values.shape == (len(topics), len(NAMES))
+    expected = np.zeros_like(values)
+    measures = {ir_measures.parse_measure(name): place for place, name in enumerate(NAMES)}
+    qrels = read_qrels(files[0])
+    for value in ir_measures.iter_calc(list(measures), qrels, read_run(files[1])):
+        if value.query_id in topics:
+            place = topics.index(value.query_id)
+            expected[place, measures[value.measure]] = value.value
+    np.testing.assert_allclose(values, expected, rtol=1e-14)
+
+
+def test_values_come_in_the_order_of_the_names(files: tuple[Path, Path]) -> None:
+    names = ["Judged@2", "nDCG@10", "P.10,5", "map", "AP"]
+    _, values = topic_values(*files, names)
+    singly = [topic_values(*files, name)[1] for name in names]
+    np.testing.assert_array_equal(values, np.hstack(singly))
+
+
+def test_a_real_run(shared_data: Path) -> None:
+    folder = shared_data / "robust03"
+    names = ["AP(rel=2)@100", "nDCG@20", "Bpref(rel=2)", "RR", "R@1000"]
+    files = folder / "qrels.txt", folder / "runs/rutcor03100.gz"
+    topics, values = topic_values(*files, names)
+    measures = {ir_measures.parse_measure(name): place for place, name in enumerate(names)}
+    expected = np.zeros_like(values)
+    for value in ir_measures.iter_calc(list(measures), read_qrels(files[0]), read_run(files[1])):
+        expected[topics.index(value.query_id), measures[value.measure]] = value.value
+    np.testing.assert_allclose(values, expected, rtol=1e-14)
+    assert len(topics) == 100
+
+
+def test_depth_and_judged_only(files: tuple[Path, Path]) -> None:
+    names = ["num_ret", "recip_rank", "Judged@3"]
+    (cut,) = evaluate(*files, names, settings=Settings(depth=1))
+    assert cut.column("num_ret").values == (1, 1, 0, 1)
+    assert cut.column("recip_rank").values == (0.0, 1.0, 0.0, 0.0)
+    (judged,) = evaluate(*files, names, settings=Settings(judged_only=True))
+    assert judged.column("num_ret").values == (2, 1, 0, 1)
+    assert judged.column("Judged@3").values[0] == 1.0
+
+
+def test_ir_measures_names_keep_their_own_level(files: tuple[Path, Path]) -> None:
+    (found,) = evaluate(*files, ["map", "AP", "AP(rel=2)"], settings=Settings(level=2))
+    assert [found.column(label).values[0] for label in ("map", "AP", "AP(rel=2)")] == [
+        0.5, 0.25, 0.5,
+    ]  # fmt: skip
+
+
+def test_bad_names_come_together() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_wanted(["map", "Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"])
+    assert caught.value.value == ["Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"]
+    with pytest.raises(
+        InputError, match=r"unknown measure: 'P\.0'; accepted: cutoffs of 1 or more"
+    ):
+        parse_wanted("P.0")
+    with pytest.raises(InputError, match="no parameters"):
+        parse_wanted("map.3")
+    with pytest.raises(InputError, match="no measures"):
+        parse_wanted([])
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("map", ("map", "")),
+        ("P.5,10", ("P", "5,10")),
+        ("P_10", ("P", "10")),
+        ("ndcg_cut_10", ("ndcg_cut", "10")),
+        ("iprec_at_recall_0.10", ("iprec_at_recall", "0.10")),
+        ("11pt_avg..25,.5", ("11pt_avg", ".25,.5")),
+        ("set_P", ("set_P", "")),
+        ("P@10", None),
+        ("AP", None),
+        ("P_x", None),
+    ],
+)
+def test_split_name(name: str, split: tuple[str, str] | None) -> None:
+    assert split_name(name) == split
+
+
+def test_parameters_join_and_replace_the_default_ones() -> None:
+    def labels(*names: str) -> list[str]:
+        return [label for family in parse_wanted(names).families for label in family.labels]
+
+    assert labels("P.10,5", "P_7") == ["P_5", "P_7", "P_10"]
+    assert "success_2" in labels("all_trec", "success.2")
+    assert "success_1" not in labels("all_trec", "success.2")
+    assert labels("nDCG@5", "map", "AP") == ["map", "nDCG@5", "AP"]
+    assert labels("map", "map", "AP", "AP") == ["map", "AP"]
+    with pytest.raises(ParameterError):
+        families([("map", "5")])
+
+
+def test_errors(files: tuple[Path, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("77 Q0 a 1 1 t\n")
+    with pytest.raises(InputError, match=r"no topic of the run has judgements: '77'.*such as 1"):
+        list(evaluate(files[0], other))
+    with pytest.raises(InputError, match="not a number of each topic: 'runid'"):
+        topic_values(*files, ["map", "runid"])
+    with pytest.raises(InputError, match="level: 0"):
+        list(evaluate(*files, settings=Settings(level=0)))
+    with pytest.raises(InputError, match="documents: 0"):
+        list(evaluate(*files, settings=Settings(depth=0)))
+
+
+def test_runs_stream(files: tuple[Path, Path], tmp_path: Path) -> None:
+    found = evaluate(files[0], [files[1], tmp_path / "absent"])
+    assert next(found).tag == "t"
+    with pytest.raises(InputError, match="absent"):
+        next(found)

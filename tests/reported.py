@@ -1,0 +1,110 @@
+"""Made-up results, and the folder that keeps them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance import paired_t_test
+from lmtune.reporting.results import write_results
+from lmtune.tuning.folds import Fold
+from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+
+SVG = b"""<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="80" height="40"><style>rect {fill: #123456}</style>
+<rect width="80" height="40"/></svg>"""
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+
+
+def made_results(
+    names: Sequence[str] = ("plain",),
+    topics: Sequence[str] = ("1", "2", "10", "11", "20", "3"),
+    measures: Sequence[str] = ("AP", "P@10"),
+    bound: float | None = None,
+    seed: int = 0,
+) -> list[CollectionResult]:
+    """Make results of two folds, drawn at random; RankNet equals Direct on the first topic."""
+    rng = np.random.default_rng(seed)
+    half = len(topics) // 2
+    folds = (
+        Fold(tuple(topics[half:]), tuple(topics[:half])),
+        Fold(tuple(topics[:half]), tuple(topics[half:])),
+    )
+    return [_made_result(name, folds, measures, bound, rng) for name in names]
+
+
+def _made_result(
+    name: str,
+    folds: tuple[Fold, ...],
+    measures: Sequence[str],
+    bound: float | None,
+    rng: np.random.Generator,
+) -> CollectionResult:
+    topics = tuple(topic for fold in folds for topic in fold.test)
+    rows: list[Row] = []
+    traces = {
+        f"ranknet-fold{number}": pd.DataFrame(
+            {"iteration": [0, 1], "cost": rng.random(2), "lambda": rng.random(2)}
+        )
+        for number in (1, 2)
+    }
+    for measure in measures:
+        direct = rng.random(len(topics)) * 0.5
+        values = {
+            DIRECT: direct,
+            RANKNET: direct + rng.normal(0, 0.05, len(topics)).clip(-direct, 0.4),
+            OPTIMAL: direct + 0.1 + 0.01 * rng.random(len(topics)),
+        }
+        values[RANKNET][0] = direct[0]
+        for method, own in values.items():
+            p_values = {
+                other: paired_t_test(own, values[other])
+                for other in (DIRECT, RANKNET)
+                if other != method
+            }
+            fits = tuple(
+                Fit(
+                    float(rng.random()), float(1000 * rng.random()), 0.3, float(rng.random()), 522,
+                    ("lambda = 0.95", "mu = 1") if method == RANKNET else (),
+                    bound if method == OPTIMAL else None,
+                )
+                for _ in folds
+            )  # fmt: skip
+            rows.append(Row(parse_measure(measure), method, topics, own, fits, p_values))
+        traces[f"direct-{measure}-fold1"] = pd.DataFrame({"start": [0], measure: rng.random(1)})
+    notes = ("made up", "R&D <notes> stay text")
+    return CollectionResult(name, folds, tuple(rows), traces, notes)
+
+
+def write_made(folder: Path, results: list[CollectionResult]) -> Path:
+    """Write a results folder without runs."""
+    record = {
+        "command": f"lmtune tune {results[0].name}",
+        "versions": {"python": "3.11.7", "lmtune": "0.1.0"},
+        "plan": {"measures": ["AP"], "grid": [20, 26], "certify": None, "space": {"mu_low": 1.0}},
+        "collections": [
+            {"name": result.name, "documents": 1400, "topics_digest": "a7285d"}
+            for result in results
+        ],
+        "notes": {result.name: result.notes for result in results},
+    }
+    # No pools: nothing is ranked for them.
+    pools = cast(list[CandidatePool], [None] * len(results))
+    header = "collection,measure,method,recall,precision\n"
+    with (
+        patch("lmtune.reporting.results._write_runs"),
+        patch("lmtune.reporting.results._recall", return_value=header),
+    ):
+        write_results(folder, results, pools, record)
+    return folder

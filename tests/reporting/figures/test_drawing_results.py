@@ -1,0 +1,82 @@
+"""All pictures of a results folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support import random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.measures.measure import parse_measures
+from lmtune.reporting.figures import Picture, draw
+from lmtune.reporting.figures.style import tokens
+from lmtune.reporting.results import write_results
+from lmtune.tuning.experiment import run_experiment
+from lmtune.tuning.folds import cross_validation
+from lmtune.tuning.lines import measure_lines
+from lmtune.tuning.plan import Plan
+from lmtune.tuning.result import CollectionResult
+
+PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05, validation=0.3)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CollectionResult]:
+    folder = tmp_path_factory.mktemp("kept") / "results"
+    pool = CandidatePool.build(*random_collection(3, documents=80, topics=12), name="a, b/c")
+    result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
+    lines = [measure_lines(pool, result, PLAN)]
+    write_results(folder, [result], [pool], {}, lines=lines)
+    return folder, result
+
+
+@pytest.fixture(scope="module")
+def pictures(kept: tuple[Path, CollectionResult]) -> list[Picture]:
+    folder, result = kept
+    return list(draw(folder, [result]))
+
+
+def test_a_folder_gives_all_pictures(
+    kept: tuple[Path, CollectionResult], pictures: list[Picture]
+) -> None:
+    _, result = kept
+    assert [picture.name for picture in pictures] == [
+        "a_b_c-parameters",
+        *(
+            f"a_b_c-{measure}-{kind}"
+            for measure in ("AP", "P(rel=2)@5")
+            for kind in (
+                "topics", "recall", "fold1-surface", "fold1-cost", "fold1-convergence",
+                "fold2-surface", "fold2-cost", "fold2-convergence",
+            )
+        ),
+    ]  # fmt: skip
+    assert all(picture.alt and picture.title.startswith("a, b/c") for picture in pictures)
+    surface = next(picture for picture in pictures if picture.name.endswith("AP-fold2-surface"))
+    rows = {row.method: row for row in result.rows if str(row.measure) == "AP"}
+    for method in ("Direct", "RankNet", "RankNet-val", "Optimal"):
+        fit = rows[method].fits[1]
+        assert f"{method} chose λ = {fit.lambda_:.3f}, μ = {tokens(fit.mu)}." in surface.alt
+    assert "The certificate" in surface.alt
+
+
+def test_tables_that_are_missing_leave_pictures_out(
+    kept: tuple[Path, CollectionResult], tmp_path: Path
+) -> None:
+    _, result = kept
+    names = [picture.name for picture in draw(tmp_path, [result])]
+    assert names == ["a_b_c-parameters", "a_b_c-AP-topics", "a_b_c-P(rel=2)@5-topics"]
+
+
+def test_the_surface_of_the_folder_is_drawn(
+    kept: tuple[Path, CollectionResult], pictures: list[Picture]
+) -> None:
+    folder, _ = kept
+    table = pd.read_csv(folder / "surfaces" / "a_b_c" / "AP-fold1.csv")
+    [picture] = [p for p in pictures if p.name.endswith("AP-fold1-surface")]
+    train, test, _ = picture.figure.axes
+    for ax, column in ((train, "train"), (test, "test")):
+        shown = f"{table[column].max():.4f}".removeprefix("0")
+        assert ax.get_title("left").endswith(f"best on the grid {shown}")

@@ -1,0 +1,172 @@
+"""The page as text: its parts, its policy, and that nothing in the results can break out of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reported import PNG, SVG, made_results, write_made
+from scipy import stats
+
+from lmtune.cli.main import app
+from lmtune.errors import InputError
+from lmtune.reporting.page import PagePicture, page
+from lmtune.reporting.stored import read_results
+from lmtune.tuning.result import DIRECT, RANKNET
+
+NASTY = "</script><img src=x onerror=alert(1)>"
+
+
+class _Page(HTMLParser):
+    """Collects what the checks need of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.open = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open = tag
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.setdefault(self.open, []).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+    results = made_results(
+        names=("one", f"two {NASTY}"), topics=["1", "2", "3", NASTY, "q&a", "6"], bound=0.75
+    )
+    stored = read_results(write_made(tmp_path_factory.mktemp("made") / "kept", results))
+    pictures = [
+        PagePicture(f"A title {NASTY}", SVG, f'An alternative "text" {NASTY}', "one"),
+        PagePicture("Another", PNG, "Points", "one"),
+    ]
+    return page(stored, pictures)
+
+
+def test_every_reference_stays_inside(made: str) -> None:
+    parsed = _Page(made)
+    for tag, attributes in parsed.tags:
+        for name in ("src", "href", "action", "srcset", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "data:")), (tag, value)
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+    ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for attributes in parsed.all("a"):
+        assert str(attributes["href"]).removeprefix("#") in ids
+    for _, attributes in parsed.tags:
+        assert attributes.get("aria-labelledby", ids[0]) in ids
+
+
+def test_the_policy_allows_what_the_page_holds_and_nothing_else(made: str) -> None:
+    parsed = _Page(made)
+    policy = next(
+        str(meta["content"])
+        for meta in parsed.all("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", made, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_what_stands_in_results_stays_text(made: str) -> None:
+    parsed = _Page(made)
+    assert NASTY not in made
+    assert len(parsed.all("img")) == 2
+    assert not [image for image in parsed.all("img") if "onerror" in image]
+    assert len(parsed.all("script")) == 2
+    assert "R&amp;D &lt;notes&gt; stay text" in made
+    assert f"two {NASTY}" in "".join(parsed.texts["h1"])
+    data = json.loads(re.findall(r'type="application/json">(.*?)</script>', made, re.DOTALL)[0])
+    assert [one["name"] for one in data] == ["one", f"two {NASTY}"]
+    assert NASTY in data[0]["topics"]
+
+
+def test_the_structure_is_one_that_can_be_read_aloud(made: str) -> None:
+    parsed = _Page(made)
+    assert parsed.all("html")[0]["lang"] == "en"
+    assert len(parsed.all("h1")) == 1
+    assert len(parsed.all("caption")) == len(parsed.all("table")) == 6
+    assert all(image["alt"] for image in parsed.all("img"))
+    assert all(plot["role"] == "img" and plot["aria-label"] for plot in parsed.all("svg"))
+    assert all(head.get("scope") for head in parsed.all("th"))
+    levels = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch("h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    sources = [str(image["src"]) for image in parsed.all("img")]
+    assert base64.b64decode(sources[0].removeprefix("data:image/svg+xml;base64,")) == SVG
+    assert base64.b64decode(sources[1].removeprefix("data:image/png;base64,")) == PNG
+
+
+def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
+    (result,) = results = made_results(topics=[str(t) for t in range(40)])
+    text = page(read_results(write_made(tmp_path / "kept", results)))
+    values = {(row.measure.title, row.method): row.values for row in result.rows}
+    differences = values["MAP", RANKNET] - values["MAP", DIRECT]
+    test = stats.ttest_rel(values["MAP", RANKNET], values["MAP", DIRECT])
+    low, high = test.confidence_interval(0.95)
+    shown = f"RankNet minus Direct, MAP: {low:+.4f} to {high:+.4f}".replace("-", "−")
+    assert f'aria-label="{shown}"' in text
+    cells = re.findall(r'scope="row">RankNet</th>(.*?)</tr>', text, re.DOTALL)
+    plain = [re.sub(r"<[^>]*>", " ", cell).split() for cell in cells]
+    counts = [int(np.sum(np.sign(differences) == sign)) for sign in (1, 0, -1)]
+    assert any(cell[-4:] == [*map(str, counts), f"{test.pvalue:.4f}"] for cell in plain)
+    assert f"{values['MAP', DIRECT].mean():.4f}".removeprefix("0") in text
+
+
+def test_the_same_results_give_the_same_bytes_anywhere(tmp_path: Path) -> None:
+    pages = [
+        page(read_results(write_made(tmp_path / name, made_results()))) for name in ("a", "b/c")
+    ]
+    assert pages[0] == pages[1]
+    assert str(tmp_path) not in pages[0]
+
+
+def _report(*arguments: str) -> int:
+    return int(app(["report", *arguments], standalone_mode=False) or 0)
+
+
+def test_the_command_writes_beside_the_tables_and_tune_may_replace_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_made(tmp_path / "kept", made_results())
+    assert _report(str(folder)) == 0
+    first = (folder / "report.html").read_bytes()
+    assert first.startswith(b"<!DOCTYPE html>")
+    assert str(folder / "report.html") in capsys.readouterr().err
+    assert _report(str(folder), "--output", str(tmp_path / "new" / "page.html")) == 0
+    assert (tmp_path / "new" / "page.html").read_bytes() == first
+    write_made(folder, made_results(seed=1))
+    assert not (folder / "report.html").exists()
+
+
+def test_what_is_no_results_folder_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _report(str(tmp_path)) == 2
+    assert "not a results folder: made.json is missing" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_is_png_or_svg() -> None:
+    with pytest.raises(InputError, match="PNG or SVG"):
+        _ = PagePicture("A title", b"GIF89a", "An image").url

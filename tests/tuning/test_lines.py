@@ -1,0 +1,106 @@
+"""The cost and the measures along lines are those of their settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.measures.evaluate import measure
+from lmtune.measures.measure import parse_measures
+from lmtune.tuning.experiment import run_experiment
+from lmtune.tuning.folds import cross_validation
+from lmtune.tuning.lines import measure_lines
+from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.plan import Plan
+from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult
+
+PLAN = Plan(tuple(parse_measures(["AP", "P@10"])), grid=(4, 5))
+
+
+@pytest.fixture(scope="module")
+def pool() -> CandidatePool:
+    return CandidatePool.build(*random_collection(7, documents=100, topics=20))
+
+
+@pytest.fixture(scope="module")
+def result(pool: CandidatePool) -> CollectionResult:
+    return run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
+
+
+@pytest.fixture(scope="module")
+def lines(pool: CandidatePool, result: CollectionResult) -> dict[str, pd.DataFrame]:
+    return measure_lines(pool, result, PLAN)
+
+
+def test_lines_go_through_the_choices(
+    result: CollectionResult, lines: dict[str, pd.DataFrame]
+) -> None:
+    assert list(lines) == ["AP-fold1", "P@10-fold1", "AP-fold2", "P@10-fold2"]
+    for row in result.rows:
+        for number, fit in enumerate(row.fits, 1):
+            table = lines[f"{row.measure}-fold{number}"]
+            places = {
+                RANKNET: [("across", 0.0), ("lambda", fit.lambda_), ("mu", fit.mu)],
+                DIRECT: [("across", 1.0)],
+            }.get(row.method, [])
+            for line, position in places:
+                here = table[(table["line"] == line) & (table["position"] == position)]
+                [[lambda_, mu, *values]] = here[["lambda", "mu", "train", "test"]].to_numpy()
+                assert (lambda_, mu) == (fit.lambda_, fit.mu)
+                assert values == pytest.approx([fit.train_value, fit.test_value], rel=1e-14)
+
+
+def test_values_are_those_of_the_settings(
+    pool: CandidatePool, result: CollectionResult, lines: dict[str, pd.DataFrame]
+) -> None:
+    fold = result.folds[1]
+    pairs = Pairs.build(pool)
+    train = pool.positions(fold.train)
+    columns = ["lambda", "mu", "cost", "train", "test"]
+    for lambda_, mu, *found in lines["P@10-fold2"][columns].to_numpy(np.float64)[::13].tolist():
+        cost = pairs.cost(lambda_, mu, topics=train).value / pairs.per_topic[train].sum()
+        means = [
+            float(
+                measure(pool, lambda_=lambda_, mu=mu, measures=["P@10"], topics=topics)
+                .mean()
+                .item()
+            )
+            for topics in (fold.train, fold.test)
+        ]
+        assert found == pytest.approx([cost, *means], rel=1e-14)
+
+
+def test_the_cost_is_lowest_at_ranknets_choice(lines: dict[str, pd.DataFrame]) -> None:
+    for table in lines.values():
+        for line, ending in (("lambda", "lambda"), ("mu", "mu")):
+            part = table[table["line"] == line]
+            assert part["position"].is_monotonic_increasing
+            assert (part["position"] == part[ending]).all()
+        for _, part in table.groupby("line"):
+            own = table[(table["line"] == "across") & (table["position"] == 0.0)]
+            assert part["cost"].min() == pytest.approx(float(own["cost"].iloc[0]), rel=1e-9)
+
+
+def test_lines_across_are_straight_and_stay_inside(lines: dict[str, pd.DataFrame]) -> None:
+    for table in lines.values():
+        part = table[table["line"] == "across"].reset_index()
+        assert part["lambda"].between(0.0, 0.95).all()
+        assert part["mu"].between(1.0, 1e5).all()
+        for values in (part["lambda"], np.log(part["mu"])):
+            slope, start = np.polyfit(part["position"], values, 1)
+            np.testing.assert_allclose(values, start + slope * part["position"], atol=1e-9)
+
+
+def test_no_line_joins_a_choice_with_itself(pool: CandidatePool, result: CollectionResult) -> None:
+    fits = {(row.measure, row.method): row.fits for row in result.rows}
+    rows = tuple(
+        replace(row, fits=fits[row.measure, RANKNET]) if row.method == DIRECT else row
+        for row in result.rows
+    )
+    made = measure_lines(pool, replace(result, rows=rows), PLAN)
+    assert {*made["AP-fold1"]["line"]} == {"lambda", "mu"}
