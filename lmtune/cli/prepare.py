@@ -263,7 +263,8 @@ def build_pool(
                 dataset.qrels,
                 name=dataset.name,
                 model=model,
-                depth=plan.depth,
+                # RankNet may take stand-ins from deeper than a run goes.
+                depth=max(plan.depth, plan.negatives_depth),
                 lambda_high=max(LAMBDA_HIGH, plan.space.lambda_high),
                 # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
                 mu_low=min(MU_LOW, plan.space.mu_low or MU_LOW),

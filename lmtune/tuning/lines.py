@@ -56,6 +56,7 @@ def measure_lines(
         (the measure's means). The line ``across`` is straight in (lambda, log mu), with RankNet's
         choice at position 0 and Direct's at 1; it is missing where the two are the same. ``lambda``
         and ``mu`` go along one parameter through RankNet's choice; the position is the parameter.
+        A parameter that the model fixes has no line.
     """
     import pandas as pd
 
@@ -80,13 +81,21 @@ Place = tuple[str, float, float, float]
 
 
 def _along(space: ParameterSpace, fit: Fit) -> list[Place]:
-    """Return settings along lambda and along mu through a setting, itself included."""
+    """Return settings along lambda and along mu through a setting, itself included.
+
+    There is no line along a parameter that the space fixes, unless it fixes both.
+    """
     lambdas, _ = space.grid(_POINTS, 1)
     _, mus = space.grid(1, _POINTS)
-    places = [
-        (ALONG_LAMBDA, lambda_, lambda_, fit.mu)
-        for lambda_ in np.union1d(lambdas, [fit.lambda_]).tolist()
-    ]
+    along_mu = space.mu_low < space.mu_high
+    places = []
+    if space.lambda_low < space.lambda_high or not along_mu:
+        places = [
+            (ALONG_LAMBDA, lambda_, lambda_, fit.mu)
+            for lambda_ in np.union1d(lambdas, [fit.lambda_]).tolist()
+        ]
+    if not along_mu:
+        return places
     return places + [(ALONG_MU, mu, fit.lambda_, mu) for mu in np.union1d(mus, [fit.mu]).tolist()]
 
 
@@ -98,7 +107,9 @@ def _across(space: ParameterSpace, begin: Fit, end: Fit) -> list[Place]:
     places = []
     for position in _ACROSS.round(12).tolist():
         lambda_ = begin.lambda_ + position * (end.lambda_ - begin.lambda_)
-        mu = math.exp(math.log(begin.mu) + position * math.log(end.mu / begin.mu))
+        mu = begin.mu
+        if begin.mu != end.mu:
+            mu = math.exp(math.log(begin.mu) + position * math.log(end.mu / begin.mu))
         setting = ends.get(position, (lambda_, mu))
         if space.clip(*setting) == setting:
             places.append((ACROSS, position, *setting))

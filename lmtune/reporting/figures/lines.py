@@ -76,7 +76,9 @@ def cost_and_measure(lines: pd.DataFrame, *, measure: str, title: str = "") -> F
     rows[1][0].set_ylabel("cost per pair")
     handles, labels = rows[0][0].get_legend_handles_labels()
     more, named = rows[1][0].get_legend_handles_labels()
-    figure.legend(handles + more, labels + named, loc="outside lower center", ncols=3)
+    figure.legend(
+        handles + more, labels + named, loc="outside lower center", ncols=min(len(parts), 3)
+    )
     figure.align_ylabels()
     if title:
         figure.suptitle(title, fontsize="medium")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
+from lmtune.models.model import find_model
 from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.lines import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
@@ -51,6 +52,9 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
         For each collection the parameter spread; then for each measure the differences between
         topics and the recall-precision curves; then for each measure and fold the surface, the
         RankNet cost beside the measure, and the convergence.
+        For each collection the parameter spread; for each measure the differences between topics
+        and the recall-precision curves; for each measure and fold the surface, the RankNet cost
+        beside the measure, and the convergence. A model with one parameter has no surface.
 
     Raises
     ------
@@ -138,7 +142,9 @@ class _Kept:
         if len(self.result.folds) > 1:
             part += f", fold {number}"
         title = f"{self.result.name}, {part}"
-        if (grid := self.table("surfaces", name, (*_SETTING, "train", "test"))) is not None:
+        grid = self.table("surfaces", name, (*_SETTING, "train", "test"))
+        # With one free parameter there is a line, which the next picture shows.
+        if grid is not None and not find_model(self.result.model).fixed:
             panels = self.panels(grid, rows, number)
             try:
                 figure = surface(panels, measure=measure.title, title=title)

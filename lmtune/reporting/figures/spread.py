@@ -81,11 +81,14 @@ def parameter_spread(parameters: pd.DataFrame, *, title: str = "") -> Figure:
                     )  # fmt: skip
         ax.set_title(measure, loc="left")
         ax.set_xlabel(LAMBDA)
-    axes[0].set_yscale("log")
     axes[0].set_xlim(*_limits(parameters["lambda"].to_numpy(), _LEAST_LAMBDA))
-    low, high = np.exp(_limits(np.log(parameters["mu"].to_numpy()), np.log(_LEAST_MU)))
-    axes[0].set_ylim(low, high)
-    log_ticks(axes[0].yaxis, low, high)
+    if parameters["mu"].min() > 0.0:
+        axes[0].set_yscale("log")
+        low, high = np.exp(_limits(np.log(parameters["mu"].to_numpy()), np.log(_LEAST_MU)))
+        axes[0].set_ylim(low, high)
+        log_ticks(axes[0].yaxis, low, high)
+    else:  # Jelinek-Mercer smoothing: mu is 0
+        axes[0].set_yticks([0.0])
     axes[0].set_ylabel(MU_LABEL)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
@@ -105,7 +108,7 @@ def _alt(parameters: pd.DataFrame) -> str:
     sentences = [f"Chosen {LAMBDA} and {MU_LABEL} over {folds} folds."]
     for (measure, method), part in parameters.groupby(["measure", "method"], sort=False):
         lambdas, mus = part["lambda"], part["mu"]
-        spread = float(np.exp(np.std(np.log(mus))))
+        spread = float(np.exp(np.std(np.log(mus)))) if mus.min() > 0.0 else 1.0
         sentences.append(
             f"{method} for {measure}: {LAMBDA} from {lambdas.min():.3f} to {lambdas.max():.3f}, "
             f"{MU_LABEL} from {tokens(mus.min())} to {tokens(mus.max())} (geometric standard "
