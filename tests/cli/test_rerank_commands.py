@@ -19,6 +19,7 @@ from lmtune.formats.runs import read_run
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 torch.set_num_threads(1)
 
+TREES = "lambdamart:rounds=5:threads=1"
 FAST = ("--net", "mlp:8", "--epochs", "3", "--batch-size", "8", "--learning-rate", "0.01")
 
 
@@ -63,7 +64,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
     code, out, err = run(
         "train", *where, "--train-topics", "1-8", "--depth", "50", "--output", home / "m", *FAST,
-        "--epochs", "10", "--validation", "0.25",
+        "--loss", "listnet", "--epochs", "10", "--validation", "0.25",
     )  # fmt: skip
     assert code == 0, err
     assert out.startswith("best epoch ")
@@ -112,7 +113,7 @@ def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -
 
 
 def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path: Path) -> None:
-    assert run("train", letor, "--output", tmp_path / "m", *FAST)[0] == 0
+    assert run("train", letor, "--output", tmp_path / "m", "--loss", "listnet", *FAST)[0] == 0
     code, _, err = run("apply", tmp_path / "m", home / "c", "--run", home / "base.run",
                        "--output", tmp_path / "new.run")  # fmt: skip
     assert code == 2
@@ -122,7 +123,7 @@ def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path:
 
 def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     arguments = (
-        letor, "--losses", "listnet,song:gamma=0.5,lambdamart", "--trials", "2", *FAST,
+        letor, "--losses", f"listnet,song:gamma=0.5,{TREES}", "--trials", "2", *FAST,
         "--learning-rate", "0.001,0.01",
     )  # fmt: skip
     code, out, err = run("compare", *arguments, "--output", tmp_path / "kept")
@@ -133,7 +134,7 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     assert [line.split()[2] for line in lines[1:]] == [
         "listnet",
         "song:gamma=0.5",
-        "lambdamart",
+        TREES,
     ] * 2
     names = {path.name for path in (tmp_path / "kept").iterdir()}
     assert names == {
@@ -210,7 +211,8 @@ def test_without_the_extra(command: str, tmp_path: Path) -> None:
     )
     found = subprocess.run(
         [sys.executable, "-c", text, *command.split()],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     assert found.returncode == 2
     assert found.stderr == (
