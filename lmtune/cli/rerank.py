@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lmtune.cli import options, rerank_options, values
 from lmtune.cli.prepare import Names
 from lmtune.cli.rerank_compare import compare
-from lmtune.cli.rerank_data import RunSource, from_letor, from_run, run_features
+from lmtune.cli.rerank_data import Known, RunSource, from_letor, from_run, run_features
 from lmtune.cli.screen import stages, timed
 from lmtune.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from lmtune.reranking.data import RankingData
-    from lmtune.reranking.training import Trained
+    from lmtune.reranking.lambdamart import TreeSettings
 
 app = typer.Typer(
     help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None
@@ -52,7 +54,10 @@ def train(
     mu: Annotated[float, typer.Option(help="Of the tuned feature.")] = 2500.0,
     depth: _Depth = 1000,
     loss: Annotated[
-        str, typer.Option(help="lambdarank, song, k-song:theoretical=true ...; see compare.")
+        str,
+        typer.Option(
+            help="lambdarank, song, k-song:theoretical=true ...; lambdamart grows trees instead."
+        ),
     ] = "lambdarank",
     net: rerank_options.Net = "b256",
     dropout: rerank_options.Dropout = 0.0,
@@ -90,7 +95,7 @@ def train(
     from lmtune.formats.files import check_directory
     from lmtune.reporting.provenance import command, versions
     from lmtune.reranking import distributed, model_folder
-    from lmtune.reranking.comparison import parse_contender
+    from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
     from lmtune.reranking.settings import Settings
     from lmtune.reranking.training import fit
 
@@ -99,11 +104,13 @@ def train(
     if data is None and run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     named = parse_contender(loss)
+    trees = tree_settings(named, seed) if named.loss == LAMBDAMART else None
     settings = Settings(
-        loss=named.loss, loss_options=named.options, network=net, dropout=dropout,
-        optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
-        schedule=schedule, epochs=epochs, batch_size=batch_size, list_size=list_size, clip=clip,
-        patience=patience, warm_up=warm_up, warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
+        loss="lambdarank" if trees else named.loss, loss_options={} if trees else named.options,
+        network=net, dropout=dropout, optimizer=optimizer, learning_rate=learning_rate,
+        weight_decay=weight_decay, schedule=schedule, epochs=epochs, batch_size=batch_size,
+        list_size=list_size, clip=clip, patience=patience, warm_up=warm_up,
+        warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
     )  # fmt: skip
     rerank_options.check_names(settings)
     rerank_options.use_threads(threads)
@@ -118,6 +125,10 @@ def train(
         known = from_run(source, train_topics, validation, seed)
     else:
         known = from_letor(str(data), validation, seed)
+    made = {"command": command(), "versions": versions() | libraries(), **known.record}
+    if trees is not None:
+        _grow(known, trees, output, made)
+        return
     scaler = fitted(known.train)
     scaled, held = scaler.transform(known.train), scaler.transform(known.validation)
     with distributed.process_group(device) as place, stages() as report:
@@ -127,11 +138,13 @@ def train(
                 checkpoint_every=checkpoint_every,
                 progress=lambda done, total, words: report("training", done, total, words),
             )  # fmt: skip
-        if distributed.rank() == 0:
-            made = {"command": command(), "versions": versions() | _torch(), **known.record}
-            model_folder.save_model(output, trained, scaler, known.names, made, facts=known.facts)
-            test = None if known.test is None else scaler.transform(known.test)
-            _report(trained, test)
+        if distributed.rank() > 0:
+            return
+        model_folder.save_model(output, trained, scaler, known.names, made, facts=known.facts)
+        print(f"best epoch {trained.best_epoch} of {len(trained.history)}, "
+              f"validation nDCG@{settings.measure} {trained.validation:.4f}")  # fmt: skip
+        if known.test is not None:
+            _report(known.test, trained.score(scaler.transform(known.test)))
 
 
 @app.command()
@@ -182,7 +195,7 @@ def apply(
     loaded = load_model(model)
     feature_names = tuple(feature.name for feature in FEATURES)
     check_features(loaded.names, feature_names, file=model)
-    tag = run_tag or f"lmtune-{loaded.settings.loss}-{loaded.settings.network}"
+    tag = run_tag or f"lmtune-{loaded.label}"
     check_tag(tag)
     rerank_options.use_threads(threads)
     names = Names(
@@ -200,38 +213,48 @@ def apply(
         scores = loaded.score(data, feature_names, device=device)
         write_run(output, with_rest(reranked(data, scores), ranked), tag=tag)
     made = {
-        "command": command(), "versions": versions() | _torch(), **record,
+        "command": command(), "versions": versions() | libraries(), **record,
         "model": json.loads((model / "made.json").read_text(encoding="utf-8")),
     }  # fmt: skip
     with atomic_write(f"{output}.made.json") as file:
         file.write(json.dumps(made, indent=2) + "\n")
 
 
-def _report(trained: Trained, test: RankingData | None) -> None:
+def _grow(known: Known, trees: TreeSettings, output: Path, made: dict[str, Any]) -> None:
+    from lmtune.reranking import lambdamart, model_folder
+
+    with stages() as report, timed(f"{len(known.train.queries)} queries learnt from"):
+        grown = lambdamart.fit(
+            known.train, known.validation, trees,
+            progress=lambda done, total, words: report("growing trees", done, total, words),
+        )  # fmt: skip
+    model_folder.save_trees(output, grown, trees, known.names, made, facts=known.facts)
+    best = grown.validation[grown.best_round - 1]
+    print(f"{grown.best_round} trees, validation nDCG@{trees.measure} {best:.4f}")
+    if known.test is not None:
+        _report(known.test, grown.model.predict(known.test))
+
+
+def _report(test: RankingData, scores: ArrayLike) -> None:
     import numpy as np
 
     from lmtune.reranking.comparison import CUTOFFS
     from lmtune.reranking.ndcg import ndcg
 
-    measure = f"nDCG@{trained.settings.measure}"
-    print(f"best epoch {trained.best_epoch} of {len(trained.history)}, "
-          f"validation {measure} {trained.validation:.4f}")  # fmt: skip
-    if test is None:
-        return
-    scores = trained.score(test)
     kept, zero = (
         np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
     )
-    for name, values_ in (("left out", kept), ("count 0", zero)):
-        means = "  ".join(
-            f"nDCG@{cutoff} {value:.4f}" for cutoff, value in zip(CUTOFFS, values_, strict=True)
+    for name, means in (("left out", kept), ("count 0", zero)):
+        text = "  ".join(
+            f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True)
         )
-        print(f"test, queries without relevant documents {name}: {means}")
+        print(f"test, queries without relevant documents {name}: {text}")
         if (kept == zero).all():
             return
 
 
-def _torch() -> dict[str, str]:
+def libraries() -> dict[str, str]:
+    """Return the versions of what reranking needs besides."""
     from importlib.metadata import version
 
-    return {"torch": version("torch")}
+    return {name: version(name) for name in ("torch", "safetensors")}

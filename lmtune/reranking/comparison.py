@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
 from lmtune.reranking.trials import Interval, confidence_interval, run_trials
+
+if TYPE_CHECKING:
+    from lmtune.reranking.lambdamart import TreeSettings
 
 CUTOFFS = (1, 3, 5, 10)
 LAMBDAMART = "lambdamart"
@@ -209,18 +212,31 @@ def _measure(
     return values
 
 
-def _trees(
-    folds: Sequence[Fold], contender: Contender, seed: int, trials: int, report: Report | None
-) -> Outcome:
-    from lmtune.reranking import lambdamart
+def tree_settings(contender: Contender, seed: int) -> TreeSettings:
+    """Return the settings of trees with a contender's options.
 
-    names = [own.name for own in dataclasses.fields(lambdamart.TreeSettings)]
+    Raises
+    ------
+    InputError
+        For an option that there is not.
+    """
+    from lmtune.reranking.lambdamart import TreeSettings
+
+    names = [own.name for own in dataclasses.fields(TreeSettings)]
     for option in contender.options:
         if option not in names:
             raise InputError(
                 f"{contender.loss} has no such option", value=option, accepted=", ".join(names)
             )
-    asked_for = lambdamart.TreeSettings(**contender.options)
+    return TreeSettings(**{"seed": seed, **contender.options})
+
+
+def _trees(
+    folds: Sequence[Fold], contender: Contender, seed: int, trials: int, report: Report | None
+) -> Outcome:
+    from lmtune.reranking import lambdamart
+
+    asked_for = tree_settings(contender, seed)
     grown: list[list[NDArray[np.floating]]] = []
     for trial in range(trials):
         scores: list[NDArray[np.floating]] = []

@@ -20,6 +20,7 @@ from lmtune.errors import InputError
 from lmtune.formats.files import atomic_directory, read_bytes
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.lambdamart import Grown, LambdaMart, TreeSettings
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.scoring import Feed, predict
@@ -27,10 +28,9 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
 
 RECORD = "made.json"
-_WEIGHTS, _MODEL, _HISTORY, _SECONDS = (
-    "model.safetensors", "model.json", "history.csv", "seconds.csv",
-)  # fmt: skip
-CONTENT = frozenset({_WEIGHTS, _MODEL, _HISTORY, _SECONDS, RECORD})
+_WEIGHTS, _TREES = "model.safetensors", "trees.txt"
+_MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
+CONTENT = frozenset({_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD})
 """Everything that a model's folder holds."""
 
 _VERSION = 1
@@ -83,6 +83,11 @@ class Model:
         scaled = self.normaliser.transform(data)
         return predict(self.network().to(device), scaled, Feed(scaled, device))
 
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        return f"{self.settings.loss}-{self.settings.network}"
+
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights."""
         network = make_network(
@@ -90,6 +95,36 @@ class Model:
         )
         network.load_state_dict(self.weights)
         return network
+
+
+@dataclass(frozen=True)
+class TreeModel:
+    """Boosted trees that rerank; as `Model`.
+
+    Attributes
+    ----------
+    trees : LambdaMart
+        They take features as they come.
+    names, facts
+        As for `Model`.
+    """
+
+    trees: LambdaMart
+    names: tuple[str, ...]
+    facts: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        return "lambdamart"
+
+    def score(
+        self, data: RankingData, names: Sequence[str], *, device: str = "cpu"
+    ) -> NDArray[np.float64]:
+        """Score every row; see `Model.score`."""
+        del device
+        check_features(self.names, names)
+        return self.trees.predict(data)
 
 
 def check_features(
@@ -145,27 +180,63 @@ def save_model(
         for name, array in normaliser.to_arrays().items()
     }
     model = {
-        "version": _VERSION,
+        "kind": "network",
         "settings": trained.settings.as_record(),
         "features": list(names),
         "best_epoch": trained.best_epoch,
         "validation": trained.validation if np.isfinite(trained.validation) else None,
-        "facts": dict(facts or {}),
     }
+    rows = [asdict(row) for row in trained.history]
+    lines = [",".join(rows[0]), *(",".join(map(repr, row.values())) for row in rows)]
+    seconds = [f"{number},{spent:.3f}" for number, spent in enumerate(trained.seconds, 1)]
     with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
         tensors = prefixed("network", trained.weights) | prefixed("normaliser", arrays)
         (folder / _WEIGHTS).write_bytes(save(tensors))
-        for name, content in ((_MODEL, model), (RECORD, dict(record))):
-            text = json.dumps(content, indent=2) + "\n"
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
-        rows = [asdict(row) for row in trained.history]
-        lines = [",".join(rows[0]), *(",".join(map(repr, row.values())) for row in rows)]
-        (folder / _HISTORY).write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
-        seconds = "".join(f"{number},{s:.3f}\n" for number, s in enumerate(trained.seconds, 1))
-        (folder / _SECONDS).write_text(f"epoch,seconds\n{seconds}", encoding="utf-8", newline="\n")
+        _write_records(folder, model, record, facts)
+        _write(folder / _HISTORY, "\n".join(lines))
+        _write(folder / _SECONDS, "\n".join(["epoch,seconds", *seconds]))
 
 
-def load_model(path: str | os.PathLike[str]) -> Model:
+def save_trees(
+    path: str | os.PathLike[str],
+    grown: Grown,
+    settings: TreeSettings,
+    names: Sequence[str],
+    record: Mapping[str, Any],
+    *,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write trees as `save_model` writes a network, with ``trees.txt`` instead of weights."""
+    model = {
+        "kind": "trees",
+        "settings": asdict(settings),
+        "features": list(names),
+        "best_round": grown.best_round,
+        "validation": float(grown.validation[grown.best_round - 1]),
+    }
+    rows = [f"{number},{value!r}" for number, value in enumerate(grown.validation.tolist(), 1)]
+    with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
+        grown.model.save(folder / _TREES)
+        _write_records(folder, model, record, facts)
+        _write(folder / _HISTORY, "\n".join(["round,validation", *rows]))
+
+
+def _write_records(
+    folder: Path,
+    model: Mapping[str, Any],
+    record: Mapping[str, Any],
+    facts: Mapping[str, Any] | None,
+) -> None:
+    whole = {"version": _VERSION, **model, "facts": dict(facts or {})}
+    for name, content in ((_MODEL, whole), (RECORD, dict(record))):
+        _write(folder / name, json.dumps(content, indent=2))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+
+
+def load_model(path: str | os.PathLike[str]) -> Model | TreeModel:
     """Read a model's folder back.
 
     Raises
@@ -185,6 +256,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
                 "a model of another version", file=home / _MODEL, value=kept["version"],
                 accepted=str(_VERSION),
             )  # fmt: skip
+        if kept["kind"] == "trees":
+            trees = LambdaMart.load(home / _TREES)
+            return TreeModel(trees, tuple(kept["features"]), kept["facts"])
         tensors = load(read_bytes(home / _WEIGHTS))
         arrays = {
             name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()

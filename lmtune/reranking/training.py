@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,46 +15,11 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking import checkpoints, distributed
-from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
-from lmtune.reranking.ndcg import ndcg
-from lmtune.reranking.networks import (
-    Attention,
-    ItemNorm,
-    Pointwise,
-    make_network,
-    renew_last_layer,
-)
-from lmtune.reranking.objectives import Lists, Objective, make_objective
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.loop import Epoch, Progress, Run
+from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
-from lmtune.reranking.settings import Settings, rate_at
-from lmtune.reranking.song.iterates import PreviousIterate
-
-Progress = Callable[[int, int, str], None]
-_MOMENTUM = 0.9
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one pass over the training queries came to.
-
-    Attributes
-    ----------
-    epoch : int
-        From 1.
-    loss, objective : float
-        Means over queries, as training went; `objective` is what the loss estimates where its
-        value is only a way to a gradient (SONG), else the loss.
-    rate : float
-        The last step's learning rate.
-    validation : float
-        Mean nDCG at the settings' cutoff on the validation data; NaN without.
-    """
-
-    epoch: int
-    loss: float
-    objective: float
-    rate: float
-    validation: float
+from lmtune.reranking.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -151,7 +113,7 @@ def fit(
     """
     _check(train, validation, device)
     with _own_randomness(device):
-        run = _Run(train, validation, settings, device)
+        run = Run(train, validation, settings, device)
         identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
         kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
         if kept is not None:
@@ -164,212 +126,13 @@ def fit(
         while not run.finished:
             run.train_epoch(save, checkpoint_every, progress)
             save()
-        return run.result()
-
-
-class _Run:
-    """A training in progress."""
-
-    def __init__(
-        self, train: RankingData, validation: RankingData | None, settings: Settings, device: str
-    ) -> None:
-        self.settings, self.device, self.train, self.validation = (
-            settings, device, train, validation,
-        )  # fmt: skip
-        features = train.features.shape[1]
-        self.network = make_network(
-            settings.network, features, dropout=settings.dropout, seed=settings.seed
-        ).to(device)
-        self.optimizer = _optimizer(settings, self.network)
-        self.objective = make_objective(settings.loss, settings.loss_options, train, device)
-        norms = any(isinstance(module, ItemNorm) for module in self.network.modules())
-        if self.objective.needs == "direction" and norms:
-            raise InputError(
-                "this estimator needs a network without batch norm", value=settings.network,
-                accepted="mlp:256-128-64, attention; or another estimator",
-            )  # fmt: skip
-        self.warm: Objective | None = None
-        if settings.warm_up:
-            self.warm = make_objective(settings.warm_up_loss, {}, train, device)
-        self.previous = PreviousIterate(self.network)
-        self.feed = Feed(train, device)
-        self.validation_feed = None if validation is None else Feed(validation, device)
-        # Rows and labels only: features are gathered from the feed.
-        self.lists = replace(train, features=np.empty((train.labels.size, 0), np.float32))
-        self.steps = number_of_batches(train, settings.batch_size)
-        self.epoch, self.step = 0, 0
-        self.totals = torch.zeros(3, dtype=torch.float64, device=device)
-        self.history: list[Epoch] = []
-        self.seconds: list[float] = []
-        self.best: dict[str, Tensor] = {}
-        self.best_epoch = 0
-
-    @property
-    def finished(self) -> bool:
-        """Whether no epoch is left, or patience is at its end."""
-        patience = self.settings.patience
-        late = patience is not None and self.best_epoch > 0
-        return self.epoch >= self.settings.epochs or (
-            late and self.epoch - self.best_epoch >= (patience or 0)
-        )
-
-    def train_epoch(
-        self, save: Callable[[], None], every: int | None, progress: Progress | None
-    ) -> None:
-        """Go on to the end of the present epoch."""
-        begin, settings = time.perf_counter(), self.settings
-        warming = self.epoch < settings.warm_up
-        if self.epoch == settings.warm_up > 0 and self.step == 0:
-            renew_last_layer(self.network, settings.seed + 1)
-            self.optimizer = _optimizer(settings, self.network)
-            self.previous = PreviousIterate(self.network)
-        objective = self.warm if warming and self.warm is not None else self.objective
-        self.network.train()
-        for batch in batches(
-            self.lists,
-            size=settings.batch_size,
-            seed=settings.seed,
-            epoch=self.epoch,
-            list_size=settings.list_size,
-            start=self.step,
-        ):
-            self._step(batch, objective)
-            self.step += 1
-            if progress is not None:
-                done = self.epoch * self.steps + self.step
-                progress(done, settings.epochs * self.steps, self._words())
-            if every is not None and self.step % every == 0 and self.step < self.steps:
-                save()
-        self._end_epoch(warming)
-        self.seconds.append(time.perf_counter() - begin)
-
-    def _step(self, batch: Batch, objective: Objective) -> None:
-        settings = self.settings
-        rate = rate_at(settings, self.epoch, self.step, self.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        # Seeded anew at each step, so that resuming needs no generator's state.
-        seeds = np.random.SeedSequence([settings.seed, self.epoch, self.step, distributed.rank()])
-        torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1)))
-        common = np.random.SeedSequence([settings.seed, self.epoch, self.step])
-        lists = Lists(
-            self.feed.to_device(batch.labels),
-            self.feed.to_device(batch.mask),
-            self.feed.to_device(batch.queries),
-            self.feed.to_device(batch.rows),
-            int(common.generate_state(1, np.uint64)[0] >> np.uint64(1)),
-        )
-        self.optimizer.zero_grad(set_to_none=True)
-        count = batch.queries.size
-        with torch.autocast(
-            torch.device(self.device).type, torch.bfloat16, enabled=settings.amp_bf16
-        ):
-            own, before = self._scores(batch.rows[distributed.part_of(count)], objective.needs)
-        scores = distributed.gather_parts(own, count)
-        if before is not None:
-            before = distributed.gather_parts(before, count)
-        loss, value = objective(scores, lists, before)
-        loss.backward()  # type: ignore[no-untyped-call]
-        distributed.add_gradients(self.network.parameters())
-        if settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
-        if objective.needs:
-            self.previous.remember()
-        self.optimizer.step()
-        self.totals += count * torch.stack([loss.detach(), value, torch.ones_like(value)]).double()
-
-    def _scores(self, rows: NDArray[np.int64], needs: str) -> tuple[Tensor, Tensor | None]:
-        inputs = self.feed.inputs(self.network, rows)
-        if not needs:
-            return self.network(*inputs), None
-        both = self.previous.scores if needs == "previous" else self.previous.changes
-        return both(*inputs)
-
-    def _end_epoch(self, warming: bool) -> None:
-        loss, objective, count = self.totals.tolist()
-        if not math.isfinite(loss):
-            raise InputError(
-                f"the loss is no longer finite in epoch {self.epoch + 1}", value=loss / count,
-                accepted="a smaller learning rate, clipping, or another loss",
-            )  # fmt: skip
-        rate = float(self.optimizer.param_groups[0]["lr"])
-        measured = self._validate()
-        self.epoch, self.step = self.epoch + 1, 0
-        self.totals.zero_()
-        self.history.append(Epoch(self.epoch, loss / count, objective / count, rate, measured))
-        best = self.history[self.best_epoch - 1].validation if self.best_epoch else -math.inf
-        if not warming and (self.validation is None or measured > best):
-            self.best_epoch = self.epoch
-            state = self.network.state_dict()
-            self.best = {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
-
-    def _validate(self) -> float:
-        if self.validation is None or self.validation_feed is None:
-            return math.nan
-        scores = predict(self.network, self.validation, self.validation_feed)
-        if not np.isfinite(scores).all():
-            raise InputError(
-                f"the scores are no longer finite in epoch {self.epoch + 1}",
-                accepted="a smaller learning rate, clipping, or another loss",
-            )
-        return float(np.nanmean(ndcg(scores, self.validation, [self.settings.measure])))
-
-    def _words(self) -> str:
-        if not self.history:
-            return "epoch 1"
-        last = self.history[-1]
-        return (
-            f"epoch {self.epoch + 1}, loss {last.loss:.4f}, "
-            f"nDCG@{self.settings.measure} {last.validation:.4f}"
-        )
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return all that `restore` needs: tensors, and what JSON can hold."""
-        tensors = {"totals": self.totals}
-        tensors |= checkpoints.prefixed("network", self.network.state_dict())
-        tensors |= checkpoints.prefixed("best", self.best)
-        tensors |= checkpoints.prefixed("optimizer", checkpoints.pack_optimizer(self.optimizer))
-        tensors |= checkpoints.prefixed("loss", self.objective.state())
-        if self.objective.needs:
-            tensors |= checkpoints.prefixed("previous", self.previous.state_dict())
-        if self.warm is not None:
-            tensors |= checkpoints.prefixed("warm-up", self.warm.state())
-        record = {
-            "epoch": self.epoch,
-            "step": self.step,
-            "best_epoch": self.best_epoch,
-            "history": [asdict(row) for row in self.history],
-            "seconds": self.seconds,
-        }
-        return tensors, record
-
-    def restore(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Go back to a state."""
-        self.network.load_state_dict(checkpoints.without_prefix("network", tensors))
-        self.best = checkpoints.without_prefix("best", tensors)
-        checkpoints.unpack_optimizer(
-            self.optimizer, checkpoints.without_prefix("optimizer", tensors)
-        )
-        self.objective.restore(checkpoints.without_prefix("loss", tensors))
-        if self.objective.needs:
-            self.previous.load_state_dict(checkpoints.without_prefix("previous", tensors))
-        if self.warm is not None:
-            self.warm.restore(checkpoints.without_prefix("warm-up", tensors))
-        self.totals = tensors["totals"].to(self.device)
-        self.epoch, self.step = record["epoch"], record["step"]
-        self.best_epoch = record["best_epoch"]
-        self.history = [Epoch(**row) for row in record["history"]]
-        self.seconds = list(record["seconds"])
-
-    def result(self) -> Trained:
-        """Return what came out."""
         return Trained(
-            self.settings,
-            self.train.features.shape[1],
-            self.best,
-            tuple(self.history),
-            tuple(self.seconds),
-            self.best_epoch,
+            settings,
+            train.features.shape[1],
+            run.best,
+            tuple(run.history),
+            tuple(run.seconds),
+            run.best_epoch,
         )
 
 
@@ -416,13 +179,3 @@ def _digest(train: RankingData, validation: RankingData | None) -> str:
                 digest.update(f"{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _optimizer(settings: Settings, network: torch.nn.Module) -> torch.optim.Optimizer:
-    rate, decay = settings.learning_rate, settings.weight_decay
-    if settings.optimizer == "sgd":
-        return torch.optim.SGD(
-            network.parameters(), lr=rate, momentum=_MOMENTUM, weight_decay=decay
-        )
-    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return kind(network.parameters(), lr=rate, weight_decay=decay)

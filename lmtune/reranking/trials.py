@@ -11,8 +11,9 @@ import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.loop import Progress
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import Progress, Trained, fit
+from lmtune.reranking.training import Trained, fit
 
 
 class Interval(NamedTuple):
