@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from collections.abc import Callable
@@ -291,8 +292,6 @@ def _check(train: RankingData, validation: RankingData) -> None:
 
 def _lightgbm() -> ModuleType:
     try:
-        import lightgbm
+        return importlib.import_module("lightgbm")
     except ImportError as error:
         raise MissingExtraError("LambdaMART", "neural") from error
-    module: ModuleType = lightgbm
-    return module

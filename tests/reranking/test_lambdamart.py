@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def made(seed: int, queries: int = 40) -> RankingData:
 
 
 @pytest.fixture(scope="module")
-def lightgbm() -> object:
+def lightgbm() -> Any:
     return pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
 
 
@@ -61,9 +62,7 @@ class TestTrees:
         assert (scores[0] == scores[1]).all()
         assert (scores[0] != scores[2]).any()
 
-    def test_are_kept(self, tmp_path: Path) -> None:
-        import lightgbm
-
+    def test_are_kept(self, tmp_path: Path, lightgbm: Any) -> None:
         data = made(0)
         model = fit(data, made(1), QUICK).model
         model.save(tmp_path / "trees.txt")
