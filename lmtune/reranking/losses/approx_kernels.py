@@ -9,9 +9,7 @@ import numpy as np
 from lmtune.compiled import compiled
 from lmtune.reranking.losses.exponential_kernels import decay
 from lmtune.reranking.losses.packing_kernels import ideal_dcg
-from lmtune.reranking.losses.pair_kernels import flush
-
-_ACROSS, _DOWN = 1024, 32
+from lmtune.reranking.losses.pair_kernels import ACROSS, DOWN, flush
 
 
 @compiled(reassociate=True)
@@ -86,8 +84,8 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
                 break
             # An item does not beat itself, but is counted with sigmoid(0).
             rank, steep = 0.5, 0.0
-            for a in range(0, n, _ACROSS):
-                b = min(a + _ACROSS, n)
+            for a in range(0, n, ACROSS):
+                b = min(a + ACROSS, n)
                 part, part_steep = _sigmoids(s[i], s[a:b], alpha, slopes[a:b])
                 rank += part
                 steep += part_steep
@@ -103,7 +101,7 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
             total += value
             gradient[i] -= slope * steep
             _add(s.dtype.type(slope), slopes, sums)
-            if (i + 1) % _DOWN == 0:
+            if (i + 1) % DOWN == 0:
                 flush(sums, gradient)
         flush(sums, gradient)
         losses[q] = -total

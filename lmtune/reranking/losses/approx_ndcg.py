@@ -95,7 +95,7 @@ def approx_ndcg(
             return _in_kernels(lists, gain, alpha, k, alpha_k)
         return _in_torch(lists, gain, alpha, k, alpha_k, gradient_wanted)
 
-    return reduced(differentiable(lists, compute), lists.relevant, reduce)
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
 def _in_kernels(

@@ -187,7 +187,7 @@ def _weighted(
             return _in_kernels(lists, gain, k, sigma, mu)
         return _in_torch(lists, gain, k, sigma, mu, gradient_wanted)
 
-    return reduced(differentiable(lists, compute), lists.relevant, reduce)
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
 def _in_kernels(

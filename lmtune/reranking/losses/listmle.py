@@ -76,16 +76,19 @@ def listmle(
     if seed is not None:
         generator = torch.Generator(scores.device).manual_seed(seed)
     order = _draw(lists, generator)
-    losses = plackett_luce(lists, order, shared=ties == "shared")
+    losses = plackett_luce(scores, lists, order, shared=ties == "shared")
     return reduced(losses, lists.relevant, reduce)
 
 
-def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
+def plackett_luce(scores: Tensor, lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
     """Return minus the log-likelihood of each query's items in a given order.
 
     Parameters
     ----------
+    scores : Tensor of shape (queries, items)
+        As the caller gave them.
     lists : Lists
+        The same with their labels.
     order : int64 Tensor of shape (queries, items)
         Places of the items, by falling label, padding last.
     shared : bool
@@ -97,7 +100,7 @@ def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
     """
     real = lists.mask.gather(1, order)
     # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
-    sorted_scores = lists.scores.double().gather(1, order)
+    sorted_scores = scores.double().gather(1, order).masked_fill(~real, 0)
     lowest = torch.finfo(sorted_scores.dtype).min
     from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
     denominators = from_last.logcumsumexp(dim=1).flip(1)

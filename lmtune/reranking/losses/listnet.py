@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.lists import Reduce, lists_of, reduced, require
+from lmtune.reranking.losses.lists import Reduce, lists_of, reduced, require, wide
 
 Target = Literal["softmax", "labels"]
 
@@ -61,8 +61,9 @@ def listnet(
     """
     require("target", target, get_args(Target))
     lists = lists_of(scores, labels, mask)
-    lowest = torch.finfo(lists.scores.dtype).min
-    logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
+    scores = wide(scores)
+    lowest = torch.finfo(scores.dtype).min
+    logarithm = scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
     weight = lists.labels
     if target == "softmax":
         weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,12 +22,15 @@ LossAndGradient = tuple[Tensor, Tensor | None]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Items of some queries, padded to one length.
+    """Items of some queries, padded to one length, cut off from autograd.
+
+    On the CPU they are made by NumPy: torch would wake its threads, which then spin for a while
+    beside those that compute the loss.
 
     Parameters
     ----------
     scores : Tensor of shape (queries, items)
-        float32 or float64; 0 on padding, which therefore gets no gradient.
+        float32 or float64; 0 on padding.
     labels : Tensor of shape (queries, items)
         The same type; at least 0; 0 on padding.
     mask : bool Tensor of shape (queries, items)
@@ -40,12 +44,18 @@ class Lists:
     @property
     def relevant(self) -> Tensor:
         """Tell which queries have an item with a label above 0; bool, of shape (queries,)."""
+        if self.labels.device.type == "cpu":
+            return torch.from_numpy((self.labels.numpy() > 0).any(axis=1))
         return (self.labels > 0).any(dim=1)
 
     def gains(self, gains: Gains) -> Tensor:
         """Return 2^y - 1 (exponential) or y (linear) of each label; 0 on padding."""
         require("gains", gains, get_args(Gains))
-        return torch.exp2(self.labels) - 1 if gains == "exponential" else self.labels
+        if gains == "linear":
+            return self.labels
+        if self.labels.device.type == "cpu":
+            return torch.from_numpy(np.exp2(self.labels.numpy()) - 1)
+        return torch.exp2(self.labels) - 1
 
 
 def lists_of(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Lists:
@@ -65,26 +75,38 @@ def lists_of(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Lists:
         raise InputError(
             "scores are not floating-point numbers", value=scores.dtype, accepted="e.g. float32"
         )
-    if mask is None:
-        mask = torch.ones_like(scores, dtype=torch.bool)
     for name, other in (("labels", labels), ("mask", mask)):
-        if other.shape != scores.shape:
+        if other is not None and other.shape != scores.shape:
             raise InputError(
                 f"{name} have another shape than the scores",
                 value=tuple(other.shape),
                 accepted=f"the scores' shape, {tuple(scores.shape)}",
             )
+    if mask is None:
+        mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
     if mask.dtype != torch.bool:
         raise InputError("the mask is not boolean", value=mask.dtype, accepted="True on real items")
-    if scores.dtype not in (torch.float32, torch.float64):
-        scores = scores.float()
-    labels = torch.where(mask, labels, 0).to(scores.dtype)
-    if labels.device.type == "cpu" and not bool((labels >= 0).all()):
-        worst = labels[~(labels >= 0)][0].item()
+    scores, labels = wide(scores.detach()), labels.detach()
+    if scores.device.type != "cpu":
+        labels = torch.where(mask, labels, 0).to(scores.dtype)
+        return Lists(torch.where(mask, scores, 0), labels, mask)
+    real = mask.numpy()
+    label = np.where(real, wide(labels).numpy(), 0)
+    if not (label >= 0).all():
         raise InputError(
-            "a label is not a number of at least 0", value=worst, accepted="0 and up, or mask it"
+            "a label is not a number of at least 0",
+            value=label[~(label >= 0)][0].item(),
+            accepted="0 and up; padding is for the mask",
         )
-    return Lists(torch.where(mask, scores, 0), labels, mask)
+    score = np.where(real, scores.numpy(), scores.numpy().dtype.type(0))
+    return Lists(
+        torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask
+    )
+
+
+def wide(values: Tensor) -> Tensor:
+    """Return half-precision numbers in float32, others as they are."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def require(name: str, value: Any, accepted: tuple[str, ...]) -> None:
@@ -118,7 +140,9 @@ def reduced(losses: Tensor, counted: Tensor, reduce: Reduce) -> Tensor:
     return total / counted.sum().clamp(min=1) if reduce == "mean" else total
 
 
-def differentiable(lists: Lists, compute: Callable[[Lists, bool], LossAndGradient]) -> Tensor:
+def differentiable(
+    scores: Tensor, lists: Lists, compute: Callable[[Lists, bool], LossAndGradient]
+) -> Tensor:
     """Make each query's loss a function of the scores that autograd knows.
 
     A query's loss hangs on its own scores alone. So its gradient is taken in the forward pass, by
@@ -127,24 +151,26 @@ def differentiable(lists: Lists, compute: Callable[[Lists, bool], LossAndGradien
 
     Parameters
     ----------
+    scores : Tensor of shape (queries, items)
+        As the caller gave them.
     lists : Lists
+        The same with their labels.
     compute : callable
-        Takes detached lists and whether a gradient is wanted; never run in autocast's precision.
+        Takes the lists and whether a gradient is wanted; never run in autocast's precision.
 
     Returns
     -------
     Tensor of shape (queries,)
     """
-    return _Scaled.apply(lists.scores, lists, compute)  # type: ignore[no-any-return,no-untyped-call]
+    return _Scaled.apply(scores, lists, compute)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _Scaled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, lists: Lists, compute: Any) -> Tensor:
-        detached = Lists(scores.detach(), lists.labels, lists.mask)
         wanted = ctx.needs_input_grad[0]
         with torch.autocast(scores.device.type, enabled=False):
-            losses, gradient = compute(detached, wanted)
+            losses, gradient = compute(lists, wanted)
         if wanted:
             ctx.save_for_backward(scores, gradient)
         return losses  # type: ignore[no-any-return]
@@ -154,7 +180,10 @@ class _Scaled(torch.autograd.Function):
         scores, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
             gradient = _Constant.apply(gradient, scores)  # type: ignore[no-untyped-call]
-        return outer.unsqueeze(1) * gradient, None, None
+        elif gradient.device.type == "cpu":
+            product = outer.numpy()[:, None] * gradient.numpy()
+            return torch.from_numpy(product).to(scores.dtype), None, None
+        return (outer.unsqueeze(1) * gradient).to(scores.dtype), None, None
 
 
 class _Constant(torch.autograd.Function):

@@ -16,6 +16,7 @@ from lmtune.reranking.losses.lists import (
     lists_of,
     reduced,
     require_positive,
+    wide,
 )
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
@@ -109,8 +110,8 @@ def neural_ndcg(
         return losses, gradient
 
     if lists.scores.numel() == 0:
-        return reduced(lists.scores.sum(dim=1), lists.relevant, reduce)
-    return reduced(differentiable(lists, compute), lists.relevant, reduce)
+        return reduced(wide(scores).sum(dim=1), lists.relevant, reduce)
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
 def _negative_ndcg(

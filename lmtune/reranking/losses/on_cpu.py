@@ -87,16 +87,15 @@ def run(arrays: Sorted, kernel: Callable[..., None], *inputs: Any) -> LossAndGra
         gradients of all queries, to write to.
     """
     queries, items = arrays.scores.shape
-    losses = torch.empty(queries, dtype=torch.from_numpy(arrays.scores).dtype)
-    gradients = torch.zeros(queries, items, dtype=losses.dtype)
-    out = losses.numpy(), gradients.numpy()
+    out = np.empty(queries, arrays.scores.dtype), np.zeros_like(arrays.scores)
     many = queries * items**2 >= _MANY_PAIRS
     over_slices(
         lambda part: kernel(part.start, part.stop, *inputs, *out),
         queries,
         threads=min(cores(), torch.get_num_threads()) if many else 1,
     )
-    return losses, gradients
+    losses, gradients = out
+    return torch.from_numpy(losses), torch.from_numpy(gradients)
 
 
 def discount_table(items: int, k: int | None) -> NDArray[np.float64]:

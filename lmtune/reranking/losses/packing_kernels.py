@@ -44,6 +44,10 @@ def doubled_ranks(scores, labels, by_score):  # type: ignore[no-untyped-def]
         stop = start + 1
         while stop < n and scores[by_score[stop]] == scores[by_score[start]]:
             stop += 1
+        if stop == start + 1:
+            doubled[by_score[start]] = 2 * stop
+            start = stop
+            continue
         # Labels fall from item to item, so items in falling order have rising labels.
         tied = -np.sort(-by_score[start:stop])
         first = 0

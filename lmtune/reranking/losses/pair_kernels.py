@@ -13,7 +13,7 @@ from lmtune.reranking.losses.exponential_kernels import decay, log1p
 from lmtune.reranking.losses.packing_kernels import below, doubled_ranks, ideal_dcg
 
 # Terms of a single-precision sum: along a row, and down a column.
-_ACROSS, _DOWN = 1024, 32
+ACROSS, DOWN = 256, 32
 
 
 @compiled(reassociate=True)
@@ -48,34 +48,30 @@ def _swap_row(s_i, gain_i, discount_i, s, gain, discount, sigma, gradient):  # t
 
 
 @compiled(reassociate=True)
-def _bound_row(  # type: ignore[no-untyped-def]
-    s_i,
-    gain_i,
-    discount_i,
-    rank_i,
-    near_i,
-    s,
-    gain,
-    discount,
-    rank,
-    near,
-    tightness,
-    sigma,
-    gradient,
-):
-    """Do the same with weights that bound NDCG's loss more tightly."""
+def _weighted_row(s_i, s, weight, sigma, gradient):  # type: ignore[no-untyped-def]
+    """Do the same with weights that are given."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
     cost, force = zero, zero
     for j in range(s.size):
         x = sigma * (s[j] - s_i)
         t = decay(abs(x))
-        tight = tightness[np.uint32(abs(rank_i - rank[j]))] * max(near_i, near[j])
-        weight = (gain_i - gain[j]) * (abs(discount_i - discount[j]) + tight)
-        share = weight * (one if x >= zero else t) / (one + t)
-        cost += weight * (max(x, zero) + log1p(t))
+        share = weight[j] * (one if x >= zero else t) / (one + t)
+        cost += weight[j] * (max(x, zero) + log1p(t))
         force += share
         gradient[j] += share
     return cost, force
+
+
+@compiled()
+def _bounds(  # type: ignore[no-untyped-def]
+    gain_i, discount_i, rank_i, gain, discount, rank, deepest, tightness, weight
+):
+    """Fill NDCG-Loss2++'s weights; apart, as looking them up keeps a loop from being vectorised."""
+    for j in range(weight.size):
+        swap = abs(discount_i - discount[j])
+        if min(rank_i, rank[j]) <= deepest:
+            swap += tightness[np.uintp(abs(rank_i - rank[j]))]
+        weight[j] = (gain_i - gain[j]) * swap
 
 
 @compiled()
@@ -122,12 +118,12 @@ def ranknet_queries(  # type: ignore[no-untyped-def]
         sums = np.zeros(n, s.dtype)
         for i in range(n):
             pairs += n - after[i]
-            for a in range(after[i], n, _ACROSS):
-                b = min(a + _ACROSS, n)
+            for a in range(after[i], n, ACROSS):
+                b = min(a + ACROSS, n)
                 cost, force = _row(s[i], s[a:b], sigma, sums[a:b])
                 total += cost
                 gradient[i] -= force
-            if (i + 1) % _DOWN == 0 or i + 1 == n:
+            if (i + 1) % DOWN == 0 or i + 1 == n:
                 flush(sums, gradient)
         share = 1.0 / max(pairs, 1) if mean else 1.0
         losses[q] = total * share
@@ -188,16 +184,15 @@ def weighted_queries(  # type: ignore[no-untyped-def]
             place[order[i]] = i
         rank = doubled_ranks(s, label, place[by_score[q, :n]])
         discount = np.empty(n, s.dtype)
-        near = np.empty(n, s.dtype)
         for i in range(n):
             discount[i] = discounts[rank[i]]
-            near[i] = rank[i] <= deepest
+        weight = np.empty(ACROSS, s.dtype)
         total = 0.0
         gradient = np.zeros(n)
         sums = np.zeros(n, s.dtype)
         for i in range(n):
-            for a in range(after[i], n, _ACROSS):
-                b = min(a + _ACROSS, n)
+            for a in range(after[i], n, ACROSS):
+                b = min(a + ACROSS, n)
                 if tightness.size == 0:
                     cost, force = _swap_row(
                         s[i],
@@ -210,14 +205,14 @@ def weighted_queries(  # type: ignore[no-untyped-def]
                         sums[a:b],
                     )
                 else:
-                    cost, force = _bound_row(
-                        s[i], gain[i], discount[i], rank[i], near[i],
-                        s[a:b], gain[a:b], discount[a:b], rank[a:b], near[a:b],
-                        tightness, sigma, sums[a:b],
+                    _bounds(
+                        gain[i], discount[i], rank[i], gain[a:b], discount[a:b], rank[a:b],
+                        deepest, tightness, weight[: b - a],
                     )  # fmt: skip
+                    cost, force = _weighted_row(s[i], s[a:b], weight, sigma, sums[a:b])
                 total += cost
                 gradient[i] -= force
-            if (i + 1) % _DOWN == 0 or i + 1 == n:
+            if (i + 1) % DOWN == 0 or i + 1 == n:
                 flush(sums, gradient)
         losses[q] = total / ideal
         for i in range(n):

@@ -103,7 +103,7 @@ def ranknet(
             gradient = None if gradient is None else gradient * share[:, None]
         return losses, gradient
 
-    return reduced(differentiable(lists, compute), lists.relevant, reduce)
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
 def _in_kernels(lists: Lists, sigma: float, mean: bool) -> LossAndGradient:
