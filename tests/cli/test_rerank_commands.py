@@ -19,7 +19,7 @@ from lmtune.formats.runs import read_run
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 torch.set_num_threads(1)
 
-TREES = "lambdamart:rounds=5:threads=1"
+TREES = "lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001"
 FAST = ("--net", "mlp:8", "--epochs", "3", "--batch-size", "8", "--learning-rate", "0.01")
 
 
@@ -228,3 +228,15 @@ def test_the_command_line_starts_without_torch() -> None:
         env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     assert found.stdout == "False\n"
+
+
+def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+    code, out, err = run("train", *where, "--loss", TREES, "--output", tmp_path / "m")
+    assert code == 0, err
+    assert "trees, validation nDCG@10" in out
+    code, _, err = run("apply", tmp_path / "m", *where, "--output", tmp_path / "new.run")
+    assert code == 0, err
+    assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")
+    code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")
+    assert code == 2 and "rounds" in err.splitlines()[-1]

@@ -250,7 +250,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         fit(TRAIN, VALIDATION, SMALL, checkpoint=tmp_path)
 
 
-TOGETHER = [
+TOGETHER: list[dict[str, Any]] = [
     {"loss": "listmle", "network": "b64"},
     {"loss": "song", "network": "attention:8-1-2"},
     {"loss": "k-song", "network": "b64"},
