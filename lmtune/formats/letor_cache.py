@@ -79,10 +79,10 @@ def _read(
         if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
             return None
         rows, width = header["rows"], header["width"]
-        features: NDArray[np.float32] = np.zeros((rows, width), np.float32)
-        if (folder / "features").stat().st_size != features.nbytes:
+        if (folder / "features").stat().st_size != 4 * rows * width:
             return None
-        if features.size:
+        features: NDArray[np.float32] = np.empty((rows, 0), np.float32)
+        if width:
             features = np.memmap(folder / "features", "<f4", "r", shape=(rows, width))
         labels = np.fromfile(folder / "labels", "<f4").astype(np.float32, copy=False)
         starts = np.fromfile(folder / "starts", "<i8").astype(np.int64, copy=False)

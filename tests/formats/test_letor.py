@@ -288,6 +288,12 @@ class TestColumnarForm:
         assert plain.features.tolist() == [[0, 1, 0, 0, 0]] * 9 + [[0, 0, 0, 0, 2]] * 9
         assert equal(read_letor(path, cache=tmp_path / "cache"), plain)
 
+    def test_of_rows_without_features(self, tmp_path: Path) -> None:
+        path = written(tmp_path, "1 qid:1\n0 qid:1\n")
+        found = read_letor(path, cache=tmp_path / "cache")
+        assert found.features.shape == (2, 0)
+        assert found.labels.tolist() == [1, 0]
+
     def test_is_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = written(tmp_path, made_text(3))
         cache = tmp_path / "cache"
