@@ -82,13 +82,14 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
         for i in range(n):
             if gain[i] == 0:
                 break
-            # An item does not beat itself, but is counted with sigmoid(0).
-            rank, steep = 0.5, 0.0
+            # An item does not beat itself, but is counted with sigmoid(0) and its slope.
+            rank, steep = 0.5, -0.25
             for a in range(0, n, ACROSS):
                 b = min(a + ACROSS, n)
                 part, part_steep = _sigmoids(s[i], s[a:b], alpha, slopes[a:b])
                 rank += part
                 steep += part_steep
+            slopes[i] = 0
             depth = math.log2(1.0 + rank)
             value = gain[i] / (depth * ideal)
             slope = value / (depth * (1.0 + rank) * math.log(2.0))

@@ -1,0 +1,114 @@
+"""Measure one step of each loss, forward and backward on raw scores: CPU time and memory.
+
+    python benchmarks/losses.py --peers-python ENV/bin/python --output figures.json
+
+ENV holds allRank, Rax and LibAUC, or some of them. Each library, loss and size has a process of
+its own (`losses_step.py`), so that memory is its own too; all are measured in turn in one run, on
+the same scores and labels. Figures are processor milliseconds of all threads together, the least
+of several steps, and the megabytes that the process grew by in the first one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_STEP = Path(__file__).with_name("losses_step.py")
+LOSSES = [
+    "ranknet", "lambdarank", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle",
+]  # fmt: skip
+PEERS = ["allrank", "rax", "libauc"]
+# The libraries' own pairwise losses need over 100 GB for longer lists.
+LONGEST_OF_PEERS = 1_000
+# NeuralNDCG holds a matrix of each query's items.
+LONGEST = {"neuralndcg": 1_000}
+
+
+def main() -> None:
+    options = parse_options()
+    figures: dict[str, Any] = {"machine": machine(), "seconds allowed": options.seconds}
+    sizes = [tuple(map(int, size.split("x"))) for size in options.sizes]
+    for queries, items in sizes:
+        rows: dict[str, dict[str, Any]] = {}
+        for loss in [*options.losses, "song"] if options.peers_python else options.losses:
+            row = {}
+            if loss != "song" and items <= LONGEST.get(loss, items):
+                row["lmtune"] = step(Path(sys.executable), "lmtune", loss, queries, items, options)
+            if options.peers_python and items <= LONGEST_OF_PEERS:
+                for peer in PEERS:
+                    row[peer] = step(options.peers_python, peer, loss, queries, items, options)
+            rows[loss] = {peer: measured for peer, measured in row.items() if measured}
+            print(f"{queries} x {items} {loss}: {line(rows[loss])}", flush=True)
+        figures[f"{queries} x {items}"] = rows
+    if options.output is not None:
+        options.output.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", nargs="+", default=["64x120", "64x1000", "64x10000"])
+    parser.add_argument("--losses", nargs="+", default=LOSSES, choices=LOSSES)
+    parser.add_argument("--peers-python", type=Path, help="a Python that has the other libraries")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=120, help="for one library, loss and size")
+    parser.add_argument("--gigabytes", type=float, default=12, help="for one process")
+    parser.add_argument("--output", type=Path, help="a JSON file")
+    return parser.parse_args()
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def step(
+    python: Path, library: str, loss: str, queries: int, items: int, options: argparse.Namespace
+) -> Any:
+    """Return a case's figures, None where the library lacks the loss, or why there are none."""
+    command = [
+        str(python), str(_STEP), library, loss, str(queries), str(items),
+        str(options.threads), str(options.repeats), str(options.gigabytes),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=options.seconds,
+            env={**os.environ, "JAX_PLATFORMS": "cpu"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"over {options.seconds} s"}
+    if done.returncode == 0:
+        return json.loads(done.stdout.splitlines()[-1])
+    message = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return {"failed": message[:200]}
+
+
+def line(row: dict[str, Any]) -> str:
+    parts = []
+    ours = row.get("lmtune", {}).get("cpu ms")
+    for library, measured in row.items():
+        if "failed" in measured:
+            parts.append(f"{library} {measured['failed']}")
+            continue
+        text = f"{library} {measured['cpu ms']:.2f} ms, {measured['peak MB']:.0f} MB"
+        if ours and library != "lmtune":
+            text += f" ({measured['cpu ms'] / ours:.1f}x)"
+        parts.append(text)
+    return "; ".join(parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Measure one library's loss at one size; `losses.py` starts it, in that library's Python.
+
+Prints one line of JSON, or "null" where the library does not have the loss.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The shares of the labels 0 to 4 in MSLR-WEB30K.
+SHARES = [0.52, 0.32, 0.13, 0.02, 0.01]
+Step = Callable[[], Any]
+
+
+def main() -> None:
+    library, loss = sys.argv[1:3]
+    queries, items, threads, repeats = map(int, sys.argv[3:7])
+    most = int(float(sys.argv[7]) * 2**30)
+    make = {"lmtune": lmtune, "allrank": allrank, "rax": rax, "libauc": libauc}[library](loss)
+    if make is None:
+        print("null")
+        return
+    if library != "rax":
+        import torch
+
+        torch.set_num_threads(threads)
+    make(*data(2, 12))()
+    step = make(*data(queries, items))
+    resource.setrlimit(resource.RLIMIT_AS, (resident("VmSize") + most,) * 2)
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    step()
+    peak = resident("VmHWM") - before
+    cpu, wall = [], []
+    started = time.perf_counter()
+    while len(cpu) < repeats and (not cpu or time.perf_counter() - started < 20):
+        c, w = time.process_time(), time.perf_counter()
+        step()
+        cpu.append(time.process_time() - c)
+        wall.append(time.perf_counter() - w)
+    figures = {
+        "cpu ms": round(min(cpu) * 1e3, 3),
+        "median cpu ms": round(float(np.median(cpu)) * 1e3, 3),
+        "wall ms": round(min(wall) * 1e3, 3),
+        "peak MB": round(peak / 2**20, 1),
+        "steps": len(cpu),
+    }
+    print(json.dumps(figures))
+
+
+def data(queries: int, items: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(queries, items)).astype(np.float32)
+    labels = rng.choice(5, size=scores.shape, p=SHARES).astype(np.float32)
+    labels[:, 0] = 2
+    return scores, labels
+
+
+def resident(name: str) -> int:
+    """Return a figure of this process's memory in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"no {name} in /proc/self/status: this needs Linux")
+
+
+def with_torch(loss: Callable[[Any, Any], Any]) -> Callable[..., Step]:
+    import torch
+
+    def make(scores: Any, labels: Any) -> Step:
+        leaf = torch.from_numpy(scores).requires_grad_()
+        target = torch.from_numpy(labels)
+
+        def step() -> None:
+            leaf.grad = None
+            loss(leaf, target).backward()
+
+        return step
+
+    return make
+
+
+def lmtune(loss: str) -> Any:
+    from lmtune.reranking.losses import LOSSES
+
+    return with_torch(LOSSES[loss])
+
+
+def allrank(loss: str) -> Any:
+    # Its losses take one constant from its data loader, which wants what need not be installed.
+    loader = types.ModuleType("allrank.data.dataset_loading")
+    loader.PADDED_Y_VALUE = -1  # type: ignore[attr-defined]
+    sys.modules[loader.__name__] = loader
+    from allrank.models import losses  # type: ignore[import-not-found,unused-ignore]
+
+    names: dict[str, tuple[str, dict[str, Any]]] = {
+        "ranknet": ("rankNet", {}),
+        "lambdarank": ("lambdaLoss", {"weighing_scheme": "lambdaRank_scheme"}),
+        "ndcgloss2++": ("lambdaLoss", {"weighing_scheme": "ndcgLoss2PP_scheme"}),
+        "approxndcg": ("approxNDCGLoss", {"alpha": 10.0}),
+        "neuralndcg": ("neuralNDCG", {}),
+        "listnet": ("listNet", {}),
+        "listmle": ("listMLE", {}),
+    }
+    if loss not in names:
+        return None
+    name, options = names[loss]
+    function = getattr(losses, name)
+    return with_torch(lambda scores, labels: function(scores, labels, **options))
+
+
+def rax(loss: str) -> Any:
+    import jax  # type: ignore[import-not-found,unused-ignore]
+    import rax  # type: ignore[import-not-found,unused-ignore]
+
+    losses = {
+        "ranknet": rax.pairwise_logistic_loss,
+        "lambdarank": lambda s, y: rax.pairwise_logistic_loss(
+            s, y, lambdaweight_fn=lambda *a, **k: rax.dcg_lambdaweight(*a, normalize=True, **k)
+        ),
+        "approxndcg": lambda s, y: rax.approx_t12n(rax.ndcg_metric, temperature=0.1)(s, y),
+        "listnet": rax.softmax_loss,
+        "listmle": lambda s, y: rax.listmle_loss(s, y, key=jax.random.key(0)),
+    }
+    if loss not in losses:
+        return None
+    function = jax.jit(jax.value_and_grad(losses[loss]))
+
+    def make(scores: Any, labels: Any) -> Step:
+        s, y = jax.numpy.asarray(scores), jax.numpy.asarray(labels)
+        ready = function.lower(s, y).compile()
+        return lambda: jax.block_until_ready(ready(s, y))
+
+    return make
+
+
+def libauc(loss: str) -> Any:
+    """Give LibAUC's own loss, SONG on all items; it has none of the others."""
+    if loss != "song":
+        return None
+    import torch
+    from libauc.losses import NDCGLoss  # type: ignore[import-not-found,unused-ignore]
+
+    def make(scores: Any, labels: Any) -> Step:
+        order = np.argsort(-labels, axis=1, kind="stable")
+        scores, labels = np.take_along_axis(scores, order, 1), np.take_along_axis(labels, order, 1)
+        queries, items = scores.shape
+        # It takes one number of relevant items for all queries, first in each list.
+        relevant = int((labels > 0).sum(axis=1).min())
+        gains = 2.0 ** np.sort(labels, axis=1)[:, ::-1] - 1
+        ideal = (gains / np.log2(np.arange(2, items + 2))).sum(axis=1)
+        function = NDCGLoss(queries * items, queries, items, relevant, gamma0=0.3)
+        numbers = torch.arange(queries * items).reshape(queries, items)
+        batch = {
+            "rating": torch.from_numpy(labels),
+            "user_id": torch.arange(queries),
+            "num_pos_items": torch.full((queries,), float(relevant)),
+            "ideal_dcg": torch.from_numpy(ideal.astype(np.float32)),
+            "user_item_id": numbers,
+        }
+        leaf = torch.from_numpy(scores).requires_grad_()
+
+        def step() -> None:
+            leaf.grad = None
+            function(leaf, batch).backward()
+
+        return step
+
+    return make
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The compiled losses against the same losses in plain PyTorch, and their parts."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+
+from lmtune.compiled import compiled  # noqa: E402
+from lmtune.errors import InputError  # noqa: E402
+from lmtune.reranking.losses import approx_ndcg, lambdarank, ndcg_loss2pp, ranknet  # noqa: E402
+from lmtune.reranking.losses.blocks import ranks  # noqa: E402
+from lmtune.reranking.losses.exponential_kernels import decay, log1p  # noqa: E402
+from lmtune.reranking.losses.lists import lists_of  # noqa: E402
+from lmtune.reranking.losses.packing_kernels import below, doubled_ranks  # noqa: E402
+
+VARIANTS: dict[str, Callable[..., Any]] = {
+    "ranknet": ranknet,
+    "ranknet, sum, steep": partial(ranknet, pairs="sum", sigma=3.0),
+    "lambdarank": lambdarank,
+    "lambdarank@10": partial(lambdarank, k=10, sigma=0.7, gains="linear"),
+    "ndcgloss2++": ndcg_loss2pp,
+    "ndcgloss2++@10": partial(ndcg_loss2pp, k=10, mu=3.0, gains="linear"),
+    "approxndcg": approx_ndcg,
+    "approxndcg@10": partial(approx_ndcg, alpha=2.0, k=10, alpha_k=0.01),
+}
+every_loss = pytest.mark.parametrize("loss", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+@compiled()
+def _each(numbers, decays, logarithms):  # type: ignore[no-untyped-def]
+    for i in range(numbers.size):
+        decays[i] = decay(numbers[i])
+        logarithms[i] = log1p(decays[i])
+
+
+def made(queries: int, items: int, *, tied: bool, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Make lists of several lengths, in the proportions of labels that MSLR-WEB30K has."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(queries, items))
+    if tied:
+        scores = scores.round(1)
+    labels = rng.choice(5, size=scores.shape, p=[0.52, 0.32, 0.13, 0.02, 0.01])
+    mask = rng.random(scores.shape) < rng.uniform(0.3, 1, size=(queries, 1))
+    return torch.from_numpy(scores), torch.from_numpy(labels), torch.from_numpy(mask)
+
+
+def run(loss: Any, scores: Any, labels: Any, mask: Any, **options: Any) -> tuple[Any, Any]:
+    scores = scores.clone().requires_grad_()
+    value = loss(scores, labels, mask=mask, reduce="none", **options)
+    (gradient,) = torch.autograd.grad(value.sum(), scores)
+    return value.detach().numpy(), gradient.numpy()
+
+
+@every_loss
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-12)])
+@pytest.mark.parametrize("items", [1, 37, 600])
+def test_kernels_agree_with_torch(
+    loss: Any, tied: bool, dtype: str, tolerance: float, items: int
+) -> None:
+    scores, labels, mask = made(6, items, tied=tied)
+    scores = scores.to(getattr(torch, dtype))
+    value, gradient = run(loss, scores, labels, mask, backend="kernels")
+    want, slope = run(loss, scores, labels, mask, backend="torch")
+    assert value.dtype == gradient.dtype == dtype
+    np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance / 100)
+    largest = np.abs(slope).max(axis=1, keepdims=True) + 1e-30
+    assert (np.abs(gradient - slope) / largest).max() < tolerance
+
+
+@every_loss
+def test_single_precision_is_near_double(loss: Any) -> None:
+    """Sums over long lists lose nothing that shows."""
+    scores, labels, mask = made(2, 3000, tied=False)
+    scores = scores.float()
+    value, gradient = run(loss, scores, labels, mask)
+    want, slope = run(loss, scores.double(), labels, mask)
+    np.testing.assert_allclose(value, want, rtol=1e-6)
+    assert np.abs(gradient - slope).max() < 2e-6 * np.abs(slope).max()
+
+
+@every_loss
+def test_threads_change_nothing(loss: Any) -> None:
+    scores, labels, mask = made(9, 400, tied=True)
+    alone = run(loss, scores.float(), labels, mask)
+    torch.set_num_threads(2)
+    try:
+        together = run(loss, scores.float(), labels, mask)
+    finally:
+        torch.set_num_threads(1)
+    np.testing.assert_array_equal(together[0], alone[0])
+    np.testing.assert_array_equal(together[1], alone[1])
+
+
+@every_loss
+@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_no_numbers_show(loss: Any, poison: float) -> None:
+    scores, labels, mask = made(3, 20, tied=False)
+    labels[:, 0], mask[:, 0] = 2, True
+    scores[1, 0] = poison
+    value, gradient = run(loss, scores, labels, mask)
+    assert np.isnan(value).tolist() == [False, True, False]
+    assert np.isnan(gradient[1]).all()
+    assert np.isfinite(gradient[[0, 2]]).all()
+
+
+@every_loss
+def test_views_are_taken_as_they_are(loss: Any) -> None:
+    scores, labels, mask = made(4, 30, tied=False)
+    value, gradient = run(loss, scores.T.contiguous().T, labels.int(), mask.T.contiguous().T)
+    want, slope = run(loss, scores, labels.float(), mask)
+    np.testing.assert_array_equal(value, want)
+    np.testing.assert_array_equal(gradient, slope)
+
+
+def test_kernels_are_refused_elsewhere() -> None:
+    scores = torch.zeros(2, 3, device="meta")
+    with pytest.raises(InputError, match="CPU alone"):
+        ranknet(scores, torch.zeros(2, 3, device="meta"), backend="kernels")
+
+
+def test_exponential_is_right_to_the_last_places() -> None:
+    numbers = np.concatenate([np.linspace(0, 87, 4001), [0.0, 1e-30, 0.3465735, 88.0, 1e4, 3e38]])
+    for dtype, units in ((np.float32, 1.5), (np.float64, 1.0)):
+        x: Any = numbers.astype(dtype)
+        decays, logarithms = np.empty_like(x), np.empty_like(x)
+        _each(x, decays, logarithms)
+        near = x <= 87
+        unit = units * np.finfo(dtype).eps
+        for one, got, logarithm in zip(x[near], decays[near], logarithms[near], strict=True):
+            assert abs(got / mpmath.exp(-mpmath.mpf(float(one))) - 1) < unit
+            assert abs(logarithm / mpmath.log1p(mpmath.mpf(float(got))) - 1) < 2 * unit
+        assert ((decays[~near] >= 0) & (decays[~near] < 2e-38)).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0]), st.integers(0, 3)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_ranks_are_those_of_the_formula(pairs: list[tuple[float, int]]) -> None:
+    pairs = sorted(pairs, key=lambda pair: -pair[1])
+    scores, labels = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
+    want = [
+        1
+        + sum(t > s or (t == s and z < y) for t, z in pairs)
+        + (sum(t == s and z == y for t, z in pairs) - 1) / 2
+        for s, y in pairs
+    ]
+    got = doubled_ranks(scores, labels, np.argsort(-scores))
+    np.testing.assert_array_equal(got / 2, want)
+    lists = lists_of(torch.tensor(scores)[None], torch.tensor(labels)[None], None)
+    np.testing.assert_array_equal(ranks(lists)[0].numpy(), want)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+def test_below_is_the_first_lower_label(labels: list[int]) -> None:
+    falling = sorted(labels, reverse=True)
+    want = [sum(z >= y for z in falling) for y in falling]
+    assert below(np.array(falling, dtype=np.float32)).tolist() == want
+
+
+_STEP = """
+import resource, torch
+from lmtune.reranking.losses import {loss}
+torch.set_num_threads(2)
+def step(queries, items):
+    scores = torch.randn(queries, items, requires_grad=True)
+    {loss}(scores, torch.arange(queries * items).reshape(queries, items) % 5, {options}).backward()
+step(2, 10)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+step({queries}, {items})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "queries", "items", "megabytes"),
+    [
+        ("ndcg_loss2pp", "", 64, 1_000, 30),
+        ("approx_ndcg", "", 2, 20_000, 30),
+        ("ranknet", "backend='torch'", 8, 2_000, 90),
+    ],
+)
+def test_memory_is_that_of_lists_and_not_of_pairs(
+    loss: str, options: str, queries: int, items: int, megabytes: int
+) -> None:
+    program = _STEP.format(loss=loss, options=options, queries=queries, items=items)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    unit = 1024 if sys.platform != "darwin" else 1024**2
+    assert int(out.stdout) / unit < megabytes
