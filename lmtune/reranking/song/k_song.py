@@ -102,13 +102,16 @@ class KSong(Song):
     def _select(self, batch: Sample) -> Selection:
         target = (self.cutoff + self.epsilon) / batch.lengths
         kept = self.threshold[batch.positions].double().unsqueeze(1)
-        solve = isinstance(self.eta, str)
         threshold = kept
-        if solve or bool(torch.isnan(kept).any()):
-            exact = solve_threshold(
-                batch.scores, batch.level, target, tau1=self.tau1, tau2=self.tau2
+        unknown = torch.isnan(kept).squeeze(1) | isinstance(self.eta, str)
+        if bool(unknown.any()):
+            threshold[unknown] = solve_threshold(
+                batch.scores[unknown],
+                batch.level[unknown],
+                target[unknown],
+                tau1=self.tau1,
+                tau2=self.tau2,
             )
-            threshold = exact if solve else torch.where(torch.isnan(kept), exact, kept)
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
         whole = batch.lengths <= self.cutoff
         psi = torch.sigmoid(self.scale * (batch.scores - threshold))
