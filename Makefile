@@ -17,6 +17,8 @@ test: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/lucene.py
+	$(BIN)/python benchmarks/evaluate.py
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'

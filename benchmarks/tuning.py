@@ -34,6 +34,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
 from lmtune.candidates.skyband import skyband
 from lmtune.compiled import compiled
+from lmtune.lucene.java import is_installed
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.ranking import rank
@@ -79,7 +80,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--indexes", type=Path, help="where built indexes are kept")
     parser.add_argument("--scratch", type=Path, help="where temporary files go")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate; 0: none")
-    parser.add_argument("--anserini-python", type=Path, help="a Python that has pyserini")
+    parser.add_argument(
+        "--anserini-python",
+        type=Path,
+        default=Path(sys.executable) if is_installed() else None,
+        help="a Python that has lmtune[lucene]; by default this one, where it has",
+    )
     parser.add_argument("--output", type=Path, help="a JSON file")
     return parser.parse_args()
 

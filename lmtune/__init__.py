@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
     from lmtune.measures.comparison import compare
     from lmtune.measures.evaluate import measure
     from lmtune.measures.from_files import evaluate, topic_values
@@ -49,11 +50,13 @@ _HOMES = {
     "Dataset": "datasets.dataset",
     "GridSearch": "tuning.grid",
     "InputError": "errors",
+    "LuceneIndex": "indexing.lucene_index",
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
+    "build_lucene_index": "indexing.lucene_index",
     "evaluate": "measures.from_files",
     "compare": "measures.comparison",
     "index_for": "indexing.cache",
@@ -76,12 +79,14 @@ __all__ = [
     "Dataset",
     "GridSearch",
     "InputError",
+    "LuceneIndex",
     "MissingExtraError",
     "ParameterSpace",
     "Plan",
     "RankNetTuner",
     "Regions",
     "build_index",
+    "build_lucene_index",
     "compare",
     "cross_validation",
     "evaluate",

@@ -26,7 +26,9 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_commands_and_options_it_names_exist() -> None:
-    shown = re.findall(r"lmtune (tune|index|search|datasets)([^\n`#]*)", README)
+    shown = re.findall(
+        r"lmtune (tune|index|search|datasets|evaluate|compare|report|plot)([^\n`#]*)", README
+    )
     assert len(shown) >= 8
     for command, rest in shown:
         result = CliRunner().invoke(app, [command, "--help"])

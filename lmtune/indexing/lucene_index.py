@@ -186,6 +186,12 @@ class LuceneIndex:
         return self._store.candidates_path
 
     @property
+    def origin(self) -> dict[str, Any]:
+        """What the index was when it was read: its commit's digest, segments, deleted documents."""
+        facts = self._store.facts
+        return {"commit": facts["digest"], **{n: facts[n] for n in ("segments", "deleted")}}
+
+    @property
     def java_started(self) -> bool:
         """Whether anything was read from Lucene itself, and not from the store."""
         return self._opened is not None

@@ -290,18 +290,18 @@ class QueryAnalyzer:
         self._utils = load("io.anserini.analysis.AnalyzerUtils")
         english = load("io.anserini.analysis.DefaultEnglishAnalyzer")
         if stopwords is None:
-            self._analyzer = english.fromArguments(stemmer, False, None)
+            self.analyzer = english.fromArguments(stemmer, False, None)
         elif not stopwords:
-            self._analyzer = english.fromArguments(stemmer, True, None)
+            self.analyzer = english.fromArguments(stemmer, True, None)
         else:
             with tempfile.TemporaryDirectory() as folder:
                 words = Path(folder, "stopwords.txt")
                 words.write_text("\n".join(sorted(stopwords)) + "\n", encoding="utf-8")
-                self._analyzer = english.fromArguments(stemmer, False, str(words))
+                self.analyzer = english.fromArguments(stemmer, False, str(words))
 
     def __call__(self, text: str) -> list[str]:
         """Turn text into terms, in order, repeats kept."""
         # As bytes, for jnius garbles astral characters; back as Java's "[a, b, c]" in one call.
         given = self._string(text.encode("utf-16-le", "surrogatepass"), "UTF-16LE")
-        terms = str(self._utils.analyze(self._analyzer, given).toString())[1:-1]
+        terms = str(self._utils.analyze(self.analyzer, given).toString())[1:-1]
         return terms.split(", ") if terms else []

@@ -8,7 +8,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,12 +32,26 @@ def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, 
         "tokens": index.total_terms,
         "index_fingerprint": index.fingerprint,
         "analysis": index.analysis,
+        **_engine(index),
         "topics": len(dataset.topics),
         "topics_digest": _digest(dataset.topics),
         "qrels_topics": len(dataset.qrels),
         "qrels_digest": _digest(dataset.qrels),
         **({"versions": dataset.versions} if dataset.versions else {}),
     }
+
+
+def _engine(index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
+    from lmtune.indexing.lucene_index import LuceneIndex
+
+    if not isinstance(index, LuceneIndex):
+        return {}
+    lucene: dict[str, Any] = {"lengths": index.lengths_kind, **index.origin}
+    try:
+        lucene["pyserini"] = version("pyserini")
+    except PackageNotFoundError:  # all was read from the store
+        lucene["pyserini"] = None
+    return {"lucene": lucene}
 
 
 def command() -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
 from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.lines import cost_and_measure
@@ -48,9 +49,10 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     Yields
     ------
     Picture
-        For each collection the parameter spread; for each measure the differences between topics
-        and the recall-precision curves; for each measure and fold the surface, the RankNet cost
-        beside the measure, and the convergence. A model with one parameter has no surface.
+        For each collection the parameter spread; then for each measure the differences between
+        topics and the recall-precision curves; then for each measure and fold the surface, the
+        RankNet cost beside the measure, and the convergence. A model with one parameter has no
+        surface.
 
     Raises
     ------
@@ -63,11 +65,14 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
             "parameters", f"{result.name}: parameters chosen in each fold",
             parameter_spread(_parameters(result), title=result.name),
         )  # fmt: skip
-        for measure in dict.fromkeys(row.measure for row in result.rows):
-            own = {row.method: row for row in result.rows if row.measure == measure}
+        by_measure: dict[Measure, dict[str, Row]] = {}
+        for row in result.rows:
+            by_measure.setdefault(row.measure, {})[row.method] = row
+        for own in by_measure.values():
             if {DIRECT, RANKNET} <= own.keys():
                 yield kept.differences(own[RANKNET], own[DIRECT])
-            yield from kept.recall(own[next(iter(own))])
+            yield from kept.recall(next(iter(own.values())))
+        for own in by_measure.values():
             for number in range(1, len(result.folds) + 1):
                 yield from kept.fold(list(own.values()), number)
 

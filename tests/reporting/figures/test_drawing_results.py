@@ -46,11 +46,13 @@ def test_a_folder_gives_all_pictures(
         "a_b_c-parameters",
         *(
             f"a_b_c-{measure}-{kind}"
-            for measure in ("AP", "P(rel=2)@5")
-            for kind in (
-                "topics", "recall", "fold1-surface", "fold1-cost", "fold1-convergence",
-                "fold2-surface", "fold2-cost", "fold2-convergence",
+            for kinds in (
+                ("topics", "recall"),
+                ("fold1-surface", "fold1-cost", "fold1-convergence",
+                 "fold2-surface", "fold2-cost", "fold2-convergence"),
             )
+            for measure in ("AP", "P(rel=2)@5")
+            for kind in kinds
         ),
     ]  # fmt: skip
     assert all(picture.alt and picture.title.startswith("a, b/c") for picture in pictures)
