@@ -10,7 +10,7 @@ import lmtune
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
     "errors", "threads", "compiled", "formats", "lucene", "datasets", "indexing",
-    "candidates", "models", "measures", "tuning", "reporting", "cli",
+    "candidates", "models", "measures", "tuning", "reranking", "reporting", "cli",
 ]  # fmt: skip
 
 

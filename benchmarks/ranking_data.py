@@ -1,0 +1,115 @@
+"""Measure learning-to-rank data: LETOR files read and written, batches, features of a run.
+
+    python benchmarks/ranking_data.py --rows 200000 --collection synthetic:20000x100
+
+Seconds are processor seconds of this process, but where they are called wall.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lmtune
+from lmtune.formats.letor import read_letor, write_letor
+from lmtune.formats.letor_rows import Letor
+from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.features import FEATURES
+from lmtune.reranking.runs import run_data
+
+WIDTH = 136
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--collection", default="synthetic:20000x100")
+    parser.add_argument("--scratch", type=Path, help="where temporary files go")
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        letor(figures, options.rows, Path(scratch))
+        features(figures, options.collection, Path(scratch))
+    print(json.dumps(figures, indent=1))
+
+
+def letor(figures: dict[str, Any], rows: int, scratch: Path) -> None:
+    random = np.random.default_rng(0)
+    path = scratch / "train.txt"
+    data = made(random, rows)
+    begin = time.process_time()
+    write_letor(path, data)
+    figures["written, rows/s"] = round(rows / (time.process_time() - begin))
+    del data
+    megabytes = path.stat().st_size / 1e6
+    figures["file, MB"] = round(megabytes)
+    small = scratch / "small.txt"
+    write_letor(small, made(random, 100))
+    read_letor(small, cache=False)  # compiles
+    figures["first call, memory at most, MB"] = peak(path, scratch / "other")
+    begin = time.process_time()
+    read_letor(path, cache=scratch / "cache")
+    seconds = time.process_time() - begin
+    figures["first call, MB/s"] = round(megabytes / seconds)
+    figures["first call, rows/s"] = round(rows / seconds)
+    wall = time.perf_counter()
+    found = read_letor(path, cache=scratch / "cache")
+    float(found.features.sum())
+    figures["later calls, rows/s, wall"] = round(rows / (time.perf_counter() - wall))
+    ranking = RankingData(found.features, found.labels, found.starts, found.queries)
+    begin = time.process_time()
+    count = sum(1 for _ in batches(ranking, size=64, seed=0, epoch=0, list_size=120))
+    figures["batch of 64 x 120, ms"] = round((time.process_time() - begin) / count * 1e3, 2)
+
+
+def peak(path: Path, cache: Path) -> int:
+    """Return the most memory that reading `path` takes, in MB; its map of the result is apart."""
+    tracemalloc.start()
+    read_letor(path, cache=cache)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return round(most / 1e6)
+
+
+def made(random: np.random.Generator, rows: int) -> Letor:
+    """Make rows in the shape of MSLR-WEB30K: counts, scores, a fifth of them 0."""
+    features = random.normal(size=(rows, WIDTH)).astype(np.float32)
+    features[:, :40] = random.integers(0, 500, (rows, 40))
+    features[random.random(features.shape) < 0.2] = 0
+    starts = np.append(np.arange(0, rows, 120), rows)
+    names = tuple(str(query) for query in range(len(starts) - 1))
+    return Letor(features, random.integers(0, 5, rows).astype(np.float32), starts, names, None)
+
+
+def features(figures: dict[str, Any], collection: str, scratch: Path) -> None:
+    data = lmtune.load(collection)
+    index = lmtune.index_for(data.documents, home=scratch)  # type: ignore[arg-type]
+    run = {}
+    for topic, text in data.topics.items():
+        scores = np.zeros(index.num_docs)
+        for term in set(index.analyze(text)):
+            if postings := index.postings(term):
+                idf = np.log(index.num_docs / postings.docs.size)
+                scores[postings.docs] += (1 + np.log(postings.tfs)) * idf
+        top = np.argsort(-scores, kind="stable")[:1000]
+        run[topic] = dict(zip(index.docnos(top), scores[top].tolist(), strict=True))
+    run_data(run, index, data.topics, data.qrels)  # compiles
+    begin, wall = time.process_time(), time.perf_counter()
+    made = run_data(run, index, data.topics, data.qrels)
+    seconds = time.process_time() - begin
+    figures[f"{len(FEATURES)} features of {len(made.queries)} x 1,000 documents, s"] = round(
+        seconds, 2
+    )
+    figures["the same, s wall"] = round(time.perf_counter() - wall, 2)
+    figures["features, microseconds a document"] = round(seconds / len(made.labels) * 1e6, 2)
+
+
+if __name__ == "__main__":
+    main()

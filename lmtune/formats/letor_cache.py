@@ -1,0 +1,169 @@
+"""LETOR files in columnar form, kept on disk: parsed once, then mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_directory, unreadable
+from lmtune.formats.letor_rows import Letor, collect
+
+FORMAT = "lmtune letor 1"
+"""Raised whenever the files' content changes its meaning."""
+
+WORTH_KEEPING_BYTES = 1 << 24
+"""Files from this size on are kept in columnar form beside themselves."""
+
+_MARKER = "letor.json"
+_FILES = (_MARKER, "features", "labels", "starts", "queries", "docids")
+
+
+def cached(
+    path: str | os.PathLike[str],
+    cache: bool | str | os.PathLike[str],
+    *,
+    repeated: str,
+    docids: bool,
+) -> Letor | None:
+    """Read a file through its columnar form, made where there is none that is current.
+
+    Parameters
+    ----------
+    path, cache, repeated, docids
+        As for `lmtune.formats.letor.read_letor`.
+
+    Returns
+    -------
+    Letor or None
+        None where nothing is to be kept.
+
+    Raises
+    ------
+    InputError
+        As `read_letor`; if a folder given for the columnar form holds other files, or cannot be
+        written; if the file changes while it is read.
+    """
+    if cache is False:
+        return None
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    folder = Path(os.path.realpath(path)).parent / f".{Path(path).name}.letor"
+    if cache is not True:
+        folder = Path(cache)
+    elif status.st_size < WORTH_KEEPING_BYTES or not os.access(folder.parent, os.W_OK):
+        return None
+    if not Path(path).is_file():
+        return None
+    options = {"format": FORMAT, "repeated": repeated, "docids": docids}
+    found = _read(folder, Path(path), status, options)
+    return found if found is not None else _make(folder, Path(path), status, options)
+
+
+def _read(
+    folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]
+) -> Letor | None:
+    """Return what the folder holds if it stands for the file."""
+    try:
+        header = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+        if header["options"] != options or header["size"] != status.st_size:
+            return None
+        if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
+            return None
+        rows, width = header["rows"], header["width"]
+        if (folder / "features").stat().st_size != 4 * rows * width:
+            return None
+        features: NDArray[np.float32] = np.empty((rows, 0), np.float32)
+        if width:
+            features = np.memmap(folder / "features", "<f4", "r", shape=(rows, width))
+        labels = np.fromfile(folder / "labels", "<f4").astype(np.float32, copy=False)
+        starts = np.fromfile(folder / "starts", "<i8").astype(np.int64, copy=False)
+        queries = _names(folder / "queries")
+        docnos = _names(folder / "docids") if header["named"] else None
+        counts = [labels.size, int(starts[-1]), rows if docnos is None else len(docnos)]
+        if counts != [rows] * 3 or len(queries) != starts.size - 1:
+            return None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return Letor(features, labels, starts, queries, docnos)
+
+
+def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
+    with atomic_directory(folder, marker=_MARKER, own=_FILES) as made:
+        features = _OnDisk(made / "features")
+        try:
+            rest = collect(path, features, repeated=options["repeated"], docids=options["docids"])
+        finally:
+            features.close()
+        features.finish(rest.width)
+        queries, docnos = rest.names
+        rest.labels.astype("<f4").tofile(made / "labels")
+        rest.starts.astype("<i8").tofile(made / "starts")
+        (made / "queries").write_text("\n".join(queries), encoding="utf-8", newline="\n")
+        if docnos is not None:
+            (made / "docids").write_text("\n".join(docnos), encoding="utf-8", newline="\n")
+        header = {
+            "options": options,
+            "size": status.st_size,
+            "changed": status.st_mtime_ns,
+            "sha256": _digest(path),
+            "rows": rest.labels.size,
+            "width": rest.width,
+            "named": docnos is not None,
+        }
+        now = path.stat()
+        if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+            raise InputError("the file changed while it was read", file=path)
+        (made / _MARKER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+    found = _read(folder, path, status, options)
+    if found is None:
+        raise InputError("cannot read back what was just written", file=folder)
+    return found
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    # Names hold no white space.
+    return tuple(path.read_text(encoding="utf-8").split("\n"))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class _OnDisk:
+    """Rows in a file: each block as wide as those before it had to be, in the end all alike."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb")
+        self._shapes: list[tuple[int, int]] = []
+
+    def append(self, rows: NDArray[np.float32]) -> None:
+        rows.astype("<f4", copy=False).tofile(self._file)
+        self._shapes.append((rows.shape[0], rows.shape[1]))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def finish(self, width: int) -> None:
+        if all(shape[1] == width for shape in self._shapes):
+            return
+        narrow = self._path.with_suffix(".narrow")
+        self._path.rename(narrow)
+        with narrow.open("rb") as source, self._path.open("wb") as target:
+            for rows, columns in self._shapes:
+                wide = np.zeros((rows, width), "<f4")
+                wide[:, :columns] = np.fromfile(source, "<f4", rows * columns).reshape(
+                    rows, columns
+                )
+                wide.tofile(target)
+        narrow.unlink()

@@ -1,0 +1,165 @@
+"""The rows of a LETOR file, put together from its blocks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats.letor_parsing import Block, read_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Letor:
+    """What a LETOR file holds.
+
+    Attributes
+    ----------
+    features : numpy.ndarray of float32, shape (rows, F)
+        Column f has the feature with id f + 1; 0 where a row lacks it. Perhaps a memory map, which
+        is then read-only.
+    labels : numpy.ndarray of float32, shape (rows,)
+        Grades, 0 or more.
+    starts : numpy.ndarray of int64, shape (queries + 1,)
+        Where each query's rows begin.
+    queries : tuple of str
+        Query identifiers, in the file's order.
+    docnos : tuple of str or None
+        The rows' docids; None where the file has none.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    queries: tuple[str, ...]
+    docnos: tuple[str, ...] | None
+
+
+class Features(Protocol):
+    """Where the features of a file go while it is read."""
+
+    def append(self, rows: NDArray[np.float32]) -> None:
+        """Keep rows, at least as wide as those before."""
+
+
+class InMemory:
+    """Keeps the features in memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[NDArray[np.float32]] = []
+
+    def append(self, rows: NDArray[np.float32]) -> None:
+        """Keep rows, at least as wide as those before."""
+        self._parts.append(rows)
+
+    def finish(self, width: int) -> NDArray[np.float32]:
+        """Return all rows, (rows, width), 0 where a block was narrower; once."""
+        out = np.zeros((sum(len(part) for part in self._parts), width), np.float32)
+        end = len(out)
+        while self._parts:
+            part = self._parts.pop()
+            out[end - len(part) : end, : part.shape[1]] = part
+            end -= len(part)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """All but the features."""
+
+    labels: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    names: tuple[tuple[str, ...], tuple[str, ...] | None]
+    width: int
+
+
+def collect(
+    path: str | os.PathLike[str], features: Features, *, repeated: str, docids: bool
+) -> Rest:
+    """Read a file, giving its features away block by block."""
+    labels: list[NDArray[np.float32]] = []
+    docnos: list[str | None] = []
+    queries: dict[str, int] = {}
+    starts: list[int] = []
+    lines: list[NDArray[np.int64]] = []
+    width = rows = 0
+    current = None
+    for block in read_blocks(path, repeated=repeated):
+        for first, query in zip(block.query_rows.tolist(), block.queries, strict=True):
+            if query == current:
+                continue
+            if query in queries:
+                raise InputError(
+                    "a query's rows do not stand together",
+                    file=path,
+                    line=int(block.lines[first]),
+                    value=query,
+                    accepted=f"rows sorted by query (it first came in line {queries[query]})",
+                )
+            queries[query] = int(block.lines[first])
+            starts.append(rows + first)
+            current = query
+        width = max(width, block.width)
+        features.append(block.dense(width))
+        labels.append(block.labels)
+        lines.append(block.lines)
+        if docids:
+            _check_mixed(path, block, docnos, lines)
+            docnos += block.docids
+        rows += len(block.labels)
+    if not rows:
+        raise InputError("the file has no rows", file=path, accepted="LABEL qid:QUERY ID:VALUE ...")
+    starts.append(rows)
+    named = None
+    if docnos and docnos[0] is not None:
+        named = tuple(docno for docno in docnos if docno is not None)
+        _check_twice(path, named, starts, np.concatenate(lines))
+    return Rest(np.concatenate(labels), np.array(starts, np.int64), (tuple(queries), named), width)
+
+
+def _check_mixed(
+    path: str | os.PathLike[str],
+    block: Block,
+    before: Sequence[str | None],
+    lines: Sequence[NDArray[np.int64]],
+) -> None:
+    missing = (before[0] if before else block.docids[0]) is None
+    if not any((docid is None) != missing for docid in block.docids):
+        return
+    row = next(r for r, docid in enumerate(block.docids) if (docid is None) != missing)
+    raise InputError(
+        "a docid, where the first row has none" if missing else "no docid, as the first row has",
+        file=path,
+        line=int(block.lines[row]),
+        value=block.docids[row],
+        accepted=f"one on each row or on none (the first row is line {int(lines[0][0])}), or "
+        "docids=False",
+    )
+
+
+def _check_twice(
+    path: str | os.PathLike[str],
+    docnos: tuple[str, ...],
+    starts: Sequence[int],
+    lines: NDArray[np.int64],
+) -> None:
+    for begin, end in itertools.pairwise(starts):
+        if len(set(docnos[begin:end])) == end - begin:
+            continue
+        seen: dict[str, int] = {}
+        for row in range(begin, end):
+            first = seen.setdefault(docnos[row], row)
+            if first != row:
+                raise InputError(
+                    "a docid comes twice in its query",
+                    file=path,
+                    line=int(lines[row]),
+                    value=docnos[row],
+                    accepted=f"each once (first in line {int(lines[first])}), or docids=False",
+                )

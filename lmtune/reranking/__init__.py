@@ -1,0 +1,1 @@
+"""Reranking: features of a run, networks and trees that learn from them, NDCG."""

@@ -1,0 +1,331 @@
+"""Learning-to-rank data as arrays, and batches of it for training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class RankingData:
+    """Queries, each with a list of documents that have features and a label.
+
+    Query q's rows are ``starts[q]`` to ``starts[q + 1]``; each query has at least one.
+
+    Attributes
+    ----------
+    features : numpy.ndarray of float32, shape (rows, F)
+        One row a document; finite. May be a memory map.
+    labels : numpy.ndarray of float32, shape (rows,)
+        Grades of relevance, finite, 0 or more; 0 is not relevant.
+    starts : numpy.ndarray of int64, shape (queries + 1,)
+        Where each query's rows begin.
+    queries : tuple of str
+        The queries' identifiers, distinct.
+    docnos : tuple of str, optional
+        One a row, distinct within a query; None where the source names no documents.
+
+    Raises
+    ------
+    InputError
+        Where shapes do not fit, a query has no rows or comes twice, or a label is out of range.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    queries: tuple[str, ...]
+    docnos: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        rows = self.labels.shape[0] if self.labels.ndim == 1 else -1
+        fits = (
+            self.features.ndim == 2
+            and self.features.shape[0] == rows
+            and self.starts.shape == (len(self.queries) + 1,)
+            and int(self.starts[0]) == 0
+            and int(self.starts[-1]) == rows
+            and (self.docnos is None or len(self.docnos) == rows)
+        )
+        if not fits:
+            shapes = {
+                "features": self.features.shape,
+                "labels": self.labels.shape,
+                "starts": self.starts.shape,
+                "queries": len(self.queries),
+                "docnos": None if self.docnos is None else len(self.docnos),
+            }
+            raise InputError(
+                "shapes do not fit",
+                value=shapes,
+                accepted="features (rows, F), labels (rows,), starts (queries + 1,) from 0 to rows",
+            )
+        if (self.lengths < 1).any():
+            query = self.queries[int(np.argmax(self.lengths < 1))]
+            raise InputError("a query has no documents", value=query, accepted="at least one")
+        wrong = ~((self.labels >= 0) & np.isfinite(self.labels))
+        if wrong.any():
+            value = float(self.labels[int(np.argmax(wrong))])
+            raise InputError("a label is out of range", value=value, accepted="finite, 0 or more")
+        if len(self._numbers) != len(self.queries):
+            twice = next(q for n, q in enumerate(self.queries) if self._numbers[q] != n)
+            raise InputError("a query comes twice", value=twice, accepted="each query once")
+
+    @classmethod
+    def from_lengths(
+        cls,
+        features: ArrayLike,
+        labels: ArrayLike,
+        lengths: ArrayLike,
+        *,
+        queries: Sequence[str] | None = None,
+        docnos: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Make data from arrays whose rows stand query by query.
+
+        Parameters
+        ----------
+        features : array_like, shape (rows, F)
+            Converted to float32.
+        labels : array_like, shape (rows,)
+            Grades, 0 or more.
+        lengths : array_like of int, shape (queries,)
+            Rows of each query, which LightGBM calls ``group``.
+        queries : sequence of str, optional
+            Identifiers; "0", "1", ... by default.
+        docnos : sequence of str, optional
+            Documents' names, one a row.
+
+        Returns
+        -------
+        RankingData
+
+        Raises
+        ------
+        InputError
+            As the class.
+        """
+        sizes = np.asarray(lengths, np.int64)
+        names = [str(q) for q in range(sizes.size)] if queries is None else queries
+        return cls(
+            np.asarray(features, np.float32),
+            np.asarray(labels, np.float32),
+            np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))),
+            tuple(names),
+            None if docnos is None else tuple(docnos),
+        )
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Rows of each query, shape (queries,)."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def query_of_row(self) -> NDArray[np.int64]:
+        """The number of each row's query, shape (rows,)."""
+        return np.repeat(np.arange(len(self.queries), dtype=np.int64), self.lengths)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {query: number for number, query in enumerate(self.queries)}
+
+    def rows(self, q: int) -> slice:
+        """Return query number q's rows."""
+        return slice(int(self.starts[q]), int(self.starts[q + 1]))
+
+    def select(self, queries: Sequence[str]) -> RankingData:
+        """Return the data of some queries, in the order given.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            Identifiers, distinct.
+
+        Returns
+        -------
+        RankingData
+            Its arrays are views where the queries stand side by side here, else copies.
+
+        Raises
+        ------
+        InputError
+            For a query that is not here, or that is named twice.
+        """
+        for query in queries:
+            if query not in self._numbers:
+                raise InputError(
+                    "no such query", value=query, accepted=f"one of {len(self.queries)} queries"
+                )
+        return self.take([self._numbers[query] for query in queries])
+
+    def take(self, numbers: ArrayLike) -> RankingData:
+        """Return the data of queries by number, as `select` does by name."""
+        chosen = np.asarray(numbers, np.int64)
+        names = tuple(self.queries[q] for q in chosen.tolist())
+        lengths = self.lengths[chosen]
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        rows: Any
+        if chosen.size and (np.diff(chosen) == 1).all():
+            rows = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[-1] + 1]))
+            docnos = None if self.docnos is None else self.docnos[rows]
+        else:
+            rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
+            docnos = None if self.docnos is None else tuple(self.docnos[r] for r in rows.tolist())
+        return RankingData(self.features[rows], self.labels[rows], starts, names, docnos)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Lists of several queries, padded to the longest.
+
+    Attributes
+    ----------
+    features : numpy.ndarray of float32, shape (B, n, F)
+        0 on padding.
+    labels : numpy.ndarray of float32, shape (B, n)
+        0 on padding.
+    mask : numpy.ndarray of bool, shape (B, n)
+        True at documents, False on padding, which stands at each list's end.
+    rows : numpy.ndarray of int64, shape (B, n)
+        Each document's row in the data; -1 on padding.
+    queries : numpy.ndarray of int64, shape (B,)
+        The queries' numbers in the data.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    rows: NDArray[np.int64]
+    queries: NDArray[np.int64]
+
+
+def batches(
+    data: RankingData,
+    *,
+    size: int,
+    seed: int,
+    epoch: int,
+    list_size: int | None = None,
+    shuffle: bool = True,
+    start: int = 0,
+    bucket: int = 8,
+) -> Iterator[Batch]:
+    """Yield one epoch's batches, of lists of about the same length.
+
+    Batch k depends on the arguments and on k alone, so that training resumed at step k sees what
+    it would have seen.
+
+    Parameters
+    ----------
+    data : RankingData
+        The queries.
+    size : int
+        Queries a batch; the last ones of an epoch may stand in a smaller batch.
+    seed, epoch : int
+        Where the order and the cut lists come from; 0 or more.
+    list_size : int, optional
+        Longer lists are cut to this many documents: with `shuffle` to a random sample, anew in
+        each epoch, in which one document is replaced by a relevant one if it has none and the
+        query has; without, to the first ones. Whole lists by default.
+    shuffle : bool
+        Whether queries come in random order. Without, they come by length descending, those of
+        equal length as in the data.
+    start : int
+        How many batches to skip.
+    bucket : int
+        With `shuffle`, queries are drawn at random for `bucket` batches at a time and sorted by
+        length among these; 1 draws each batch from all, at the price of more padding.
+
+    Yields
+    ------
+    Batch
+
+    Raises
+    ------
+    InputError
+        For sizes below 1, or numbers below 0.
+    """
+    given = {"size": size, "bucket": bucket, "list_size": 1 if list_size is None else list_size}
+    for name, value in given.items():
+        if value < 1:
+            raise InputError(f"{name} is too small", value=value, accepted="1 or more")
+    for name, value in {"seed": seed, "epoch": epoch, "start": start}.items():
+        if value < 0:
+            raise InputError(f"{name} is negative", value=value, accepted="0 or more")
+    plan = _plan(data, size, seed, epoch, list_size, shuffle, bucket)
+    for step in range(start, len(plan)):
+        random = np.random.default_rng([seed, epoch, 1, step]) if shuffle else None
+        yield _batch(data, plan[step], list_size, random)
+
+
+def number_of_batches(data: RankingData, size: int) -> int:
+    """Return how many batches `batches` yields an epoch."""
+    return -(-len(data.queries) // size)
+
+
+def _plan(
+    data: RankingData,
+    size: int,
+    seed: int,
+    epoch: int,
+    list_size: int | None,
+    shuffle: bool,
+    bucket: int,
+) -> list[NDArray[np.int64]]:
+    """Return the query numbers of each batch."""
+    count = len(data.queries)
+    lengths = data.lengths if list_size is None else np.minimum(data.lengths, list_size)
+    if not shuffle:
+        order = np.argsort(-lengths, kind="stable")
+        return [order[first : first + size] for first in range(0, count, size)]
+    random = np.random.default_rng([seed, epoch, 0])
+    order = random.permutation(count)
+    plan: list[NDArray[np.int64]] = []
+    for first in range(0, count, size * bucket):
+        drawn = order[first : first + size * bucket]
+        drawn = drawn[np.argsort(-lengths[drawn], kind="stable")]
+        plan += [drawn[begin : begin + size] for begin in range(0, drawn.size, size)]
+    return [plan[place] for place in random.permutation(len(plan)).tolist()]
+
+
+def _batch(
+    data: RankingData,
+    queries: NDArray[np.int64],
+    list_size: int | None,
+    random: np.random.Generator | None,
+) -> Batch:
+    lengths = data.lengths[queries]
+    rows = np.arange(int(lengths.max())) + data.starts[queries][:, None]
+    rows[rows >= data.starts[queries + 1][:, None]] = -1
+    if list_size is not None and rows.shape[1] > list_size:
+        if random is not None:
+            rows = _sampled(data, rows, list_size, random)
+        rows = rows[:, :list_size]
+    mask = rows >= 0
+    features = np.take(data.features, rows, axis=0, mode="clip")
+    features[~mask] = 0.0
+    labels = np.take(data.labels, rows, mode="clip")
+    labels[~mask] = 0.0
+    return Batch(features, labels, mask, rows, queries)
+
+
+def _sampled(
+    data: RankingData, rows: NDArray[np.int64], list_size: int, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Move a random sample of each list's rows to its front; lists that fit stay as they are."""
+    keys = random.random(rows.shape)
+    relevant = np.where((rows >= 0) & (np.take(data.labels, rows, mode="clip") > 0), keys, np.inf)
+    # A relevant row whose key comes first is missed only by a sample that has no relevant row.
+    first = relevant.argmin(axis=1)
+    some = np.flatnonzero(np.isfinite(relevant.min(axis=1)))
+    keys[some, first[some]] = -1.0
+    keys[rows < 0] = np.inf
+    chosen = np.sort(np.argsort(keys, axis=1)[:, :list_size], axis=1)
+    return np.take_along_axis(rows, chosen, axis=1)

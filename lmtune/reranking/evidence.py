@@ -1,0 +1,135 @@
+"""What an index says about the documents that a run ranks for one topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.indexing.index import Index
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One topic's ranked documents as columns, named as in `CandidatePool`.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int32, shape (terms, documents)
+        How often each distinct query term of the collection occurs in each document.
+    length : numpy.ndarray of int32, shape (documents,)
+        Document lengths in tokens; 0 for documents that the index lacks.
+    p : numpy.ndarray of float64, shape (terms,)
+        P(w|C), each term's share of the collection's tokens.
+    df : numpy.ndarray of int64, shape (terms,)
+        How many documents of the collection hold each term.
+    count : numpy.ndarray of int64, shape (terms,)
+        How often each term occurs in the query.
+    score : numpy.ndarray of float64, shape (documents,)
+        The run's scores, best first.
+    num_docs : int
+        Documents in the collection.
+    mean_length : float
+        Their mean length in tokens.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    """
+
+    tf: NDArray[np.int32]
+    length: NDArray[np.int32]
+    p: NDArray[np.float64]
+    df: NDArray[np.int64]
+    count: NDArray[np.int64]
+    score: NDArray[np.float64]
+    num_docs: int
+    mean_length: float
+    lambda_: float
+    mu: float
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each document holds each term, shape (terms, documents)."""
+        return self.tf > 0
+
+    @cached_property
+    def idf(self) -> NDArray[np.float64]:
+        """Inverse document frequencies, ln(N / df), shape (terms, 1)."""
+        return np.log(self.num_docs / self.df)[:, None]
+
+    @cached_property
+    def weight(self) -> NDArray[np.float64]:
+        """Occurrences in the query, shape (terms, 1)."""
+        return self.count.astype(np.float64)[:, None]
+
+    @cached_property
+    def tf_idf(self) -> NDArray[np.float64]:
+        """Frequency times inverse document frequency, shape (terms, documents)."""
+        return self.tf * self.idf
+
+    @cached_property
+    def relative_tf(self) -> NDArray[np.float64]:
+        """Frequency over document length, shape (terms, documents)."""
+        return self.tf / np.maximum(self.length, 1)
+
+
+class Gatherer:
+    """Gathers evidence from an index, term by term.
+
+    Parameters
+    ----------
+    index : Index
+        The collection; it also analyses queries.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    """
+
+    def __init__(self, index: Index, lambda_: float, mu: float) -> None:
+        self._index = index
+        self._lengths = np.asarray(index.lengths)
+        self._parameters = lambda_, mu
+
+    def evidence(self, text: str, docs: NDArray[np.int32], scores: NDArray[np.float64]) -> Evidence:
+        """Return what the index says of one topic's documents.
+
+        Parameters
+        ----------
+        text : str
+            The query.
+        docs : numpy.ndarray of int32, shape (documents,)
+            Document numbers, distinct; -1 for a document that the index lacks.
+        scores : numpy.ndarray of float64, shape (documents,)
+            The run's scores.
+        """
+        index = self._index
+        counts: dict[str, int] = {}
+        for term in index.analyze(text):
+            counts[term] = counts.get(term, 0) + 1
+        found = {term: postings for term in counts if (postings := index.postings(term))}
+        tf = np.zeros((len(found), docs.size), np.int32)
+        for row, postings in zip(tf, found.values(), strict=True):
+            place = np.searchsorted(postings.docs, docs)
+            place[place == postings.docs.size] = 0
+            row[:] = np.where(postings.docs[place] == docs, postings.tfs[place], 0)
+        cf = [int(postings.tfs.sum(dtype=np.int64)) for postings in found.values()]
+        return Evidence(
+            tf=tf,
+            length=np.where(docs >= 0, self._lengths[docs], 0).astype(np.int32),
+            p=np.array(cf, np.float64) / index.total_terms,
+            df=np.array([postings.docs.size for postings in found.values()], np.int64),
+            count=np.array([counts[term] for term in found], np.int64),
+            score=scores,
+            num_docs=index.num_docs,
+            mean_length=index.total_terms / index.num_docs,
+            lambda_=self._parameters[0],
+            mu=self._parameters[1],
+        )
+
+
+def in_order(scores: Mapping[str, float]) -> tuple[list[str], NDArray[np.float64]]:
+    """Return a topic's docnos and scores as trec_eval ranks them: ties by docno, descending."""
+    docnos: Sequence[str] = sorted(scores, reverse=True)
+    docnos = sorted(docnos, key=lambda docno: -scores[docno])
+    return list(docnos), np.array([scores[docno] for docno in docnos], np.float64)

@@ -1,0 +1,192 @@
+"""Features of a run's documents, each a small function of what the index says of them.
+
+Statistics over terms are taken over the query's distinct terms that the collection holds. A
+document that holds none has frequencies of 0 and keeps its length. Logarithms are natural.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.models.two_stage import score
+from lmtune.reranking.evidence import Evidence
+
+Column = NDArray[np.float64]
+
+
+class Feature(NamedTuple):
+    """A column of the data.
+
+    Attributes
+    ----------
+    name : str
+        A short name.
+    what : str
+        What it says, in a line.
+    compute : callable
+        From an `Evidence` to one number a document, or one number for all.
+    """
+
+    name: str
+    what: str
+    compute: Callable[[Evidence], Column | float]
+
+
+def query_likelihood(e: Evidence, lambda_: float, mu: float) -> Column:
+    """Two-stage-smoothed log likelihood; see `lmtune.models.two_stage.score`."""
+    # Without prior mass an empty document scores as any other without a query term.
+    length = np.maximum(e.length, 1) if mu == 0.0 else e.length
+    return score(e.tf, length, e.p, lambda_=lambda_, mu=mu, count=e.count)
+
+
+def bm25(e: Evidence, k1: float, b: float) -> Column:
+    """BM25 as Lucene has it, without the constant factor k1 + 1, with exact document lengths.
+
+    Robertson and Zaragoza 2009, with ln(1 + (N - df + .5) / (df + .5)) for the weight of a term.
+    """
+    idf = np.log1p((e.num_docs - e.df + 0.5) / (e.df + 0.5))[:, None]
+    norm = k1 * (1.0 - b + b * e.length / e.mean_length)
+    saturated = np.divide(e.tf, e.tf + norm, out=np.zeros(e.tf.shape), where=e.held)
+    return _summed(e.weight * idf * saturated)
+
+
+def log_tf_idf(e: Evidence) -> Column:
+    """Sum of (1 + ln tf) idf over the terms that the document holds."""
+    logs = np.log(np.maximum(e.tf, 1)) + 1.0
+    return _summed(e.weight * e.idf * np.where(e.held, logs, 0.0))
+
+
+def log_tf(e: Evidence) -> Column:
+    """Sum of ln(1 + tf)."""
+    return _summed(e.weight * np.log1p(e.tf))
+
+
+def matched_terms(e: Evidence) -> Column:
+    """Distinct query terms that the document holds."""
+    return _summed(e.held)
+
+
+def matched_ratio(e: Evidence) -> Column:
+    """Their share of the query's distinct terms."""
+    return matched_terms(e) / max(1, e.count.size)
+
+
+def matched_idf_ratio(e: Evidence) -> Column:
+    """Their share of the query's summed idf."""
+    total = float(e.idf.sum())
+    return _summed(e.idf * e.held) / (total if total > 0.0 else 1.0)
+
+
+def idf_of_matched(e: Evidence, how: str) -> Column:
+    """Sum, min, max or mean of the idf of the terms that the document holds; 0 without any."""
+    if how == "sum":
+        return _summed(e.idf * e.held)
+    if how == "mean":
+        return idf_of_matched(e, "sum") / np.maximum(matched_terms(e), 1.0)
+    if how == "max":
+        highest: Column = np.max(np.where(e.held, e.idf, 0.0), axis=0, initial=0.0)
+        return highest
+    lowest: Column = np.min(np.where(e.held, e.idf, np.inf), axis=0, initial=np.inf)
+    return np.where(np.isfinite(lowest), lowest, 0.0)
+
+
+def over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
+    """Sum, min, max or mean over terms of a table (terms, documents); 0 without terms."""
+    if not len(values):
+        return np.zeros(values.shape[1])
+    reduce: Callable[..., Column] = getattr(np, how)
+    return reduce(values, axis=0)
+
+
+def reciprocal_rank(e: Evidence) -> Column:
+    """One over the rank in the run."""
+    return 1.0 / np.arange(1, e.score.size + 1)
+
+
+def _summed(values: NDArray[Any]) -> Column:
+    total: Column = np.sum(values, axis=0, dtype=np.float64)
+    return total
+
+
+def _statistics() -> list[Feature]:
+    hows = {"sum": "the sum", "min": "the smallest", "max": "the largest", "mean": "the mean"}
+    tables: list[tuple[str, str, Callable[[Evidence], Column | NDArray[np.int32]]]] = [
+        ("tf", "term frequency", lambda e: e.tf),
+        ("ntf", "term frequency over document length", lambda e: e.relative_tf),
+        ("tf_idf", "term frequency times idf, ln(N / df)", lambda e: e.tf_idf),
+    ]
+    found = [
+        Feature(
+            f"{name}_{how}",
+            f"{what} over query terms: {words}",
+            lambda e, table=table, how=how: over_terms(table(e), how),  # type: ignore[misc]
+        )
+        for name, what, table in tables
+        for how, words in hows.items()
+    ]
+    return found + [
+        Feature(
+            f"idf_{how}",
+            f"idf of the query terms that the document holds: {words}",
+            lambda e, how=how: idf_of_matched(e, how),  # type: ignore[misc]
+        )
+        for how, words in hows.items()
+    ]
+
+
+FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "ql_tuned",
+        "log query likelihood, two-stage smoothing at the tuned lambda and mu",
+        lambda e: query_likelihood(e, e.lambda_, e.mu),
+    ),
+    Feature(
+        "ql_dirichlet_1000",
+        "log query likelihood, Dirichlet smoothing, mu = 1000",
+        lambda e: query_likelihood(e, 0.0, 1000.0),
+    ),
+    Feature(
+        "ql_dirichlet_2500",
+        "log query likelihood, Dirichlet smoothing, mu = 2500",
+        lambda e: query_likelihood(e, 0.0, 2500.0),
+    ),
+    Feature(
+        "ql_jm_0.1",
+        "log query likelihood, Jelinek-Mercer smoothing, lambda = .1",
+        lambda e: query_likelihood(e, 0.1, 0.0),
+    ),
+    Feature(
+        "ql_jm_0.7",
+        "log query likelihood, Jelinek-Mercer smoothing, lambda = .7",
+        lambda e: query_likelihood(e, 0.7, 0.0),
+    ),
+    Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda e: bm25(e, 0.9, 0.4)),
+    Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda e: bm25(e, 1.2, 0.75)),
+    Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda e: np.log1p(bm25(e, 0.9, 0.4))),
+    Feature("log_tf_idf", "sum of (1 + ln tf) idf, by occurrence in the query", log_tf_idf),
+    Feature("log_tf", "sum of ln(1 + tf), by occurrence in the query", log_tf),
+    Feature("matched_terms", "distinct query terms that the document holds", matched_terms),
+    Feature("matched_ratio", "their share of the query's distinct terms", matched_ratio),
+    Feature("matched_idf_ratio", "their share of the query's summed idf", matched_idf_ratio),
+    *_statistics(),
+    Feature("length", "document length in tokens", lambda e: e.length.astype(np.float64)),
+    Feature("log_length", "ln(1 + document length)", lambda e: np.log1p(e.length)),
+    Feature("query_length", "query terms, repeats counted", lambda e: float(e.count.sum())),
+    Feature("query_idf", "summed idf of the query's distinct terms", lambda e: float(e.idf.sum())),
+    Feature("run_score", "the run's score", lambda e: e.score),
+    Feature("run_reciprocal_rank", "1 / rank in the run", reciprocal_rank),
+    Feature("run_log_rank", "ln(rank in the run)", lambda e: -np.log(reciprocal_rank(e))),
+)
+"""The features in the order of their columns; in LETOR files, the first has id 1."""
+
+
+def compute_features(e: Evidence) -> NDArray[np.float32]:
+    """Compute all `FEATURES` of one topic's documents, shape (documents, features)."""
+    out = np.empty((e.score.size, len(FEATURES)), np.float32)
+    for f, feature in enumerate(FEATURES):
+        out[:, f] = feature.compute(e)
+    return out

@@ -1,0 +1,297 @@
+"""LambdaMART by LightGBM: the baseline of boosted trees that networks are held against."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError, MissingExtraError
+from lmtune.formats.files import atomic_write, read_bytes
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.ndcg import mean_ndcg, ndcg
+
+_HIGHEST_LABEL = 30
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """What a LambdaMART model depends on besides the data.
+
+    The defaults are those of LightGBM's own lambdarank example, for data of the size of LETOR's
+    MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` .05.
+
+    Attributes
+    ----------
+    leaves : int
+        Leaves a tree at most, 2 or more.
+    learning_rate : float
+        Shrinkage of each tree, above 0 to 1.
+    rounds : int
+        Trees at most.
+    patience : int
+        Stop after so many trees without a better validation value.
+    min_rows, min_hessian : int, float
+        Rows, and summed second derivatives, that a leaf holds at least.
+    row_share, feature_share : float
+        What share of the queries' rows and of the features each tree sees, drawn at random;
+        above 0 to 1.
+    truncation : int
+        Pairs count whose better document, as ranked, stands within this rank.
+    measure : int
+        The cutoff k of the validation measure, NDCG@k with gains 2^y - 1.
+    seed : int
+        Of all that is drawn, 0 or more.
+    threads : int
+        How many threads grow the trees; the model is the same for any number.
+    """
+
+    leaves: int = 31
+    learning_rate: float = 0.1
+    rounds: int = 1000
+    patience: int = 50
+    min_rows: int = 50
+    min_hessian: float = 5.0
+    row_share: float = 0.9
+    feature_share: float = 1.0
+    truncation: int = 30
+    measure: int = 10
+    seed: int = 0
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        least = {"leaves": 2, "rounds": 1, "patience": 1, "min_rows": 1, "truncation": 1,
+                 "measure": 1, "seed": 0, "threads": 1}  # fmt: skip
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is too small", value=getattr(self, name),
+                                 accepted=f"{lowest} or more")  # fmt: skip
+        if not (math.isfinite(self.min_hessian) and self.min_hessian >= 0.0):
+            raise InputError("min_hessian is out of range", value=self.min_hessian,
+                             accepted="0 or more")  # fmt: skip
+        for name in ("learning_rate", "row_share", "feature_share"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise InputError(f"{name} is out of range", value=getattr(self, name),
+                                 accepted="above 0, to 1")  # fmt: skip
+
+    def parameters(self) -> dict[str, Any]:
+        """Return them as LightGBM names them."""
+        return {
+            "objective": "lambdarank",
+            "metric": "None",
+            "num_leaves": self.leaves,
+            "learning_rate": self.learning_rate,
+            "min_data_in_leaf": self.min_rows,
+            "min_sum_hessian_in_leaf": self.min_hessian,
+            "feature_pre_filter": False,
+            "bagging_fraction": self.row_share,
+            "bagging_freq": 1 if self.row_share < 1.0 else 0,
+            "feature_fraction": self.feature_share,
+            "lambdarank_truncation_level": self.truncation,
+            "seed": self.seed,
+            "num_threads": self.threads,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LambdaMart:
+    """Boosted trees that score documents.
+
+    Attributes
+    ----------
+    model : str
+        The trees as LightGBM writes them to a file.
+    """
+
+    model: str
+
+    @cached_property
+    def _booster(self) -> Any:
+        try:
+            return _lightgbm().Booster(model_str=self.model)
+        except Exception as error:
+            raise InputError(f"no LightGBM model ({error})") from error
+
+    @property
+    def features(self) -> int:
+        """How many features the trees take."""
+        return int(self._booster.num_feature())
+
+    @property
+    def trees(self) -> int:
+        """How many trees there are."""
+        return int(self._booster.num_trees())
+
+    def predict(self, data: RankingData) -> NDArray[np.float64]:
+        """Score every row, shape (rows,).
+
+        Raises
+        ------
+        InputError
+            For another number of features than in training.
+        """
+        if data.features.shape[1] != self.features:
+            raise InputError("another number of features", value=data.features.shape[1],
+                             accepted=f"{self.features}, as in training")  # fmt: skip
+        if not data.labels.size:
+            return np.zeros(0)
+        return np.asarray(self._booster.predict(data.features), np.float64)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trees to a file that LightGBM reads, whole or not at all."""
+        with atomic_write(path) as stream:
+            stream.write(self.model)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LambdaMart:
+        """Read trees.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read or holds no LightGBM model.
+        """
+        text = read_bytes(path).decode(errors="replace")
+        # Before LightGBM sees it: on a file cut short it aborts the process.
+        if not text.startswith("tree\n") or "\nend of trees" not in text:
+            raise InputError("no LightGBM model, or cut short", file=Path(path),
+                             accepted="what LambdaMart.save wrote")  # fmt: skip
+        found = cls(text)
+        try:
+            found.trees  # noqa: B018 - to see that it can be read
+        except InputError as error:
+            error.file = os.fspath(path)
+            raise
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """Trees and how they came about.
+
+    Attributes
+    ----------
+    model : LambdaMart
+        The trees up to the best round.
+    best_round : int
+        From 1.
+    validation : numpy.ndarray of float64, shape (rounds,)
+        Mean NDCG at the settings' cutoff on the validation data after each tree, over the queries
+        that have a relevant document.
+    """
+
+    model: LambdaMart
+    best_round: int
+    validation: NDArray[np.float64]
+
+
+def fit(
+    train: RankingData,
+    validation: RankingData,
+    settings: TreeSettings | None = None,
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Grown:
+    """Grow trees by LambdaMART (Burges 2010), until the validation NDCG no longer rises.
+
+    The same data and settings give the same trees.
+
+    Parameters
+    ----------
+    train, validation : RankingData
+        What to learn from and what tells when to stop. Features need no normalisation.
+    settings : TreeSettings, optional
+        Everything else.
+    progress : callable, optional
+        Called with (trees grown, trees at most, a few words).
+
+    Returns
+    -------
+    Grown
+
+    Raises
+    ------
+    InputError
+        For labels that are no whole numbers up to 30, data whose features differ in number, or
+        no relevant document in either, or too few rows for a single split.
+    MissingExtraError
+        If LightGBM is not installed.
+    """
+    settings = settings or TreeSettings()
+    lightgbm = _lightgbm()
+    _check(train, validation)
+    data = lightgbm.Dataset(
+        train.features,
+        label=train.labels,
+        group=train.lengths,
+        params=settings.parameters(),
+    )
+    booster = lightgbm.Booster(settings.parameters(), data)
+    # LightGBM's own measure gives 1 to queries without a relevant document: ours chooses.
+    held_out = data.create_valid(
+        validation.features,
+        label=validation.labels,
+        group=validation.lengths,
+        params=settings.parameters(),
+    )
+    booster.add_valid(held_out, "validation")
+    measured: list[float] = []
+
+    def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
+        return "ndcg", float(mean_ndcg(ndcg(scores, validation, [settings.measure]))[0]), True
+
+    best = 0
+    for grown in range(1, settings.rounds + 1):
+        stuck = booster.update()
+        if stuck and grown == 1:
+            raise InputError(
+                "the training data are too few for a single split", value=len(train.labels),
+                accepted="more rows, or smaller min_rows and min_hessian",
+            )  # fmt: skip
+        value = booster.eval_valid(measure)[0][2]
+        measured.append(value)
+        if value > measured[best]:
+            best = grown - 1
+        if progress is not None:
+            progress(grown, settings.rounds, f"nDCG@{settings.measure} {value:.4f}")
+        if stuck or grown - 1 - best >= settings.patience:
+            break
+    if not math.isfinite(measured[best]):
+        raise InputError("the validation value is not finite", value=measured[best])
+    model = booster.model_to_string(num_iteration=best + 1)
+    return Grown(LambdaMart(model), best + 1, np.array(measured))
+
+
+def _check(train: RankingData, validation: RankingData) -> None:
+    widths = train.features.shape[1], validation.features.shape[1]
+    if widths[0] != widths[1]:
+        raise InputError("training and validation data have different features", value=widths)
+    for name, data in (("training", train), ("validation", validation)):
+        whole = (data.labels == np.floor(data.labels)) & (data.labels <= _HIGHEST_LABEL)
+        if not whole.all():
+            raise InputError(
+                f"LambdaMART cannot take a label of the {name} data",
+                value=float(data.labels[int(np.argmin(whole))]),
+                accepted=f"whole numbers from 0 to {_HIGHEST_LABEL}",
+            )
+        if not (data.labels > 0).any():
+            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
+
+
+def _lightgbm() -> ModuleType:
+    try:
+        return importlib.import_module("lightgbm")
+    except ImportError as error:
+        raise MissingExtraError("LambdaMART", "neural") from error

@@ -1,0 +1,149 @@
+"""A run as ranking data: what its documents' features are, and how it looks reranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats.runs import Ranking
+from lmtune.indexing.index import Index
+from lmtune.models.two_stage import check_parameters
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.evidence import Gatherer, in_order
+from lmtune.reranking.features import FEATURES, compute_features
+
+
+def run_data(
+    run: Mapping[str, Mapping[str, float]],
+    index: Index,
+    topics: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    *,
+    lambda_: float = 0.4,
+    mu: float = 2500.0,
+    depth: int = 1000,
+    progress: Callable[[int, int], None] | None = None,
+    on_missing: Callable[[int, str], None] | None = None,
+) -> RankingData:
+    """Make the features of a run's documents.
+
+    Only the run's own documents are looked up, so that no candidate pool is needed. Documents that
+    hold no query term keep their place, with frequencies of 0; those that the index lacks are
+    taken for empty.
+
+    Parameters
+    ----------
+    run : mapping of str to mapping of str to float
+        Scores by topic and docno, as `lmtune.formats.runs.read_run` gives them.
+    index : Index
+        The collection; ``pool.index`` for a candidate pool.
+    topics : mapping of str to str
+        Query text by topic; topics that the run lacks are left out.
+    qrels : mapping of str to mapping of str to int, optional
+        Judgements. A label is the document's gain, 0 where that is negative or absent.
+    lambda_, mu : float
+        The tuned parameters for the first feature.
+    depth : int
+        Documents a topic at most, the best by score; ties by docno, descending, as trec_eval.
+    progress : callable, optional
+        Called with (topics done, topics in all).
+    on_missing : callable, optional
+        Called in the end with the number of documents that the index lacks, if any, and one of
+        them.
+
+    Returns
+    -------
+    RankingData
+        A column each of `lmtune.reranking.features.FEATURES`; topics in the run's order, rows in
+        rank order, with docnos.
+
+    Raises
+    ------
+    InputError
+        If a topic of the run has no text, the index has none of the documents, a score is not
+        finite, or parameters are outside their domain.
+    """
+    check_parameters(lambda_, mu)
+    if depth < 1:
+        raise InputError("bad depth", value=depth, accepted="1 or more")
+    ranked = {topic: scores for topic, scores in run.items() if scores}
+    for topic in ranked:
+        if topic not in topics:
+            raise InputError("the run has a topic without text", value=topic,
+                             accepted=f"one of the {len(topics)} topics given")  # fmt: skip
+    if not ranked:
+        raise InputError("the run is empty", accepted="at least one topic")
+    orders = {topic: in_order(scores) for topic, scores in ranked.items()}
+    names = [docno for docnos, _ in orders.values() for docno in docnos[:depth]]
+    scores = np.concatenate([scores[:depth] for _, scores in orders.values()])
+    starts = np.cumsum([0, *(min(depth, len(docnos)) for docnos, _ in orders.values())])
+    if not np.isfinite(scores).all():
+        bad = int(np.argmin(np.isfinite(scores)))
+        raise InputError(f"the score of {names[bad]} is not finite", value=float(scores[bad]))
+    docs = _numbers(index, names, on_missing)
+    gatherer = Gatherer(index, float(lambda_), float(mu))
+    features = np.empty((len(names), len(FEATURES)), np.float32)
+    labels = np.zeros(len(names), np.float32)
+    for done, (topic, (first, last)) in enumerate(
+        zip(orders, pairwise(starts.tolist()), strict=True), 1
+    ):
+        rows = slice(first, last)
+        features[rows] = compute_features(
+            gatherer.evidence(topics[topic], docs[rows], scores[rows])
+        )
+        judged = (qrels or {}).get(topic, {})
+        if judged:
+            labels[rows] = [max(0, judged.get(docno, 0)) for docno in names[rows]]
+        if progress is not None:
+            progress(done, len(orders))
+    return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
+
+
+def reranked(data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
+    """Yield each topic's documents by new scores, for `lmtune.formats.runs.write_run`.
+
+    Parameters
+    ----------
+    data : RankingData
+        What was scored, with docnos.
+    scores : array_like of float, shape (rows,)
+        Finite scores, higher is better; ties keep the order of the data's rows.
+
+    Yields
+    ------
+    Ranking
+
+    Raises
+    ------
+    InputError
+        Where the data has no docnos, or scores do not fit or are not finite.
+    """
+    values = np.asarray(scores, np.float64)
+    if data.docnos is None:
+        raise InputError("the data has no docnos", accepted="data made from a run")
+    if values.shape != data.labels.shape or not np.isfinite(values).all():
+        raise InputError("bad scores", value=values.shape,
+                         accepted=f"{data.labels.size} finite numbers")  # fmt: skip
+    for q, topic in enumerate(data.queries):
+        rows = data.rows(q)
+        order = np.argsort(-values[rows], kind="stable")
+        docnos = [data.docnos[rows.start + int(place)] for place in order]
+        yield Ranking(topic, docnos, values[rows][order])
+
+
+def _numbers(
+    index: Index, names: list[str], on_missing: Callable[[int, str], None] | None
+) -> NDArray[np.int32]:
+    distinct = list(dict.fromkeys(names))
+    numbers = dict(zip(distinct, np.asarray(index.doc_numbers(distinct)).tolist(), strict=True))
+    missing = [docno for docno, number in numbers.items() if number < 0]
+    if len(missing) == len(distinct):
+        raise InputError(f"{index.name} has none of the run's documents", value=missing[0],
+                         accepted="a run on the same collection")  # fmt: skip
+    if missing and on_missing is not None:
+        on_missing(len(missing), missing[0])
+    return np.array([numbers[docno] for docno in names], np.int32)
