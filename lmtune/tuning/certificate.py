@@ -193,9 +193,9 @@ class CertifiedOptimum:
 
         self.stopped_ = None
         try:
-            if time.monotonic() < search.deadline:
-                for found in self._climb(pool, topics, known):
-                    known.update(found)
+            climb = self._climb(pool, topics, known)
+            while time.monotonic() < search.deadline and (found := next(climb, None)):
+                known.update(found)
                 search.best = max(known.values())
             if not search.run(record):
                 self.stopped_ = "time"

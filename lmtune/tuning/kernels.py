@@ -114,34 +114,39 @@ def _likelihoods(  # type: ignore[no-untyped-def]
         dmu[j] = dlambda[j] * keep * ratio[j]
 
 
-@compiled(reassociate=True)
+@compiled()
 def _pairs_by_products(likelihood, dlambda, dmu, split, out):  # type: ignore[no-untyped-def]
-    """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm."""
+    """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm.
+
+    Derivatives are summed document by document, so that the inner loop vectorises in the order of
+    the text: sums in any other order would depend on how the compiler was called.
+    """
     other = likelihood[split:]
     other_dlambda = dlambda[split:]
     other_dmu = dmu[split:]
     factors = np.ones(other.size)
+    lambda_sum = np.zeros(other.size)
+    mu_sum = np.zeros(other.size)
     cost = 0.0
     for r in range(split):
         inverse = 1.0 / likelihood[r]
-        weight = 0.0
-        lambda_sum = 0.0
-        mu_sum = 0.0
+        own_dlambda = dlambda[r]
+        own_dmu = dmu[r]
         for n in range(other.size):
             odds = other[n] * inverse
             factor = 1.0 + odds
             share = odds / factor
             factors[n] *= factor
-            weight += share
-            lambda_sum += share * other_dlambda[n]
-            mu_sum += share * other_dmu[n]
-        out[1] += lambda_sum - weight * dlambda[r]
-        out[2] += mu_sum - weight * dmu[r]
+            lambda_sum[n] += share * (other_dlambda[n] - own_dlambda)
+            mu_sum[n] += share * (other_dmu[n] - own_dmu)
         if (r + 1) % _BLOCK == 0 or r + 1 == split:
             for n in range(other.size):
                 cost += math.log(factors[n])
                 factors[n] = 1.0
     out[0] = cost
+    for n in range(other.size):
+        out[1] += lambda_sum[n]
+        out[2] += mu_sum[n]
 
 
 @compiled()

@@ -77,6 +77,7 @@ def certify(
         starts=[(choice.lambda_, choice.mu) for choice in chosen],
         depth=plan.depth,
     )
+    progress(stage, 0, 100)
     return optimum.fit(pool, topics=fold.test, progress=show)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,8 @@ from lmtune.models.two_stage import score_and_gradient
 from lmtune.tuning.pairs import Pairs
 
 mp.dps = 50
+
+TESTS = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
 
 SETTINGS = [
     (0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.95, 1e5), (1 - 1e-9, 3.0), (0.5, 1e-12),
@@ -136,3 +142,28 @@ def test_costs_do_not_depend_on_threads() -> None:
     index, topics, qrels = random_collection(1, topics=30)
     pairs = Pairs.build(CandidatePool.build(index, topics, qrels))
     assert pairs.cost(0.3, 50.0, threads=1) == pairs.cost(0.3, 50.0, threads=4)
+
+
+@pytest.mark.slow
+def test_bits_do_not_depend_on_who_compiled_the_kernels(tmp_path: Path) -> None:
+    """A kernel fresh from the compiler and the same from numba's cache give the same bits."""
+    program = """
+from support import random_collection
+from lmtune.candidates.pool import CandidatePool
+from lmtune.tuning.pairs import Pairs
+index, topics, qrels = random_collection(5, documents=400, topics=20)
+pairs = Pairs.build(CandidatePool.build(index, topics, qrels))
+for lambda_, mu in [(0.1, 10.0), (0.5, 100.0), (0.9, 3.0), (0.3, 1e4), (1e-6, 1e-3)]:
+    print(*(value.hex() for value in pairs.cost(lambda_, mu)))
+"""
+    shown = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True, text=True, check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": TESTS},
+        ).stdout
+        for _ in range(2)
+    ]  # fmt: skip
+    assert list(tmp_path.rglob("*.nbc"))
+    assert len(shown[0].split()) == 15
+    assert shown[0] == shown[1]

@@ -51,10 +51,8 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     Picture
         For each collection the parameter spread; then for each measure the differences between
         topics and the recall-precision curves; then for each measure and fold the surface, the
-        RankNet cost beside the measure, and the convergence.
-        For each collection the parameter spread; for each measure the differences between topics
-        and the recall-precision curves; for each measure and fold the surface, the RankNet cost
-        beside the measure, and the convergence. A model with one parameter has no surface.
+        RankNet cost beside the measure, and the convergence. A model with one parameter has no
+        surface.
 
     Raises
     ------
