@@ -12,6 +12,7 @@ from lmtune.cli import options, rerank_options, values
 from lmtune.cli.prepare import Names
 from lmtune.cli.rerank_compare import compare
 from lmtune.cli.rerank_data import Known, RunSource, from_letor, from_run, run_features
+from lmtune.cli.rerank_features import features
 from lmtune.cli.screen import stages, timed
 from lmtune.errors import InputError
 
@@ -25,9 +26,7 @@ app = typer.Typer(
     help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None
 )
 app.command()(compare)
-
-_Run = Annotated[Path | None, typer.Option(help="A TREC run, to learn from its documents.")]
-_Depth = Annotated[int, typer.Option(help="Documents of a topic that are scored.")]
+app.command()(features)
 
 
 @app.command()
@@ -40,7 +39,7 @@ def train(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="The model's folder.")] = None,
-    run: _Run = None,
+    run: rerank_options.Run = None,
     documents: options.Documents = None,
     index: options.Index = None,
     topics: options.Topics = None,
@@ -52,7 +51,7 @@ def train(
     validation: rerank_options.Validation = None,
     lambda_: Annotated[float, typer.Option("--lambda", help="Of the tuned feature.")] = 0.4,
     mu: Annotated[float, typer.Option(help="Of the tuned feature.")] = 2500.0,
-    depth: _Depth = 1000,
+    depth: rerank_options.Depth = 1000,
     loss: Annotated[
         str,
         typer.Option(
@@ -153,15 +152,13 @@ def apply(
     dataset: Annotated[
         str | None, typer.Argument(help="The collection: pydocs, a folder, irds:ID ...")
     ] = None,
-    run: _Run = None,
+    run: rerank_options.Run = None,
     output: Annotated[Path | None, typer.Option(help="The new run; .gz compresses.")] = None,
     documents: options.Documents = None,
     index: options.Index = None,
     topics: options.Topics = None,
     topic_fields: options.TopicFields = "title",
-    only: Annotated[
-        str | None, typer.Option("--only-topics", help="These alone: 51-100, a list or a file.")
-    ] = None,
+    only: rerank_options.Only = None,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -208,7 +205,7 @@ def apply(
     ranked = read_run(run)
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
-    data, record = run_features(source, ranked)
+    data, record = run_features(source, ranked, judged=False)
     with timed(f"{len(data.queries)} topics reranked"):
         scores = loaded.score(data, feature_names, device=device)
         write_run(output, with_rest(reranked(data, scores), ranked), tag=tag)

@@ -104,7 +104,7 @@ def from_run(
     from lmtune.reranking.letor_folder import held_out
 
     run = read_run(source.run)
-    data, record = _features(source, run, train_topics, judged=True)
+    data, record = run_features(source, run, only=train_topics, judged=True)
     found = [query for q, query in enumerate(data.queries) if (data.labels[data.rows(q)] > 0).any()]
     if len(found) < 2:
         raise InputError(
@@ -133,15 +133,30 @@ def from_run(
 
 
 def run_features(
-    source: RunSource, run: Mapping[str, Mapping[str, float]]
+    source: RunSource,
+    run: Mapping[str, Mapping[str, float]],
+    *,
+    only: str | None = None,
+    judged: bool,
 ) -> tuple[RankingData, dict[str, Any]]:
-    """Make the features of a run's documents; also return what the collection is."""
-    return _features(source, run, None, judged=False)
+    """Make the features of a run's documents; also return what the collection is.
 
+    Parameters
+    ----------
+    source : RunSource
+        Where from.
+    run : mapping
+        The run.
+    only : str, optional
+        The topics to take, as `lmtune.datasets.selection.select_topics` reads them.
+    judged : bool
+        Whether to take judged topics alone, and their labels.
 
-def _features(
-    source: RunSource, run: Mapping[str, Mapping[str, float]], chosen: str | None, *, judged: bool
-) -> tuple[RankingData, dict[str, Any]]:
+    Raises
+    ------
+    InputError
+        If no topic is left.
+    """
     from lmtune.datasets.selection import select_topics
     from lmtune.reporting.provenance import describe
     from lmtune.reranking.runs import run_data
@@ -153,10 +168,11 @@ def _features(
     topics = [topic for topic in run if not judged or topic in dataset.qrels]
     if judged and not topics:
         raise InputError("no topic of the run is judged", file=source.run)
-    if chosen is not None:
-        topics = [topic for topic in topics if topic in select_topics(chosen, list(dataset.topics))]
+    if only is not None:
+        chosen = set(select_topics(only, list(dataset.topics)))
+        topics = [topic for topic in topics if topic in chosen]
         if not topics:
-            raise InputError("the run has none of the training topics", value=chosen)
+            raise InputError("the run has none of the topics", file=source.run, value=only)
     index = open_index(dataset, names, analyzer, source.indexes)
     with stages() as report, timed(f"{dataset.name}: features of {len(topics)} topics"):
         data = run_data(

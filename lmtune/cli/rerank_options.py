@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from lmtune.reranking.normalisation import Normaliser
     from lmtune.reranking.settings import Settings
 
+Run = Annotated[Path | None, typer.Option(help="A TREC run.")]
+Only = Annotated[
+    str | None, typer.Option("--only-topics", help="These alone: 51-100, a list or a file.")
+]
+Depth = Annotated[int, typer.Option(help="Documents of a topic that are scored.")]
 Net = Annotated[
     str,
     typer.Option(help="linear, two-layer, b64 ... b1024, mlp:256-128-64, attention[:128-2-2]."),

@@ -3,7 +3,9 @@
 The scores of a batch's parts are gathered, so that each process computes the loss of the whole
 batch, SONG's state and all, and sends the gradient of its own part back through its own network;
 the parts' gradients are then added up. So a loss need not know that it is computed in parts, and
-the result is that of one process, whatever the loss averages over.
+the result is that of one process, whatever the loss averages over, up to rounding. (With batch norm
+and features that hardly vary within a batch, rounding grows: weights agree to 1e-7 after three
+epochs on a real set without batch norm, to 2e-3 with it.)
 """
 
 from __future__ import annotations

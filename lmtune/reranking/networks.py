@@ -136,11 +136,13 @@ class ItemNorm(nn.BatchNorm1d):
         count = sum_over_processes(count)
         if count < 2:
             return self._by_running(x)
-        mean = sum_over_processes(x.sum(0)) / count
-        centred = x - mean
-        variance = sum_over_processes(centred.square().sum(0)) / count
+        # In float64, as torch does it on the CPU, so that the parts do not show.
+        exact = x.double()
+        mean = sum_over_processes(exact.sum(0)) / count
+        exact = exact - mean
+        variance = sum_over_processes(exact.square().sum(0)) / count
         self._track(mean.detach(), variance.detach() * count / (count - 1))
-        normal = centred * torch.rsqrt(variance + self.eps)
+        normal = (exact * torch.rsqrt(variance + self.eps)).to(x.dtype)
         return normal * self.weight + self.bias if self.affine else normal
 
     def _by_running(self, x: Tensor) -> Tensor:
@@ -151,8 +153,8 @@ class ItemNorm(nn.BatchNorm1d):
     def _track(self, mean: Tensor, variance: Tensor) -> None:
         share = self.momentum or 0.0
         if self.running_mean is not None and self.running_var is not None:
-            self.running_mean.lerp_(mean, share)
-            self.running_var.lerp_(variance, share)
+            self.running_mean.lerp_(mean.to(self.running_mean), share)
+            self.running_var.lerp_(variance.to(self.running_var), share)
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -163,6 +164,7 @@ def _own_randomness(device: str) -> Iterator[None]:
     scope: AbstractContextManager[None] = torch.random.fork_rng(devices=[device] if cuda else [])
     with scope:
         if cuda:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may vary
             torch.use_deterministic_algorithms(True, warn_only=True)
         try:
             yield

@@ -13,7 +13,7 @@ from made_lists import made_lists
 from typer.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.formats.letor import write_letor
+from lmtune.formats.letor import read_letor, write_letor
 from lmtune.formats.runs import read_run
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
@@ -240,3 +240,18 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")
     code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")
     assert code == 2 and "rounds" in err.splitlines()[-1]
+
+
+def test_features_become_a_letor_file(home: Path, tmp_path: Path) -> None:
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+    code, out, err = run("features", *where, "--only-topics", "3,5", "--depth", "7",
+                         "--output", tmp_path / "f.txt")  # fmt: skip
+    assert code == 0, err
+    data = read_letor(tmp_path / "f.txt")
+    assert data.queries == ("3", "5") and data.docnos is not None
+    assert list(data.docnos[:7]) == list(read_run(home / "base.run")["3"])[:7]
+    assert data.labels.tolist() == [int(int(docno[1:]) < 12) for docno in data.docnos]
+    described = [line.split("\t") for line in out.splitlines()]
+    assert [int(number) for number, _, _ in described] == list(range(1, data.features.shape[1] + 1))
+    code, _, err = run("features", *where, "--only-topics", "77", "--output", tmp_path / "f.txt")
+    assert code == 2 and "'77'" in err.splitlines()[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,7 +107,8 @@ def test_models_come_back_as_they_were(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"other features .*'f6'"):
         model.score(VALIDATION, [*names[:-1], "f6"])
     kept = json.loads((tmp_path / "m/model.json").read_text())
-    for broken in (kept | {"version": 99}, kept | {"features": names[1:]}, {}):
+    wrong: list[dict[str, Any]] = [kept | {"version": 99}, kept | {"features": names[1:]}, {}]
+    for broken in wrong:
         (tmp_path / "m/model.json").write_text(json.dumps(broken))
         with pytest.raises(InputError, match="model"):
             load_model(tmp_path / "m")
