@@ -141,7 +141,7 @@ class KSong(Song):
                 tilt = target + self.tau2 * threshold
                 tilt = tilt - (batch.level * sigma).sum(1, keepdim=True)
                 if self.eta is None:
-                    step = torch.where(batch.whole, 0.0, 0.01 * max(self.margin, 1.0))
+                    step = 0.01 * max(self.margin, 1.0) * (~batch.whole).double()
                 else:
                     step = torch.full_like(tilt, self.eta)
                 moved = threshold - step * tilt
