@@ -40,10 +40,11 @@ class KSong(Song):
     theoretical : bool
         Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem;
         the practical form holds them fixed.
-    scale : float
-        Of psi, above 0.
-    eta : float
-        Step of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample.
+    scale : float, optional
+        Of psi, above 0; by default 2 / max(c, 1).
+    eta : float or "solve", optional
+        Step of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample. By default
+        lists that are whole in the batch are solved for, others make steps of 0.01 max(c, 1).
     gamma_curvature : float
         Weight of the new value in s_q, the running estimate of L_q'', in (0, 1].
     tau1, tau2 : float
@@ -62,15 +63,18 @@ class KSong(Song):
         cutoff: int = 10,
         theoretical: bool = False,
         gamma: float | None = None,
-        margin: float = 1.0,
+        margin: float = 10.0,
         estimator: str = "moving-average",
-        scale: float = 2.0,
-        eta: float | str = 0.01,
+        scale: float | None = None,
+        eta: float | str | None = None,
         gamma_curvature: float = 0.9,
         tau1: float = 0.01,
         tau2: float = 1e-4,
         epsilon: float = 0.5,
     ) -> None:
+        # Scores spread with the margin, and so do what they are compared with and steps among them.
+        if scale is None:
+            scale = 2.0 / max(margin, 1.0)
         if cutoff < 1:
             raise InputError("cutoff out of range", value=cutoff, accepted="1 and above")
         super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
@@ -82,7 +86,7 @@ class KSong(Song):
             raise InputError("gamma_curvature out of range", value=gamma_curvature)
         if not 0.0 <= epsilon < 1.0:
             raise InputError("epsilon out of range", value=epsilon, accepted="[0, 1)")
-        if (eta != "solve") if isinstance(eta, str) else not eta >= 0.0:
+        if eta not in (None, "solve") and (isinstance(eta, str) or not eta >= 0.0):
             raise InputError("eta out of range", value=eta, accepted="0 and above, or 'solve'")
         self.cutoff, self.theoretical, self.scale, self.eta = cutoff, theoretical, scale, eta
         self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
@@ -103,7 +107,12 @@ class KSong(Song):
         target = (self.cutoff + self.epsilon) / batch.lengths
         kept = self.threshold[batch.positions].double().unsqueeze(1)
         threshold = kept
-        unknown = torch.isnan(kept).squeeze(1) | isinstance(self.eta, str)
+        unknown = torch.isnan(kept)
+        if self.eta is None:
+            unknown |= batch.whole
+        elif isinstance(self.eta, str):
+            unknown = torch.ones_like(unknown)
+        unknown = unknown.squeeze(1)
         if bool(unknown.any()):
             threshold[unknown] = solve_threshold(
                 batch.scores[unknown],
@@ -113,7 +122,7 @@ class KSong(Song):
                 tau2=self.tau2,
             )
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
-        whole = batch.lengths <= self.cutoff
+        all_top = batch.lengths <= self.cutoff
         psi = torch.sigmoid(self.scale * (batch.scores - threshold))
         slope = threshold_gradient = None
         if self.theoretical:
@@ -125,13 +134,17 @@ class KSong(Song):
             if self.training:
                 self.curvature[batch.positions] = curvature.squeeze(1).to(self.curvature.dtype)
             threshold_gradient = bend / curvature
-            slope = torch.where(whole, 0.0, self.scale * psi * (1.0 - psi))
+            slope = torch.where(all_top, 0.0, self.scale * psi * (1.0 - psi))
         if self.training:
             moved = threshold
             if not isinstance(self.eta, str):
                 tilt = target + self.tau2 * threshold
                 tilt = tilt - (batch.level * sigma).sum(1, keepdim=True)
-                moved = threshold - self.eta * tilt
+                if self.eta is None:
+                    step = 0.01 * max(self.margin, 1.0) * (~batch.whole).double()
+                else:
+                    step = torch.full_like(tilt, self.eta)
+                moved = threshold - step * tilt
             self.threshold[batch.positions] = moved.squeeze(1).to(self.threshold.dtype)
             self._visited = batch.positions
-        return Selection(torch.where(whole, 1.0, psi), slope, threshold_gradient)
+        return Selection(torch.where(all_top, 1.0, psi), slope, threshold_gradient)

@@ -62,7 +62,7 @@ class Sample:
         0.3 for samples.
         """
         if given is None:
-            chosen = torch.where(self.whole, 1.0, 0.3).double()
+            chosen = torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
         else:
             chosen = torch.full_like(self.lengths, given)
         return chosen.expand_as(self.relevant)[self.relevant]

@@ -66,8 +66,16 @@ def flat(gradient: Any, lists: Lists) -> Any:
     return torch.cat([gradient[q, : len(s)] for q, (s, _) in enumerate(lists)])
 
 
+def song_of(lists: Lists, **options: Any) -> Song:
+    return Song(pairs_of(lists), **{"margin": 1.0, **options})
+
+
+def k_song_of(lists: Lists, **options: Any) -> KSong:
+    return KSong(pairs_of(lists), **{"margin": 1.0, **options})
+
+
 def ksong_of(lists: Lists, **options: Any) -> KSong:
-    return KSong(pairs_of(lists), **options).double()
+    return k_song_of(lists, **options).double()
 
 
 class TestWholeLists:
@@ -76,7 +84,7 @@ class TestWholeLists:
     def test_gamma_1_is_autograd_of_the_objective(self, margin: float, spread: float) -> None:
         lists = made([12, 30, 1, 7], 0, spread=spread)
         batch = padded(lists)
-        value, gradient = run(Song(pairs_of(lists), gamma=1.0, margin=margin), batch)
+        value, gradient = run(song_of(lists, gamma=1.0, margin=margin), batch)
         exact = [(s.clone().requires_grad_(), y) for s, y in lists]
         objective = brute.song(exact, margin)
         torch.autograd.backward(objective)
@@ -88,7 +96,7 @@ class TestWholeLists:
     def test_double_state_is_exact(self) -> None:
         lists = made([12, 30, 7], 1)
         batch = padded(lists)
-        song = Song(pairs_of(lists), gamma=1.0)
+        song = song_of(lists, gamma=1.0)
         song.ideal = torch.tensor([brute.ideal_dcg(y) for _, y in lists], dtype=torch.float64)
         value, gradient = run(song, batch)
         exact = [(s.clone().requires_grad_(), y) for s, y in lists]
@@ -100,15 +108,15 @@ class TestWholeLists:
 
     def test_float32_and_bfloat16_scores(self) -> None:
         lists = made([12, 30, 7], 2)
-        _, exact = run(Song(pairs_of(lists), gamma=1.0), padded(lists))
+        _, exact = run(song_of(lists, gamma=1.0), padded(lists))
         for dtype, near in ((torch.float32, 1e-6), (torch.bfloat16, 2e-3)):
-            _, gradient = run(Song(pairs_of(lists), gamma=1.0), padded(lists, dtype))
+            _, gradient = run(song_of(lists, gamma=1.0), padded(lists, dtype))
             assert gradient.dtype == dtype
             torch.testing.assert_close(gradient.double(), exact, rtol=0, atol=near)
 
     def test_objective_bounds_ndcg(self) -> None:
         lists = made([12, 30, 7], 3)
-        value, _ = run(Song(pairs_of(lists)), padded(lists))
+        value, _ = run(song_of(lists), padded(lists))
         measured = []
         for scores, labels in lists:
             ranks = torch.argsort(torch.argsort(-scores)) + 1
@@ -120,7 +128,7 @@ class TestWholeLists:
 class TestState:
     def test_follows_the_formula(self) -> None:
         lists = made([9, 5], 4)
-        song = Song(pairs_of(lists), gamma=0.3)
+        song = song_of(lists, gamma=0.3)
         batch = padded(lists)
         run(song, batch)
         first = torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in lists])
@@ -149,7 +157,7 @@ class TestState:
     @pytest.mark.parametrize("estimator", ["moving-average", "storm", "msvr", "msvr-sp"])
     def test_converges_on_fixed_weights(self, estimator: str) -> None:
         lists = made([9, 5], 5)
-        song = Song(pairs_of(lists), gamma=0.2, estimator=estimator).double()
+        song = song_of(lists, gamma=0.2, estimator=estimator).double()
         wanted = torch.cat([brute.inner(s, 1.0)[y > 0] for s, y in lists])
         song.state.estimate.copy_(wanted + 3.0)
         batch = padded(lists)
@@ -165,7 +173,7 @@ class TestState:
     def test_is_in_checkpoints_and_continues_exactly(self) -> None:
         lists = made([9, 5], 6)
         options: dict[str, Any] = {"cutoff": 3, "theoretical": True, "gamma": 0.3}
-        song, twin = KSong(pairs_of(lists), **options), KSong(pairs_of(lists), **options)
+        song, twin = k_song_of(lists, **options), k_song_of(lists, **options)
         batch = padded(lists)
         run(song, batch)
         file = io.BytesIO()
@@ -183,14 +191,14 @@ class TestState:
         assert not torch.isnan(song.state.estimate).any()
 
     def test_refuses_a_checkpoint_of_other_data(self) -> None:
-        song, other = Song(pairs_of(made([9, 5], 7))), Song(pairs_of(made([9, 5], 8)))
+        song, other = song_of(made([9, 5], 7)), song_of(made([9, 5], 8))
         other.state.estimate = torch.empty_like(song.state.estimate)
         with pytest.raises(InputError, match="other training data"):
             song.load_state_dict(other.state_dict())
 
     def test_evaluation_mode_leaves_it(self) -> None:
         lists = made([9, 5], 9)
-        song = KSong(pairs_of(lists), cutoff=2, theoretical=True).eval()
+        song = k_song_of(lists, cutoff=2, theoretical=True).eval()
         run(song, padded(lists))
         assert torch.isnan(song.state.estimate).all()
         assert torch.isnan(song.threshold).all()
@@ -198,11 +206,11 @@ class TestState:
     def test_sparse_ids(self) -> None:
         lists = made([9, 5], 10)
         batch = padded(lists)
-        value, gradient = run(Song(pairs_of(lists)), batch)
+        value, gradient = run(song_of(lists), batch)
         queries = np.repeat([10**6, 7], [9, 5])
         items = np.concatenate([10**9 - 3 * np.arange(9), np.arange(5)])
         labels = np.concatenate([y.numpy() for _, y in lists])
-        song = Song(RelevantPairs.from_rows(queries, items, labels))
+        song = Song(RelevantPairs.from_rows(queries, items, labels), margin=1.0)
         ids = batch["items"].clone()
         ids[ids >= 0] = torch.tensor(items)
         again = run(song, {**batch, "items": ids, "queries": torch.tensor([10**6, 7])})
@@ -224,7 +232,7 @@ class TestState:
         batch = {**padded(lists), **change}
         mask = torch.arange(11) < torch.tensor([[9], [5]])
         with pytest.raises(InputError, match=words):
-            Song(pairs_of(lists))(**batch, mask=mask)
+            song_of(lists)(**batch, mask=mask)
 
 
 class TestDegenerate:
@@ -238,8 +246,8 @@ class TestDegenerate:
     def test_a_query_without_relevant_items_is_not_counted(self) -> None:
         some = made([9, 5], 12)
         none = [(torch.randn(4).double(), torch.zeros(4).double())]
-        value, gradient = run(Song(pairs_of(some)), padded(some))
-        value_beside, beside = run(Song(pairs_of(some + none)), padded(some + none))
+        value, gradient = run(song_of(some), padded(some))
+        value_beside, beside = run(song_of(some + none), padded(some + none))
         assert value_beside == pytest.approx(value, abs=1e-15)
         torch.testing.assert_close(flat(beside, some), flat(gradient, some))
 
@@ -280,7 +288,7 @@ class TestDegenerate:
     )
     def test_options_out_of_range(self, options: dict[str, Any]) -> None:
         with pytest.raises(InputError):
-            KSong(pairs_of(made([5], 0)), **options)
+            k_song_of(made([5], 0), **options)
 
 
 class TestSamples:
@@ -297,7 +305,7 @@ class TestSamples:
         for some in itertools.combinations(relevant, 2):
             for rest in itertools.combinations(others, 2):
                 columns = torch.tensor([*some, *rest])
-                song = Song(pairs_of(lists)).double()
+                song = song_of(lists).double()
                 song(
                     scores[columns][None],
                     labels[columns][None],
@@ -314,7 +322,7 @@ class TestSamples:
         """Only item i's own term and one other item to stand for all: finite, and as computed."""
         scores = torch.tensor([0.5, 0.2, -1.0, 0.9]).double()
         pairs = RelevantPairs.from_lists([0, 4], [1, 1, 0, 0])
-        song = Song(pairs).double()
+        song = Song(pairs, margin=1.0).double()
         song(
             scores[[0, 3]][None],
             torch.tensor([[1.0, 0.0]]),
@@ -325,11 +333,56 @@ class TestSamples:
         assert torch.isnan(song.state.estimate[1])
 
 
+class TestDefaults:
+    """Whole lists are taken as they are; samples move what is kept."""
+
+    def steps(self, columns: slice) -> tuple[KSong, Lists, Lists]:
+        lists = made([12], 20)
+        later = [(1.5 * s, y) for s, y in lists]
+        song = KSong(pairs_of(lists), cutoff=3, margin=2.0, tau1=0.1).double()
+        for both in (lists, later):
+            batch = padded(both)
+            part = {n: v if n == "queries" else v[:, columns] for n, v in batch.items()}
+            song(**part)
+        return song, lists, later
+
+    def test_whole_lists(self) -> None:
+        song, _, later = self.steps(slice(None))
+        scores, labels = later[0]
+        wanted = brute.inner(scores, 2.0)[labels > 0]
+        torch.testing.assert_close(song.state.estimate, wanted, rtol=1e-12, atol=0)
+        exact = brute.threshold(scores.numpy(), 3, 0.5, 0.1, 1e-4)
+        assert float(song.threshold) == pytest.approx(exact, abs=1e-9)
+
+    def test_samples(self) -> None:
+        song, lists, later = self.steps(slice(0, 11))
+        labels = lists[0][1]
+        first, second = self.estimates(lists), self.estimates(later)
+        wanted = (0.7 * first + 0.3 * second)[labels[:11] > 0]
+        held = song.state.estimate[: len(wanted)]
+        torch.testing.assert_close(held, wanted, rtol=1e-12, atol=0)
+
+    def estimates(self, lists: Lists) -> Any:
+        """g^ from the first 11 of 12 items, whose strata are weighted, item by item."""
+        scores, labels = lists[0]
+        count = int((labels > 0).sum())
+        seen = int((labels[:11] > 0).sum())
+        result = torch.zeros(11).double()
+        for i in range(11):
+            total = 4.0
+            for j in range(11):
+                if j != i:
+                    one = (count - 1) / (seen - 1) if labels[j] > 0 else (12 - count) / (11 - seen)
+                    total += one * float(torch.clamp(scores[j] - scores[i] + 2, min=0)) ** 2
+            result[i] = total / 12
+        return result
+
+
 class TestEstimators:
     def two_steps(self, estimator: str, gamma: float) -> tuple[Any, Any, Any, Lists]:
         lists = made([9, 5], 14)
         later = [(s + 0.1 * torch.randn(len(s)).double(), y) for s, y in lists]
-        song = Song(pairs_of(lists), gamma=gamma, estimator=estimator).double()
+        song = song_of(lists, gamma=gamma, estimator=estimator).double()
         first, second = padded(lists), padded(later)
         start = torch.rand(len(song.state.estimate)).double() + 1.0
         song.state.estimate.copy_(start)
@@ -380,7 +433,7 @@ class TestEstimators:
     def test_needs_are_named(self, estimator: str) -> None:
         lists = made([9], 15)
         with pytest.raises(InputError, match=f"'{estimator}' needs"):
-            Song(pairs_of(lists), estimator=estimator)(**padded(lists))
+            song_of(lists, estimator=estimator)(**padded(lists))
 
 
 class TestKSong:
@@ -447,8 +500,8 @@ class TestKSong:
 
     def test_short_lists_are_all_top(self) -> None:
         lists = made([4, 3], 7)
-        k_song = run(KSong(pairs_of(lists), cutoff=4, theoretical=True), padded(lists))
-        song = run(Song(pairs_of(lists)), padded(lists))
+        k_song = run(k_song_of(lists, cutoff=4, theoretical=True), padded(lists))
+        song = run(song_of(lists), padded(lists))
         assert k_song[0] == pytest.approx(song[0])
         torch.testing.assert_close(k_song[1], song[1])
 
@@ -481,7 +534,7 @@ class TestLibauc:
 
     def test_song(self, golden: dict[str, Any]) -> None:
         batch, pairs = self.batch(golden)
-        song = Song(pairs, gamma=0.3)
+        song = Song(pairs, gamma=0.3, margin=1.0)
         song.state.estimate.zero_()
         base = batch["scores"].detach().clone()
         for step in golden["libauc NDCGLoss SONG gamma0=.3"]:
@@ -494,7 +547,7 @@ class TestLibauc:
 
     def test_practical_k_song(self, golden: dict[str, Any]) -> None:
         batch, pairs = self.batch(golden)
-        song = KSong(pairs, cutoff=2, gamma=0.3, epsilon=0.0, tau1=0.01, tau2=1e-4, eta=0.01)
+        song = KSong(pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, eta=0.01)
         song.state.estimate.zero_()
         song.threshold.zero_()
         base = batch["scores"].detach().clone()
@@ -510,7 +563,9 @@ class TestLibauc:
     def test_theoretical_k_song(self, golden: dict[str, Any]) -> None:
         """LibAUC leaves psi's scale factor, 2, out of psi'; the rest agrees."""
         batch, pairs = self.batch(golden)
-        song = KSong(pairs, cutoff=2, gamma=0.3, epsilon=0.0, theoretical=True)
+        song = KSong(
+            pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, eta=0.01, theoretical=True
+        )
         for buffer in (song.state.estimate, song.threshold, song.curvature):
             buffer.zero_()
         practical = golden["libauc NDCGLoss K-SONG prac K=2 gamma0=.3"]
