@@ -10,7 +10,7 @@ from torch import Tensor
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.networks import Attention, Pointwise
 
-_ROWS = 32_768
+_ROWS = 4096
 _QUERIES, _ITEM_PAIRS = 64, 1 << 24
 
 
