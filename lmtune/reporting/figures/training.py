@@ -98,7 +98,7 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
         ax.margins(x=0.02)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     handles, labels = right.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)))
     if title:
         figure.suptitle(title, fontsize="medium")
     return finish(figure, _alt(courses, measure))
