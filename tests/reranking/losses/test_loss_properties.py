@@ -184,3 +184,24 @@ def test_second_derivatives_are_refused(name: str) -> None:
     (gradient,) = torch.autograd.grad(LOSSES[name](s, y), s, create_graph=True)
     with pytest.raises(RuntimeError, match="no second derivatives"):
         gradient.sum().backward()
+
+
+@every_loss
+def test_autocast_changes_nothing(loss: Loss) -> None:
+    y = torch.arange(30).reshape(3, 10) % 4
+    s = torch.randn(3, 10, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    want = loss(s, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(s, y)
+    assert value.dtype == torch.float32
+    assert value.item() == want.item()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_nothing_is_mixed_up_with_the_cpu_on_another_device(name: str) -> None:
+    """The "meta" device has shapes and types without numbers, and refuses the CPU's tensors."""
+    s = torch.randn(3, 7, device="meta", requires_grad=True)
+    y = torch.ones(3, 7, device="meta", dtype=torch.long)
+    value = LOSSES[name](s, y, mask=torch.ones(3, 7, device="meta", dtype=torch.bool))
+    (gradient,) = torch.autograd.grad(value, s)
+    assert (gradient.shape, gradient.dtype, gradient.device) == (s.shape, s.dtype, s.device)
