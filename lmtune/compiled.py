@@ -14,22 +14,23 @@ _ROOT = Path(__file__).parent
 _STAMP = _ROOT / "__pycache__" / "kernels.stamp"
 
 
-def compiled(*, reassociate: bool = False, contract: bool = False) -> Callable[[Any], Any]:
+def compiled(*, contract: bool = False) -> Callable[[Any], Any]:
     """Return a decorator that compiles a kernel.
+
+    Sums keep the order of the text: with leave to reorder them, the last bit of a result would
+    depend on the processor, on the addresses of arrays, and on which process compiled the kernel.
 
     Parameters
     ----------
-    reassociate : bool
-        Let sums be taken in another order, for speed. Never where ties matter: equal documents
-        must get equal bits wherever they stand in an array.
     contract : bool
         Let a product and a sum be rounded once, together, where the processor can.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    if reassociate:
-        options["fastmath"] = {"reassoc", "contract", "nsz"}
-    elif contract:
+    if contract:
         options["fastmath"] = {"contract"}
+        # Otherwise a process that compiles runs the kernel's own copy, and one that finds the
+        # caller in the cache the copy in there, which may round otherwise.
+        options["forceinline"] = True
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:

@@ -10,25 +10,23 @@ from lmtune.compiled import compiled
 from lmtune.reranking.losses.exponential_kernels import decay
 from lmtune.reranking.losses.packing_kernels import ideal_dcg
 from lmtune.reranking.losses.pair_kernels import ACROSS, DOWN, flush
+from lmtune.reranking.losses.sum_kernels import lane_sum
 
 
-@compiled(reassociate=True)
-def _sigmoids(s_i, s, alpha, slopes):  # type: ignore[no-untyped-def]
-    """Sum sigmoid(alpha (s_j - s_i)) over j and its slopes, which are kept."""
+@compiled()
+def _sigmoids(s_i, s, alpha, slopes, values):  # type: ignore[no-untyped-def]
+    """Sum sigmoid(alpha (s_j - s_i)) over j and its slopes, which are kept; `values` is room."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    total, steep = zero, zero
     for j in range(s.size):
         x = alpha * (s[j] - s_i)
         t = decay(abs(x))
         r = one / (one + t)
-        total += (one if x >= zero else t) * r
-        slope = t * r * r
-        slopes[j] = slope
-        steep += slope
-    return total, steep
+        values[j] = (one if x >= zero else t) * r
+        slopes[j] = t * r * r
+    return lane_sum(values[: s.size]), lane_sum(slopes)
 
 
-@compiled(reassociate=True)
+@compiled()
 def _add(factor, slopes, sums):  # type: ignore[no-untyped-def]
     for j in range(sums.size):
         sums[j] += factor * slopes[j]
@@ -79,6 +77,7 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
         gradient = np.zeros(n)
         sums = np.zeros(n, s.dtype)
         slopes = np.empty(n, s.dtype)
+        values = np.empty(ACROSS, s.dtype)
         for i in range(n):
             if gain[i] == 0:
                 break
@@ -86,7 +85,7 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
             rank, steep = 0.5, -0.25
             for a in range(0, n, ACROSS):
                 b = min(a + ACROSS, n)
-                part, part_steep = _sigmoids(s[i], s[a:b], alpha, slopes[a:b])
+                part, part_steep = _sigmoids(s[i], s[a:b], alpha, slopes[a:b], values)
                 rank += part
                 steep += part_steep
             slopes[i] = 0

@@ -7,17 +7,10 @@ import math
 import numpy as np
 
 from lmtune.compiled import compiled
+from lmtune.reranking.losses.sum_kernels import lane_dot
 
 
-@compiled(reassociate=True)
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(a.size):
-        total += a[j] * b[j]
-    return total
-
-
-@compiled(reassociate=True)
+@compiled()
 def _add(factor, a, out):  # type: ignore[no-untyped-def]
     for j in range(out.size):
         out[j] += factor * a[j]
@@ -26,7 +19,7 @@ def _add(factor, a, out):  # type: ignore[no-untyped-def]
 @compiled()
 def _times(matrix, vector, out):  # type: ignore[no-untyped-def]
     for r in range(out.size):
-        out[r] = _dot(matrix[r], vector)
+        out[r] = lane_dot(matrix[r], vector)
 
 
 @compiled()
@@ -96,7 +89,7 @@ def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyp
     u_bar, places_bar, v_bar = np.empty(n), np.empty(n), np.empty(n)
     _product(-1.0, discount, places, u_bar)
     _product(-1.0, discount, u[iterations], places_bar)
-    loss = _dot(places_bar, places)
+    loss = lane_dot(places_bar, places)
     _transposed_times(matrix, places_bar, work)
     _product(1.0, work, gain, v_bar)
     rows_bar = np.empty((iterations + 1, n))
@@ -120,7 +113,7 @@ def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyp
         for t in range(1, iterations + 1):
             _add(rows_bar[t, r], v[t], work)
             _add(u[t - 1, r], columns_bar[t], work)
-        mean = _dot(work, row)
+        mean = lane_dot(work, row)
         for j in range(n):
             slope = (work[j] - mean) * row[j] / tau
             gradient[j] += (n - 1 - 2 * r) * slope

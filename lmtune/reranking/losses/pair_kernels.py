@@ -11,55 +11,58 @@ import numpy as np
 from lmtune.compiled import compiled
 from lmtune.reranking.losses.exponential_kernels import decay, log1p
 from lmtune.reranking.losses.packing_kernels import below, doubled_ranks, ideal_dcg
+from lmtune.reranking.losses.sum_kernels import lane_sum
 
 # Terms of a single-precision sum: along a row, and down a column.
 ACROSS, DOWN = 256, 32
 
 
-@compiled(reassociate=True)
-def _row(s_i, s, sigma, gradient):  # type: ignore[no-untyped-def]
-    """Sum softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`."""
+@compiled()
+def _row(s_i, s, sigma, gradient, costs, shares):  # type: ignore[no-untyped-def]
+    """Sum softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`.
+
+    `costs` and `shares` are room for the terms.
+    """
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    cost, force = zero, zero
     for j in range(s.size):
         x = sigma * (s[j] - s_i)
         t = decay(abs(x))
         share = (one if x >= zero else t) / (one + t)
-        cost += max(x, zero) + log1p(t)
-        force += share
+        costs[j] = max(x, zero) + log1p(t)
+        shares[j] = share
         gradient[j] += share
-    return cost, force
+    return lane_sum(costs[: s.size]), lane_sum(shares[: s.size])
 
 
-@compiled(reassociate=True)
-def _swap_row(s_i, gain_i, discount_i, s, gain, discount, sigma, gradient):  # type: ignore[no-untyped-def]
+@compiled()
+def _swap_row(  # type: ignore[no-untyped-def]
+    s_i, gain_i, discount_i, s, gain, discount, sigma, gradient, costs, shares
+):
     """Do the same with each pair weighted by what swapping it does to DCG."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    cost, force = zero, zero
     for j in range(s.size):
         x = sigma * (s[j] - s_i)
         t = decay(abs(x))
         weight = (gain_i - gain[j]) * abs(discount_i - discount[j])
         share = weight * (one if x >= zero else t) / (one + t)
-        cost += weight * (max(x, zero) + log1p(t))
-        force += share
+        costs[j] = weight * (max(x, zero) + log1p(t))
+        shares[j] = share
         gradient[j] += share
-    return cost, force
+    return lane_sum(costs[: s.size]), lane_sum(shares[: s.size])
 
 
-@compiled(reassociate=True)
-def _weighted_row(s_i, s, weight, sigma, gradient):  # type: ignore[no-untyped-def]
+@compiled()
+def _weighted_row(s_i, s, weight, sigma, gradient, costs, shares):  # type: ignore[no-untyped-def]
     """Do the same with weights that are given."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    cost, force = zero, zero
     for j in range(s.size):
         x = sigma * (s[j] - s_i)
         t = decay(abs(x))
         share = weight[j] * (one if x >= zero else t) / (one + t)
-        cost += weight[j] * (max(x, zero) + log1p(t))
-        force += share
+        costs[j] = weight[j] * (max(x, zero) + log1p(t))
+        shares[j] = share
         gradient[j] += share
-    return cost, force
+    return lane_sum(costs[: s.size]), lane_sum(shares[: s.size])
 
 
 @compiled()
@@ -116,11 +119,12 @@ def ranknet_queries(  # type: ignore[no-untyped-def]
         total, pairs = 0.0, 0
         gradient = np.zeros(n)
         sums = np.zeros(n, s.dtype)
+        costs, shares = np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype)
         for i in range(n):
             pairs += n - after[i]
             for a in range(after[i], n, ACROSS):
                 b = min(a + ACROSS, n)
-                cost, force = _row(s[i], s[a:b], sigma, sums[a:b])
+                cost, force = _row(s[i], s[a:b], sigma, sums[a:b], costs, shares)
                 total += cost
                 gradient[i] -= force
             if (i + 1) % DOWN == 0 or i + 1 == n:
@@ -190,6 +194,7 @@ def weighted_queries(  # type: ignore[no-untyped-def]
         total = 0.0
         gradient = np.zeros(n)
         sums = np.zeros(n, s.dtype)
+        costs, shares = np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype)
         for i in range(n):
             for a in range(after[i], n, ACROSS):
                 b = min(a + ACROSS, n)
@@ -203,13 +208,17 @@ def weighted_queries(  # type: ignore[no-untyped-def]
                         discount[a:b],
                         sigma,
                         sums[a:b],
+                        costs,
+                        shares,
                     )
                 else:
                     _bounds(
                         gain[i], discount[i], rank[i], gain[a:b], discount[a:b], rank[a:b],
                         deepest, tightness, weight[: b - a],
                     )  # fmt: skip
-                    cost, force = _weighted_row(s[i], s[a:b], weight, sigma, sums[a:b])
+                    cost, force = _weighted_row(
+                        s[i], s[a:b], weight, sigma, sums[a:b], costs, shares
+                    )
                 total += cost
                 gradient[i] -= force
             if (i + 1) % DOWN == 0 or i + 1 == n:

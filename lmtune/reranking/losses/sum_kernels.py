@@ -1,0 +1,51 @@
+"""Sums whose order is in the text, so that it is the same whoever compiles it, yet quick.
+
+Eight partial sums fill vector registers without leave to reorder. With that leave, the last bit
+depended on the addresses of arrays, and training twice from one seed gave two networks.
+"""
+
+from __future__ import annotations
+
+from lmtune.compiled import compiled
+
+
+@compiled()
+def lane_sum(x):  # type: ignore[no-untyped-def]
+    """Return the sum of an array, in its own type."""
+    zero = x.dtype.type(0.0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    whole = x.size - x.size % 8
+    for j in range(0, whole, 8):
+        a += x[j]
+        b += x[j + 1]
+        c += x[j + 2]
+        d += x[j + 3]
+        e += x[j + 4]
+        f += x[j + 5]
+        g += x[j + 6]
+        h += x[j + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for j in range(whole, x.size):
+        total += x[j]
+    return total
+
+
+@compiled()
+def lane_dot(x, y):  # type: ignore[no-untyped-def]
+    """Return the inner product of two arrays."""
+    zero = x.dtype.type(0.0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    whole = x.size - x.size % 8
+    for j in range(0, whole, 8):
+        a += x[j] * y[j]
+        b += x[j + 1] * y[j + 1]
+        c += x[j + 2] * y[j + 2]
+        d += x[j + 3] * y[j + 3]
+        e += x[j + 4] * y[j + 4]
+        f += x[j + 5] * y[j + 5]
+        g += x[j + 6] * y[j + 6]
+        h += x[j + 7] * y[j + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for j in range(whole, x.size):
+        total += x[j] * y[j]
+    return total
