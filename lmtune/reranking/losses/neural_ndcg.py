@@ -75,7 +75,8 @@ def neural_ndcg(
     -----
     Pobrotyn and Białobrzeski, NeuralNDCG, SIGIR eCom 2021; Grover et al., Stochastic Optimization
     of Sorting Networks via Continuous Relaxations (NeuralSort), ICLR 2019. Computed in float64
-    whatever the scores' type: P's exponents are differences of sums as large as n times the scores.
+    whatever the scores' type, on devices that have it: P's exponents are differences of sums as
+    large as n times the scores.
     allRank's ``neuralNDCG`` is the same, but stops iterating when all queries of the batch are
     within 1e-6 of the limit, where their gradients need not be. SoftRank and PiRank are relatives;
     PiRank sorts the top k by merging NeuralSorts of short lists.

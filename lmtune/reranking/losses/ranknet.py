@@ -59,7 +59,7 @@ def ranknet(
     backend : {"auto", "kernels", "torch"}
         "kernels" runs on the CPU alone; "torch" goes through the same pairs in plain PyTorch, block
         by block. "auto" takes the kernels where it can. Both need memory for the lists, not for
-        their pairs, and neither gives gradients of gradients.
+        their pairs, and neither gives gradients of gradients (RuntimeError).
 
     Returns
     -------
