@@ -19,7 +19,7 @@ from lmtune.reranking.losses.lists import (
     require_positive,
 )
 from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
-from lmtune.reranking.losses.on_cpu import Sorted, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.on_cpu import Arrays, discount_table, kernels_wanted, run
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
 _CHUNK = 1 << 20
@@ -101,7 +101,7 @@ def neural_ndcg(
 
     def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
         if by_kernel:
-            a = Sorted.of(lists, double=True)
+            a = Arrays.of(lists, double=True)
             table = discount_table(a.scores.shape[1], k)[2::2].copy()
             inputs = a.scores, gain.numpy(), a.mask, table, float(tau), sinkhorn
             return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
