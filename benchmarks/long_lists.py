@@ -36,7 +36,7 @@ def main() -> None:
     if options.ratings is None or not options.skip_steps:
         steps(options.lengths)
     if options.ratings is not None:
-        movielens(options.ratings, options.epochs)
+        movielens(options.ratings, options.epochs, options.all_items)
 
 
 def parse_options() -> argparse.Namespace:
@@ -45,6 +45,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--ratings", type=Path, help="train on these, too")
     parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--all-items", action="store_true", help="train on whole lists, too")
     parser.add_argument("--skip-steps", action="store_true", help="only train")
     return parser.parse_args()
 
@@ -137,7 +138,7 @@ def median(step: Callable[[int], None], count: int) -> float:
     return statistics.median(times)
 
 
-def movielens(path: Path, epochs: int) -> None:
+def movielens(path: Path, epochs: int, all_items: bool) -> None:
     """Train each loss, and print NDCG on each user's last five ratings beside popularity's."""
     ratings = read_ratings(path)
     split = leave_out(ratings, validation=5, test=5)
@@ -145,16 +146,16 @@ def movielens(path: Path, epochs: int) -> None:
     cutoffs = (10, 20, 50)
     users, items = len(ratings.user_ids), len(ratings.item_ids)
     print(f"\n{users:,} users, {items:,} items; NDCG of 5 held-out items among all not seen")
-    print(f"{'':28}" + "".join(f"{f'@{cutoff}':>9}" for cutoff in cutoffs) + f"{'CPU s':>9}")
+    print(f"{'':36}" + "".join(f"{f'@{cutoff}':>9}" for cutoff in cutoffs) + f"{'CPU s':>9}")
 
     def line(name: str, scores: NDArray[np.floating], seconds: float) -> None:
         values = held_out_ndcg(scores, ratings, split.test, seen, cutoffs).mean(0)
         figures = "".join(f"{value:9.4f}" for value in values)
-        print(f"{name:28}{figures}{seconds:9.1f}", flush=True)
+        print(f"{name:36}{figures}{seconds:9.1f}", flush=True)
 
     popularity = np.bincount(ratings.items[split.train], minlength=items).astype(np.float64)
     line("popularity", np.tile(popularity, (users, 1)), 0.0)
-    for others in (30, 0):
+    for others in (30, 0) if all_items else (30,):
         for loss in LOSSES:
             options = {"cutoff": 50} if loss.startswith("k-song") else {}
             settings = Settings(loss=loss, others=others, epochs=epochs, options=options)

@@ -172,8 +172,10 @@ class Song(nn.Module):
 
     def _inner(self, batch: Sample, lists: SortedLists) -> Tensor:
         """Compute g^_i, in which item i counts once whatever its weight among the others."""
-        once = self.margin**2 * (1.0 / batch.lengths - batch.others)
-        return lists.inner(batch.others) + once
+        itself = self.margin**2 / batch.lengths
+        whole = lists.inner(batch.others) + itself - self.margin**2 * batch.others
+        # Never below its own hinge, not even where scores cancel to the last bit.
+        return torch.maximum(whole, itself)
 
     def _change(
         self,

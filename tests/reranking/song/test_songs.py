@@ -253,7 +253,9 @@ class TestDegenerate:
 
     @pytest.mark.parametrize("module", [Song, KSong])
     @pytest.mark.parametrize("theoretical", [False, True])
-    @pytest.mark.parametrize("scores", [[0.0] * 6, [1e4, -1e4, 0, 1, 2, 3], [5.0], [-60.0, 60.0]])
+    @pytest.mark.parametrize(
+        "scores", [[0.0] * 6, [1e4, -1e4, 0, 1, 2, 3], [1e12, 0, 1, -1e12], [5.0], [-60.0, 60.0]]
+    )
     @pytest.mark.parametrize("relevant", ["one", "all"])
     def test_finite(
         self, module: type[Song], theoretical: bool, scores: list[float], relevant: str
