@@ -40,7 +40,8 @@ def main() -> None:
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     step()
     peak = resident("VmHWM") - before
-    cpu, wall = [], []
+    cpu: list[float] = []
+    wall: list[float] = []
     started = time.perf_counter()
     while len(cpu) < repeats and (not cpu or time.perf_counter() - started < 20):
         c, w = time.process_time(), time.perf_counter()

@@ -68,7 +68,7 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
         n = s.size
         if not np.isfinite(s).all():
             losses[q] = np.nan
-            gradients[q, :] = np.nan
+            gradients[q][order] = np.nan
             continue
         gain = gains[q][order]
         ideal = ideal_dcg(gain, discounts)

@@ -43,6 +43,19 @@ def in_blocks(
     return losses, gradient
 
 
+def at_once(
+    lists: Lists, loss: Callable[[Lists], Tensor], gradient_wanted: bool
+) -> LossAndGradient:
+    """Take the loss of whole lists, of shape (queries,), and its gradient."""
+    if not gradient_wanted:
+        return loss(lists), None
+    with torch.enable_grad():
+        scores = lists.scores.detach().requires_grad_()
+        losses = loss(Lists(scores, lists.labels, lists.mask))
+        (gradient,) = torch.autograd.grad(losses.sum(), scores)
+    return losses.detach(), gradient
+
+
 def row_slices(scores: Tensor) -> list[slice]:
     """Cut the items of lists into slices, so that slice x all items x queries is small."""
     queries, items = scores.shape

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lists import Lists, Reduce, lists_of, reduced, require
+from lmtune.reranking.losses.blocks import at_once
+from lmtune.reranking.losses.list_kernels import listmle_queries
+from lmtune.reranking.losses.lists import (
+    Backend,
+    Lists,
+    LossAndGradient,
+    Reduce,
+    differentiable,
+    lists_of,
+    reduced,
+    require,
+)
+from lmtune.reranking.losses.on_cpu import Sorted, kernels_wanted, run
 
 Ties = Literal["random", "shared"]
 
@@ -22,6 +36,7 @@ def listmle(
     ties: Ties = "random",
     seed: int | None = None,
     generator: torch.Generator | None = None,
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute the ListMLE loss.
 
@@ -32,7 +47,7 @@ def listmle(
 
     Parameters
     ----------
-    scores, labels, mask, reduce
+    scores, labels, mask, reduce, backend
         As of `lmtune.reranking.losses.ranknet`.
     ties : {"random", "shared"}
         "random" draws an order of the items with equal labels, anew at each call. With "shared",
@@ -75,20 +90,27 @@ def listmle(
     lists = lists_of(scores, labels, mask)
     if seed is not None:
         generator = torch.Generator(scores.device).manual_seed(seed)
-    order = _draw(lists, generator)
-    losses = plackett_luce(scores, lists, order, shared=ties == "shared")
-    return reduced(losses, lists.relevant, reduce)
+    shared = ties == "shared"
+    order = _order(lists, None if shared else _draw(lists, generator))
+    by_kernel = kernels_wanted(backend, lists)
+
+    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
+        if by_kernel:
+            a = Sorted.of(lists, double=True)
+            inputs = a.scores, a.labels, order.numpy(), a.real, shared
+            return run(a, listmle_queries, *inputs, like=lists.scores)
+        loss = partial(plackett_luce, order=order, shared=shared)
+        return at_once(lists, loss, gradient_wanted)
+
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
-def plackett_luce(scores: Tensor, lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
+def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
     """Return minus the log-likelihood of each query's items in a given order.
 
     Parameters
     ----------
-    scores : Tensor of shape (queries, items)
-        As the caller gave them.
     lists : Lists
-        The same with their labels.
     order : int64 Tensor of shape (queries, items)
         Places of the items, by falling label, padding last.
     shared : bool
@@ -100,7 +122,7 @@ def plackett_luce(scores: Tensor, lists: Lists, order: Tensor, *, shared: bool) 
     """
     real = lists.mask.gather(1, order)
     # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
-    sorted_scores = scores.double().gather(1, order).masked_fill(~real, 0)
+    sorted_scores = lists.scores.double().gather(1, order)
     lowest = torch.finfo(sorted_scores.dtype).min
     from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
     denominators = from_last.logcumsumexp(dim=1).flip(1)
@@ -111,10 +133,22 @@ def plackett_luce(scores: Tensor, lists: Lists, order: Tensor, *, shared: bool) 
 
 
 def _draw(lists: Lists, generator: torch.Generator | None) -> Tensor:
-    """Sort by falling label, padding last, ties at random."""
-    key = torch.rand(
-        lists.scores.shape, generator=generator, device=lists.scores.device, dtype=torch.float64
-    )
-    shuffled = key.argsort(dim=1)
-    labels = torch.where(lists.mask, lists.labels, -1).gather(1, shuffled)
-    return shuffled.gather(1, labels.argsort(dim=1, descending=True, stable=True))
+    shape, device = lists.scores.shape, lists.scores.device
+    return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+
+
+def _order(lists: Lists, draw: Tensor | None) -> Tensor:
+    """Sort by falling label, padding last; ties by a draw, or as they come."""
+    if lists.scores.device.type == "cpu":
+        falling = np.where(lists.mask.numpy(), -lists.labels.numpy(), np.inf)
+        if draw is None:
+            return torch.from_numpy(np.argsort(falling, axis=1))
+        drawn = np.argsort(draw.numpy(), axis=1)
+        last = np.argsort(np.take_along_axis(falling, drawn, axis=1), axis=1, kind="stable")
+        return torch.from_numpy(np.take_along_axis(drawn, last, axis=1))
+    labels = torch.where(lists.mask, lists.labels, -1)
+    if draw is None:
+        return labels.argsort(dim=1, descending=True)
+    places = draw.argsort(dim=1)
+    order = labels.gather(1, places).argsort(dim=1, descending=True, stable=True)
+    return places.gather(1, order)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.lists import Reduce, lists_of, reduced, require, wide
+from lmtune.reranking.losses.blocks import at_once
+from lmtune.reranking.losses.list_kernels import listnet_queries
+from lmtune.reranking.losses.lists import (
+    Backend,
+    Lists,
+    LossAndGradient,
+    Reduce,
+    differentiable,
+    lists_of,
+    reduced,
+    require,
+)
+from lmtune.reranking.losses.on_cpu import Sorted, kernels_wanted, run
 
 Target = Literal["softmax", "labels"]
 
@@ -19,6 +32,7 @@ def listnet(
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
     target: Target = "softmax",
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute the top-one ListNet loss.
 
@@ -29,7 +43,7 @@ def listnet(
 
     Parameters
     ----------
-    scores, labels, mask, reduce
+    scores, labels, mask, reduce, backend
         As of `lmtune.reranking.losses.ranknet`.
     target : {"softmax", "labels"}
         "labels" puts t_i = y_i: the softmax cross-entropy of Bruch et al. (ICTIR 2019), whose
@@ -38,7 +52,7 @@ def listnet(
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``. It can be differentiated twice.
+        A scalar, or of shape (queries,) with ``reduce="none"``.
 
     Raises
     ------
@@ -61,11 +75,22 @@ def listnet(
     """
     require("target", target, get_args(Target))
     lists = lists_of(scores, labels, mask)
-    scores = wide(scores)
-    lowest = torch.finfo(scores.dtype).min
-    logarithm = scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
+    by_kernel = kernels_wanted(backend, lists)
+
+    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
+        if by_kernel:
+            a = Sorted.of(lists, double=True)
+            inputs = a.scores, a.labels, a.mask, target == "softmax"
+            return run(a, listnet_queries, *inputs, like=lists.scores)
+        return at_once(lists, partial(_in_torch, softmax=target == "softmax"), gradient_wanted)
+
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+
+
+def _in_torch(lists: Lists, *, softmax: bool) -> Tensor:
+    lowest = torch.finfo(lists.scores.dtype).min
+    logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
     weight = lists.labels
-    if target == "softmax":
+    if softmax:
         weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
-    losses = -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
-    return reduced(losses, lists.relevant, reduce)
+    return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -169,7 +170,9 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, lists: Lists, compute: Any) -> Tensor:
         wanted = ctx.needs_input_grad[0]
-        with torch.autocast(scores.device.type, enabled=False):
+        kind = scores.device.type
+        known = torch.amp.is_autocast_available(kind)
+        with torch.autocast(kind, enabled=False) if known else nullcontext():
             losses, gradient = compute(lists, wanted)
         if wanted:
             ctx.save_for_backward(scores, gradient)

@@ -8,6 +8,7 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses.blocks import discounts, ideal_dcg
 from lmtune.reranking.losses.lists import (
+    Backend,
     Gains,
     Lists,
     LossAndGradient,
@@ -16,8 +17,9 @@ from lmtune.reranking.losses.lists import (
     lists_of,
     reduced,
     require_positive,
-    wide,
 )
+from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
+from lmtune.reranking.losses.on_cpu import Sorted, discount_table, kernels_wanted, run
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
 _CHUNK = 1 << 20
@@ -33,6 +35,7 @@ def neural_ndcg(
     sinkhorn: int = 50,
     k: int | None = None,
     gains: Gains = "exponential",
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute minus the NDCG of a smooth permutation, between -1 and 0.
 
@@ -45,7 +48,7 @@ def neural_ndcg(
 
     Parameters
     ----------
-    scores, labels, mask, reduce
+    scores, labels, mask, reduce, backend
         As of `lmtune.reranking.losses.ranknet`.
     tau : float
         Temperature; above 0. As it falls, P becomes the permutation that sorts the scores.
@@ -60,9 +63,8 @@ def neural_ndcg(
     Returns
     -------
     Tensor
-        A scalar, or of shape (queries,) with ``reduce="none"``. Some queries at a time are looked
-        at, so memory grows with the square of the longest list, not with the number of queries.
-        Gradients of gradients are not to be had.
+        A scalar, or of shape (queries,) with ``reduce="none"``. Memory grows with the square of the
+        longest list, but not with the number of queries.
 
     Raises
     ------
@@ -92,26 +94,37 @@ def neural_ndcg(
         raise InputError("sinkhorn is out of range", value=sinkhorn, accepted="0 and up")
     lists = lists_of(scores, labels, mask)
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        gain = lists.gains(gains).double()
-        gain = gain / ideal_dcg(gain, k)[:, None]
-        losses = torch.empty_like(lists.scores[:, 0])
-        gradient = torch.zeros_like(lists.scores) if gradient_wanted else None
-        queries, items = lists.scores.shape
-        step = max(1, _CHUNK // items**2)
-        for first in range(0, queries, step):
-            part = slice(first, first + step)
-            with torch.set_grad_enabled(gradient_wanted):
-                chunk = lists.scores[part].double().requires_grad_(gradient_wanted)
-                loss = _negative_ndcg(chunk, gain[part], lists.mask[part], tau, sinkhorn, k)
-                if gradient is not None:
-                    gradient[part] = torch.autograd.grad(loss.sum(), chunk)[0].to(gradient.dtype)
-            losses[part] = loss.detach().to(losses.dtype)
-        return losses, gradient
+    by_kernel = kernels_wanted(backend, lists)
+    gain = lists.gains(gains).double()
+    gain = gain / ideal_dcg(gain, k)[:, None]
 
-    if lists.scores.numel() == 0:
-        return reduced(wide(scores).sum(dim=1), lists.relevant, reduce)
+    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
+        if by_kernel:
+            a = Sorted.of(lists, double=True)
+            table = discount_table(a.scores.shape[1], k)[2::2].copy()
+            inputs = a.scores, gain.numpy(), a.mask, table, float(tau), sinkhorn
+            return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
+        return _in_torch(lists, gain, tau, sinkhorn, k, gradient_wanted)
+
     return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+
+
+def _in_torch(
+    lists: Lists, gain: Tensor, tau: float, sinkhorn: int, k: int | None, gradient_wanted: bool
+) -> LossAndGradient:
+    losses = lists.scores.new_empty(lists.scores.shape[0])
+    gradient = torch.zeros_like(lists.scores) if gradient_wanted else None
+    queries, items = lists.scores.shape
+    step = max(1, _CHUNK // max(1, items**2))
+    for first in range(0, queries, step):
+        part = slice(first, first + step)
+        with torch.set_grad_enabled(gradient_wanted):
+            chunk = lists.scores[part].double().requires_grad_(gradient_wanted)
+            loss = _negative_ndcg(chunk, gain[part], lists.mask[part], tau, sinkhorn, k)
+            if gradient is not None:
+                gradient[part] = torch.autograd.grad(loss.sum(), chunk)[0].to(gradient.dtype)
+        losses[part] = loss.detach().to(losses.dtype)
+    return losses, gradient
 
 
 def _negative_ndcg(

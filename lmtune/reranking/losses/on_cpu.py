@@ -57,12 +57,13 @@ class Sorted:
     real: NDArray[np.int64]
 
     @classmethod
-    def of(cls, lists: Lists) -> Sorted:
-        """Take the arrays of lists on the CPU, and sort them by label."""
+    def of(cls, lists: Lists, *, double: bool = False) -> Sorted:
+        """Take the arrays of lists on the CPU, in double precision if wanted; sort by label."""
         scores, labels, mask = (
-            tensor.detach().contiguous().numpy()
-            for tensor in (lists.scores, lists.labels, lists.mask)
+            tensor.contiguous().numpy() for tensor in (lists.scores, lists.labels, lists.mask)
         )
+        if double:
+            scores, labels = scores.astype(np.float64), labels.astype(np.float64)
         by_label = np.argsort(np.where(mask, -labels, np.inf).astype(labels.dtype), axis=1)
         return cls(scores, labels, mask, by_label, mask.sum(axis=1))
 
@@ -76,7 +77,9 @@ class Sorted:
         return self.scores.dtype.type(value)
 
 
-def run(arrays: Sorted, kernel: Callable[..., None], *inputs: Any) -> LossAndGradient:
+def run(
+    arrays: Sorted, kernel: Callable[..., None], *inputs: Any, like: Tensor | None = None
+) -> LossAndGradient:
     """Run a kernel over the queries, in as many threads as torch would take.
 
     Parameters
@@ -85,6 +88,8 @@ def run(arrays: Sorted, kernel: Callable[..., None], *inputs: Any) -> LossAndGra
     kernel : callable
         Takes the first query, the one after the last, `inputs`, and arrays for the losses and the
         gradients of all queries, to write to.
+    like : Tensor, optional
+        Has the type that the results are to have; by default they have the arrays'.
     """
     queries, items = arrays.scores.shape
     out = np.empty(queries, arrays.scores.dtype), np.zeros_like(arrays.scores)
@@ -94,8 +99,9 @@ def run(arrays: Sorted, kernel: Callable[..., None], *inputs: Any) -> LossAndGra
         queries,
         threads=min(cores(), torch.get_num_threads()) if many else 1,
     )
-    losses, gradients = out
-    return torch.from_numpy(losses), torch.from_numpy(gradients)
+    dtype = out[0].dtype if like is None else like.numpy().dtype
+    losses, gradients = (torch.from_numpy(array.astype(dtype, copy=False)) for array in out)
+    return losses, gradients
 
 
 def discount_table(items: int, k: int | None) -> NDArray[np.float64]:

@@ -110,7 +110,7 @@ def ranknet_queries(  # type: ignore[no-untyped-def]
         n = s.size
         if not np.isfinite(s).all():
             losses[q] = np.nan
-            gradients[q, :] = np.nan
+            gradients[q][order] = np.nan
             continue
         after = below(labels[q][order])
         total, pairs = 0.0, 0
@@ -171,7 +171,7 @@ def weighted_queries(  # type: ignore[no-untyped-def]
         n = s.size
         if not np.isfinite(s).all():
             losses[q] = np.nan
-            gradients[q, :] = np.nan
+            gradients[q][order] = np.nan
             continue
         label = labels[q][order]
         after = below(label)

@@ -19,7 +19,15 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.compiled import compiled  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.losses import approx_ndcg, lambdarank, ndcg_loss2pp, ranknet  # noqa: E402
+from lmtune.reranking.losses import (  # noqa: E402
+    approx_ndcg,
+    lambdarank,
+    listmle,
+    listnet,
+    ndcg_loss2pp,
+    neural_ndcg,
+    ranknet,
+)
 from lmtune.reranking.losses.blocks import ranks  # noqa: E402
 from lmtune.reranking.losses.exponential_kernels import decay, log1p  # noqa: E402
 from lmtune.reranking.losses.lists import lists_of  # noqa: E402
@@ -33,8 +41,15 @@ VARIANTS: dict[str, Callable[..., Any]] = {
     "ndcgloss2++": ndcg_loss2pp,
     "ndcgloss2++@10": partial(ndcg_loss2pp, k=10, mu=3.0, gains="linear"),
     "approxndcg": approx_ndcg,
+    "listnet": listnet,
+    "softmax cross-entropy": partial(listnet, target="labels"),
+    "listmle": partial(listmle, seed=1),
+    "listmle, shared": partial(listmle, ties="shared"),
+    "neuralndcg": partial(neural_ndcg, sinkhorn=7),
+    "neuralndcg@10": partial(neural_ndcg, tau=30.0, sinkhorn=0, k=10),
     "approxndcg@10": partial(approx_ndcg, alpha=2.0, k=10, alpha_k=0.01),
 }
+NEURAL = [loss for name, loss in VARIANTS.items() if name.startswith("neural")]
 every_loss = pytest.mark.parametrize("loss", VARIANTS.values(), ids=VARIANTS.keys())
 
 
@@ -83,7 +98,7 @@ def test_kernels_agree_with_torch(
 @every_loss
 def test_single_precision_is_near_double(loss: Any) -> None:
     """Sums over long lists lose nothing that shows."""
-    scores, labels, mask = made(2, 3000, tied=False)
+    scores, labels, mask = made(2, 900 if loss in NEURAL else 3000, tied=False)
     scores = scores.float()
     value, gradient = run(loss, scores, labels, mask)
     want, slope = run(loss, scores.double(), labels, mask)
@@ -112,7 +127,8 @@ def test_scores_that_are_no_numbers_show(loss: Any, poison: float) -> None:
     scores[1, 0] = poison
     value, gradient = run(loss, scores, labels, mask)
     assert np.isnan(value).tolist() == [False, True, False]
-    assert np.isnan(gradient[1]).all()
+    assert np.isnan(gradient[1][mask[1]]).all()
+    assert (gradient[~mask.numpy()] == 0).all()
     assert np.isfinite(gradient[[0, 2]]).all()
 
 
@@ -189,6 +205,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "options", "queries", "items", "megabytes"),
     [

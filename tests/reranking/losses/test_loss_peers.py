@@ -161,10 +161,8 @@ def test_listmle_is_one_of_the_orders_of_ties(
             if any(labels[row, a] < labels[row, b] for a, b in itertools.pairwise(order)):
                 continue
             s = scores[row : row + 1, : len(items)].detach().requires_grad_()
-            lists = Lists(
-                s.detach(), labels[row : row + 1, : len(items)], mask[row : row + 1, : len(items)]
-            )
-            loss = plackett_luce(s, lists, torch.tensor([order]), shared=False)
+            lists = Lists(s, labels[row : row + 1, : len(items)], mask[row : row + 1, : len(items)])
+            loss = plackett_luce(lists, torch.tensor([order]), shared=False)
             (gradient,) = torch.autograd.grad(loss.sum(), s)
             if np.allclose(gradient[0], want, rtol=3e-5, atol=3e-6):
                 found.append(loss.item())

@@ -1,0 +1,168 @@
+"""NeuralNDCG and its gradient through Sinkhorn's iterations, a query at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lmtune.compiled import compiled
+
+
+@compiled(reassociate=True)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(a.size):
+        total += a[j] * b[j]
+    return total
+
+
+@compiled(reassociate=True)
+def _add(factor, a, out):  # type: ignore[no-untyped-def]
+    for j in range(out.size):
+        out[j] += factor * a[j]
+
+
+@compiled()
+def _times(matrix, vector, out):  # type: ignore[no-untyped-def]
+    for r in range(out.size):
+        out[r] = _dot(matrix[r], vector)
+
+
+@compiled()
+def _transposed_times(matrix, vector, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+    for r in range(vector.size):
+        _add(vector[r], matrix[r], out)
+
+
+@compiled()
+def _neural_sort(s, tau, matrix):  # type: ignore[no-untyped-def]
+    """Fill NeuralSort's matrix: rows are places, columns items, each row sums to 1."""
+    n = s.size
+    spread = np.zeros(n)
+    for j in range(n):
+        for i in range(n):
+            spread[j] += abs(s[j] - s[i])
+    for r in range(n):
+        row = matrix[r]
+        best = -np.inf
+        for j in range(n):
+            row[j] = ((n - 1 - 2 * r) * s[j] - spread[j]) / tau
+            best = max(best, row[j])
+        total = 0.0
+        for j in range(n):
+            row[j] = math.exp(row[j] - best)
+            total += row[j]
+        for j in range(n):
+            row[j] /= total
+
+
+@compiled()
+def _inverted(a, out):  # type: ignore[no-untyped-def]
+    for j in range(out.size):
+        out[j] = 1.0 / a[j]
+
+
+@compiled()
+def _product(factor, a, b, out):  # type: ignore[no-untyped-def]
+    for j in range(out.size):
+        out[j] = factor * a[j] * b[j]
+
+
+@compiled()
+def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyped-def]
+    """Return minus a query's smooth NDCG and fill its gradient; gains are shares of IDCG.
+
+    Rows are scaled by u, columns by v. Iteration t takes v_t = 1 / (K' u_{t-1}), u_t = 1 / (K v_t);
+    going back, only K's derivative is long, and it is taken row by row from those of each step.
+    """
+    n = s.size
+    matrix = np.empty((n, n))
+    _neural_sort(s, tau, matrix)
+    u = np.ones((iterations + 1, n))
+    v = np.ones((iterations + 1, n))
+    work = np.empty(n)
+    for t in range(1, iterations + 1):
+        _transposed_times(matrix, u[t - 1], work)
+        _inverted(work, v[t])
+        _times(matrix, v[t], work)
+        _inverted(work, u[t])
+    weighted = np.empty(n)
+    _product(1.0, v[iterations], gain, weighted)
+    places = np.empty(n)
+    _times(matrix, weighted, places)
+
+    u_bar, places_bar, v_bar = np.empty(n), np.empty(n), np.empty(n)
+    _product(-1.0, discount, places, u_bar)
+    _product(-1.0, discount, u[iterations], places_bar)
+    loss = _dot(places_bar, places)
+    _transposed_times(matrix, places_bar, work)
+    _product(1.0, work, gain, v_bar)
+    rows_bar = np.empty((iterations + 1, n))
+    columns_bar = np.empty((iterations + 1, n))
+    for t in range(iterations, 0, -1):
+        _product(-1.0, u[t], u[t], work)
+        _product(1.0, u_bar, work, rows_bar[t])
+        _transposed_times(matrix, rows_bar[t], work)
+        _add(1.0, work, v_bar)
+        _product(-1.0, v[t], v[t], work)
+        _product(1.0, v_bar, work, columns_bar[t])
+        _times(matrix, columns_bar[t], u_bar)
+        v_bar[:] = 0.0
+
+    gradient[:] = 0.0
+    spread_bar = np.zeros(n)
+    for r in range(n):
+        row = matrix[r]
+        work[:] = 0.0
+        _add(places_bar[r], weighted, work)
+        for t in range(1, iterations + 1):
+            _add(rows_bar[t, r], v[t], work)
+            _add(u[t - 1, r], columns_bar[t], work)
+        mean = _dot(work, row)
+        for j in range(n):
+            slope = (work[j] - mean) * row[j] / tau
+            gradient[j] += (n - 1 - 2 * r) * slope
+            spread_bar[j] -= slope
+    for j in range(n):
+        for i in range(n):
+            gradient[j] += (spread_bar[j] + spread_bar[i]) * np.sign(s[j] - s[i])
+    return loss
+
+
+@compiled()
+def neural_ndcg_queries(  # type: ignore[no-untyped-def]
+    first, last, scores, gains, mask, discounts, tau, iterations, losses, gradients
+):
+    """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
+
+    Parameters
+    ----------
+    first, last : int
+    scores : float64 array of shape (queries, items)
+    gains : float64 array of shape (queries, items)
+        Divided by each query's ideal DCG.
+    mask : bool array of shape (queries, items)
+    discounts : float64 array of shape (items,)
+        Of each place.
+    tau : float
+    iterations : int
+    losses : float64 array of shape (queries,)
+    gradients : float64 array of shape (queries, items)
+        0 on padding already.
+    """
+    for q in range(first, last):
+        items = np.flatnonzero(mask[q])
+        s = scores[q][items]
+        if not np.isfinite(s).all():
+            losses[q] = np.nan
+            gradients[q][items] = np.nan
+            continue
+        gain = gains[q][items]
+        losses[q] = 0.0
+        if not gain.any():
+            continue
+        gradient = np.empty(s.size)
+        losses[q] = _one(s, gain, discounts[: s.size], tau, iterations, gradient)
+        gradients[q][items] = gradient
