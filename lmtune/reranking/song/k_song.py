@@ -38,8 +38,8 @@ class KSong(Song):
     cutoff : int
         K.
     theoretical : bool
-        Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem;
-        the practical form holds them fixed.
+        Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
+        as the paper's results do; the practical form, False, holds them fixed.
     scale : float, optional
         Of psi, above 0; by default 2 / max(c, 1).
     eta : float or "solve", optional
@@ -47,8 +47,12 @@ class KSong(Song):
         lists that are whole in the batch are solved for, others make steps of 0.01 max(c, 1).
     gamma_curvature : float
         Weight of the new value in s_q, the running estimate of L_q'', in (0, 1].
-    tau1, tau2 : float
-        Smoothing and convexity of L_q, above 0.
+    tau1 : float, optional
+        Smoothing of L_q, above 0; by default 0.1 max(c, 1). The gradient of lambda is an average
+        over the items within a few tau1 of it: where that is one item, the theoretical form
+        learns worse.
+    tau2 : float
+        Convexity of L_q, above 0.
     epsilon : float
         In [0, 1); 0.5 puts lambda at the (K + 1)-th score itself.
     """
@@ -61,20 +65,22 @@ class KSong(Song):
         pairs: RelevantPairs,
         *,
         cutoff: int = 10,
-        theoretical: bool = False,
+        theoretical: bool = True,
         gamma: float | None = None,
         margin: float = 10.0,
         estimator: str = "moving-average",
         scale: float | None = None,
         eta: float | str | None = None,
         gamma_curvature: float = 0.9,
-        tau1: float = 0.01,
+        tau1: float | None = None,
         tau2: float = 1e-4,
         epsilon: float = 0.5,
     ) -> None:
         # Scores spread with the margin, and so do what they are compared with and steps among them.
         if scale is None:
             scale = 2.0 / max(margin, 1.0)
+        if tau1 is None:
+            tau1 = 0.1 * max(margin, 1.0)
         if cutoff < 1:
             raise InputError("cutoff out of range", value=cutoff, accepted="1 and above")
         super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)

@@ -468,7 +468,7 @@ class TestKSong:
 
     def test_practical_holds_the_weights_fixed(self) -> None:
         lists = made([12, 20], 5)
-        song = ksong_of(lists, cutoff=4, gamma=1, eta="solve", **self.OPTIONS)
+        song = ksong_of(lists, cutoff=4, theoretical=False, gamma=1, eta="solve", **self.OPTIONS)
         _, gradient = run(song, padded(lists))
         wanted = []
         for scores, labels in lists:
@@ -496,7 +496,7 @@ class TestKSong:
     def test_smooth_threshold_is_the_next_score(self) -> None:
         scores = torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0])
         lists = [(scores.double(), torch.ones(5).double())]
-        song = ksong_of(lists, cutoff=2)
+        song = ksong_of(lists, cutoff=2, tau1=0.01)
         run(song, padded(lists))
         assert float(song.threshold) == pytest.approx(3.0, abs=1e-3)
 
@@ -549,7 +549,16 @@ class TestLibauc:
 
     def test_practical_k_song(self, golden: dict[str, Any]) -> None:
         batch, pairs = self.batch(golden)
-        song = KSong(pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, eta=0.01)
+        song = KSong(
+            pairs,
+            cutoff=2,
+            gamma=0.3,
+            margin=1.0,
+            epsilon=0.0,
+            tau1=0.01,
+            eta=0.01,
+            theoretical=False,
+        )
         song.state.estimate.zero_()
         song.threshold.zero_()
         base = batch["scores"].detach().clone()
@@ -566,7 +575,14 @@ class TestLibauc:
         """LibAUC leaves psi's scale factor, 2, out of psi'; the rest agrees."""
         batch, pairs = self.batch(golden)
         song = KSong(
-            pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, eta=0.01, theoretical=True
+            pairs,
+            cutoff=2,
+            gamma=0.3,
+            margin=1.0,
+            epsilon=0.0,
+            tau1=0.01,
+            eta=0.01,
+            theoretical=True,
         )
         for buffer in (song.state.estimate, song.threshold, song.curvature):
             buffer.zero_()
