@@ -18,7 +18,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require_positive,
 )
-from lmtune.reranking.losses.on_cpu import Sorted, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.on_cpu import Arrays, discount_table, kernels_wanted, run
 
 
 def approx_ndcg(
@@ -101,11 +101,11 @@ def approx_ndcg(
 def _in_kernels(
     lists: Lists, gain: Tensor, alpha: float, k: int | None, alpha_k: float
 ) -> LossAndGradient:
-    a = Sorted.of(lists)
+    a = Arrays.of(lists)
     table = discount_table(a.scores.shape[1], k)
     options = table, a.number(alpha), k or 0, alpha_k
     gains = gain.contiguous().numpy()
-    return run(a, approx_ndcg_queries, a.scores, gains, a.by_label, a.real, *options)
+    return run(a, approx_ndcg_queries, a.scores, gains, a.by_label(), a.real, *options)
 
 
 def _in_torch(

@@ -25,7 +25,7 @@ from lmtune.reranking.losses.lists import (
     require_positive,
 )
 from lmtune.reranking.losses.on_cpu import (
-    Sorted,
+    Arrays,
     as_tensor,
     discount_table,
     kernels_wanted,
@@ -193,11 +193,11 @@ def _weighted(
 def _in_kernels(
     lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float
 ) -> LossAndGradient:
-    a = Sorted.of(lists)
+    a = Arrays.of(lists)
     items = a.scores.shape[1]
     table = discount_table(items, k)
     tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
-    orders = a.by_label, a.by_score(), a.real
+    orders = a.by_label(), a.by_score(), a.real
     tables = table, tightness, 2 * (items if k is None else k)
     gains = gain.contiguous().numpy()
     return run(a, weighted_queries, a.scores, a.labels, gains, *orders, *tables, a.number(sigma))

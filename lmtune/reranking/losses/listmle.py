@@ -22,7 +22,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require,
 )
-from lmtune.reranking.losses.on_cpu import Sorted, kernels_wanted, run
+from lmtune.reranking.losses.on_cpu import Arrays, kernels_wanted, run
 
 Ties = Literal["random", "shared"]
 
@@ -96,7 +96,7 @@ def listmle(
 
     def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
         if by_kernel:
-            a = Sorted.of(lists, double=True)
+            a = Arrays.of(lists, double=True)
             inputs = a.scores, a.labels, order.numpy(), a.real, shared
             return run(a, listmle_queries, *inputs, like=lists.scores)
         loss = partial(plackett_luce, order=order, shared=shared)

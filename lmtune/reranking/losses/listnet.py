@@ -20,7 +20,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require,
 )
-from lmtune.reranking.losses.on_cpu import Sorted, kernels_wanted, run
+from lmtune.reranking.losses.on_cpu import Arrays, kernels_wanted, run
 
 Target = Literal["softmax", "labels"]
 
@@ -79,7 +79,7 @@ def listnet(
 
     def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
         if by_kernel:
-            a = Sorted.of(lists, double=True)
+            a = Arrays.of(lists, double=True)
             inputs = a.scores, a.labels, a.mask, target == "softmax"
             return run(a, listnet_queries, *inputs, like=lists.scores)
         return at_once(lists, partial(_in_torch, softmax=target == "softmax"), gradient_wanted)

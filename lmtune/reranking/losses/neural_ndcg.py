@@ -19,7 +19,7 @@ from lmtune.reranking.losses.lists import (
     require_positive,
 )
 from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
-from lmtune.reranking.losses.on_cpu import Sorted, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.on_cpu import Arrays, discount_table, kernels_wanted, run
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
 _CHUNK = 1 << 20
@@ -75,7 +75,8 @@ def neural_ndcg(
     -----
     Pobrotyn and Białobrzeski, NeuralNDCG, SIGIR eCom 2021; Grover et al., Stochastic Optimization
     of Sorting Networks via Continuous Relaxations (NeuralSort), ICLR 2019. Computed in float64
-    whatever the scores' type: P's exponents are differences of sums as large as n times the scores.
+    whatever the scores' type, on devices that have it: P's exponents are differences of sums as
+    large as n times the scores.
     allRank's ``neuralNDCG`` is the same, but stops iterating when all queries of the batch are
     within 1e-6 of the limit, where their gradients need not be. SoftRank and PiRank are relatives;
     PiRank sorts the top k by merging NeuralSorts of short lists.
@@ -100,7 +101,7 @@ def neural_ndcg(
 
     def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
         if by_kernel:
-            a = Sorted.of(lists, double=True)
+            a = Arrays.of(lists, double=True)
             table = discount_table(a.scores.shape[1], k)[2::2].copy()
             inputs = a.scores, gain.numpy(), a.mask, table, float(tau), sinkhorn
             return run(a, neural_ndcg_queries, *inputs, like=lists.scores)

@@ -37,15 +37,14 @@ def kernels_wanted(backend: Backend, lists: Lists) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
-    """Lists as arrays, with the orders in which the kernels go through them.
+class Arrays:
+    """Lists as arrays, which can be sorted.
 
     Parameters
     ----------
     scores, labels : arrays of shape (queries, items)
         Of one floating-point type.
-    by_label : int64 array of shape (queries, items)
-        Each query's items by falling label, padding last.
+    mask : bool array of shape (queries, items)
     real : int64 array of shape (queries,)
         Items that are not padding.
     """
@@ -53,24 +52,28 @@ class Sorted:
     scores: NDArray[Any]
     labels: NDArray[Any]
     mask: NDArray[np.bool_]
-    by_label: NDArray[np.int64]
     real: NDArray[np.int64]
 
     @classmethod
-    def of(cls, lists: Lists, *, double: bool = False) -> Sorted:
-        """Take the arrays of lists on the CPU, in double precision if wanted; sort by label."""
+    def of(cls, lists: Lists, *, double: bool = False) -> Arrays:
+        """Take the arrays of lists on the CPU, in double precision if wanted."""
         scores, labels, mask = (
             tensor.contiguous().numpy() for tensor in (lists.scores, lists.labels, lists.mask)
         )
         if double:
             scores, labels = scores.astype(np.float64), labels.astype(np.float64)
-        by_label = np.argsort(np.where(mask, -labels, np.inf).astype(labels.dtype), axis=1)
-        return cls(scores, labels, mask, by_label, mask.sum(axis=1))
+        return cls(scores, labels, mask, mask.sum(axis=1))
+
+    def by_label(self) -> NDArray[np.int64]:
+        """Return each query's items by falling label, padding last."""
+        return self._falling(self.labels)
 
     def by_score(self) -> NDArray[np.int64]:
         """Return each query's items by falling score, padding last."""
-        keys = np.where(self.mask, -self.scores, np.inf).astype(self.scores.dtype)
-        return np.argsort(keys, axis=1)
+        return self._falling(self.scores)
+
+    def _falling(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        return np.argsort(np.where(self.mask, -values, values.dtype.type(np.inf)), axis=1)
 
     def number(self, value: float) -> Any:
         """Return a number of the scores' type."""
@@ -78,13 +81,13 @@ class Sorted:
 
 
 def run(
-    arrays: Sorted, kernel: Callable[..., None], *inputs: Any, like: Tensor | None = None
+    arrays: Arrays, kernel: Callable[..., None], *inputs: Any, like: Tensor | None = None
 ) -> LossAndGradient:
     """Run a kernel over the queries, in as many threads as torch would take.
 
     Parameters
     ----------
-    arrays : Sorted
+    arrays : Arrays
     kernel : callable
         Takes the first query, the one after the last, `inputs`, and arrays for the losses and the
         gradients of all queries, to write to.

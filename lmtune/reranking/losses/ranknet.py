@@ -19,7 +19,7 @@ from lmtune.reranking.losses.lists import (
     require,
     require_positive,
 )
-from lmtune.reranking.losses.on_cpu import Sorted, kernels_wanted, run
+from lmtune.reranking.losses.on_cpu import Arrays, kernels_wanted, run
 from lmtune.reranking.losses.pair_kernels import ranknet_queries
 
 Pairs = Literal["mean", "sum"]
@@ -59,7 +59,7 @@ def ranknet(
     backend : {"auto", "kernels", "torch"}
         "kernels" runs on the CPU alone; "torch" goes through the same pairs in plain PyTorch, block
         by block. "auto" takes the kernels where it can. Both need memory for the lists, not for
-        their pairs, and neither gives gradients of gradients.
+        their pairs, and neither gives gradients of gradients (RuntimeError).
 
     Returns
     -------
@@ -107,8 +107,8 @@ def ranknet(
 
 
 def _in_kernels(lists: Lists, sigma: float, mean: bool) -> LossAndGradient:
-    a = Sorted.of(lists)
-    return run(a, ranknet_queries, a.scores, a.labels, a.by_label, a.real, a.number(sigma), mean)
+    a = Arrays.of(lists)
+    return run(a, ranknet_queries, a.scores, a.labels, a.by_label(), a.real, a.number(sigma), mean)
 
 
 def _in_torch(lists: Lists, sigma: float, gradient_wanted: bool) -> LossAndGradient:
