@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("real collections are not here: no ../shared/data beside the checkout")
     return folder
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Spare torch's small tensors the cost of waking other threads; skip without torch."""
+    torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

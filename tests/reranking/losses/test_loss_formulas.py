@@ -25,6 +25,8 @@ from lmtune.reranking.losses import (  # noqa: E402
     ranknet,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Numbers = Sequence[float]
 
 

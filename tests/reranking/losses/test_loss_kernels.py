@@ -33,6 +33,8 @@ from lmtune.reranking.losses.exponential_kernels import decay, log1p  # noqa: E4
 from lmtune.reranking.losses.lists import lists_of  # noqa: E402
 from lmtune.reranking.losses.packing_kernels import below, doubled_ranks  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 VARIANTS: dict[str, Callable[..., Any]] = {
     "ranknet": ranknet,
     "ranknet, sum, steep": partial(ranknet, pairs="sum", sigma=3.0),

@@ -24,6 +24,8 @@ from lmtune.reranking.losses import (  # noqa: E402
 from lmtune.reranking.losses.listmle import plackett_luce  # noqa: E402
 from lmtune.reranking.losses.lists import Lists  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Golden = dict[str, Any]
 
 

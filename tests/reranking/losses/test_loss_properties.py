@@ -24,6 +24,8 @@ from lmtune.reranking.losses import (  # noqa: E402
     ranknet,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Loss = Callable[..., Any]
 
 VARIANTS: dict[str, Loss] = {
