@@ -36,7 +36,8 @@ class KSong(Song):
     pairs, gamma, margin, estimator
         As for `Song`.
     cutoff : int
-        K.
+        K; a small one learns from few items of each list, and may measure worse at its own cutoff
+        than a larger one.
     theoretical : bool
         Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
         as the paper's results do; the practical form, False, holds them fixed.
@@ -64,7 +65,7 @@ class KSong(Song):
         self,
         pairs: RelevantPairs,
         *,
-        cutoff: int = 10,
+        cutoff: int = 50,
         theoretical: bool = True,
         gamma: float | None = None,
         margin: float = 10.0,
