@@ -27,11 +27,12 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_commands_and_options_it_names_exist() -> None:
     shown = re.findall(
-        r"lmtune (tune|index|search|datasets|evaluate|compare|report|plot)([^\n`#]*)", README
+        r"lmtune (tune|index|search|datasets|evaluate|compare|report|plot|rerank train|rerank apply|rerank compare)([^\n`#]*)",
+        README,
     )
     assert len(shown) >= 8
     for command, rest in shown:
-        result = CliRunner().invoke(app, [command, "--help"])
+        result = CliRunner().invoke(app, [*command.split(), "--help"])
         assert result.exit_code == 0
         for option in re.findall(r"--[a-z-]+", rest):
             assert option in result.stdout, (command, option)

@@ -17,11 +17,12 @@ from lmtune.errors import InputError
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
 from lmtune.reranking.ndcg import ndcg
-from lmtune.reranking.networks import ItemNorm, make_network, renew_last_layer
+from lmtune.reranking.networks import ItemNorm, make_network
 from lmtune.reranking.objectives import Lists, Objective, make_objective
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings, rate_at
 from lmtune.reranking.song.iterates import PreviousIterate
+from lmtune.reranking.song.warmup import reinitialise_last_layer
 
 Progress = Callable[[int, int, str], None]
 _MOMENTUM = 0.9
@@ -104,7 +105,7 @@ class Run:
         begin, settings = time.perf_counter(), self.settings
         warming = self.epoch < settings.warm_up
         if self.epoch == settings.warm_up > 0 and self.step == 0:
-            renew_last_layer(self.network, settings.seed + 1)
+            reinitialise_last_layer(self.network, seed=settings.seed + 1, layer=self.network.last)
             self.optimizer = _optimizer(settings, self.network)
             self.previous = PreviousIterate(self.network)
         objective = self.warm if warming and self.warm is not None else self.objective

@@ -232,15 +232,6 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
     return kind, widths
 
 
-def renew_last_layer(network: Pointwise | Attention, seed: int) -> None:
-    """Draw the last layer's weights anew, as after a warm-up (Qiu et al., 2022)."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        fresh = nn.Linear(network.last.in_features, 1, bias=False)
-    with torch.no_grad():
-        network.last.weight.copy_(fresh.weight)
-
-
 def _perceptron(features: int, widths: tuple[int, ...], dropout: float, *, norm: bool) -> Pointwise:
     layers: list[nn.Module] = [ItemNorm(features, affine=False)] if norm else []
     last = features

@@ -97,6 +97,7 @@ def test_parts_by_option(home: Path) -> None:
     assert "Direct" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_papers_collections_by_name(tmp_path: Path) -> None:
     require_java()
     adhoc = list(range(51, 201, 10))

@@ -69,7 +69,10 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
     return values, documents, worst
 
 
-@pytest.mark.parametrize("name", ["cranfield", "cacm", "npl", "med"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) for name in ("cranfield", "npl", "cacm")] + ["med"],
+)
 def test_classics_agree_with_trec_eval(name: str, shared_data: Path, tmp_path: Path) -> None:
     values, documents, worst = compare(str(shared_data / name), tmp_path)
     print(f"{name}: {values} values, {documents} ranked documents, largest difference {worst:g}")

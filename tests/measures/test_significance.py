@@ -226,6 +226,7 @@ def test_wilcoxon_by_hand() -> None:
     assert wilcoxon_test([0.5, 0.5], [0.5, 0.5]) == (1.0, "no topic differs")
 
 
+@pytest.mark.slow
 @given(P_VALUES)
 @settings(deadline=None, max_examples=20)  # statsmodels takes its time
 def test_corrections_agree_with_statsmodels(p_values: list[float]) -> None:

@@ -16,8 +16,8 @@ from lmtune.reranking.networks import (  # noqa: E402
     ItemNorm,
     Pointwise,
     make_network,
-    renew_last_layer,
 )
+from lmtune.reranking.song.warmup import reinitialise_last_layer  # noqa: E402
 
 NAMES = ["linear", "two-layer", "b64", "b256", "mlp:32-16", "attention:16-2-2"]
 FEATURES = 7
@@ -116,7 +116,7 @@ def test_seeds() -> None:
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["body.1.weight"], other["body.1.weight"])
     network = make_network("b64", 3, seed=1)
-    renew_last_layer(network, 9)
+    reinitialise_last_layer(network, seed=9, layer=network.last)
     changed = [n for n, v in network.state_dict().items() if not torch.equal(v, first[n])]
     assert changed == ["body.10.weight"]
 
