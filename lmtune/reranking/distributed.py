@@ -67,6 +67,8 @@ def process_group(device: str = "cpu") -> Iterator[str]:
         ) from error
     try:
         yield device
+        # No process may leave while another still talks to it.
+        dist.barrier()
     finally:
         dist.destroy_process_group()
 
