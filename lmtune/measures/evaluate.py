@@ -165,7 +165,7 @@ def measure(
     -------
     pandas.DataFrame
         Topics (rows, indexed by identifier) by measures (columns, in ir_measures' spelling).
-        A topic without relevant documents has 0; trec_eval would leave it out of a mean.
+        A topic without relevant documents has 0, which counts in a mean, as in trec_eval 9.
 
     Raises
     ------
