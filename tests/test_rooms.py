@@ -9,7 +9,7 @@ import lmtune
 
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
-    "errors", "threads", "compiled", "formats", "lucene", "datasets", "indexing",
+    "errors", "threads", "compiled", "gradient_free", "formats", "lucene", "datasets", "indexing",
     "candidates", "models", "measures", "tuning", "reranking", "reporting", "cli",
 ]  # fmt: skip
 
