@@ -51,7 +51,7 @@ class Settings:
         directions_needed(_CONFIDENCE, _SHARE), "Random directions from each choice."
     )
     steps: tuple[float, ...] = option(
-        (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), "Step sizes in (logit lambda, log mu)."
+        (0.01, 0.03, 0.1, 0.3, 1.0), "Step sizes in (logit lambda, log mu)."
     )
     seed: int = option(0, "Of topics, directions and the methods' starts.")
 

@@ -22,6 +22,7 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.roughness import roughness
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
+from lmtune.reporting.results import file_name
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import ParameterSpace
 
@@ -75,7 +76,7 @@ def units(settings: Settings) -> list[Unit]:
     sizes = sorted({size for size in settings.topics if size < available})
     return [
         Unit(
-            key=_file_name(measure),
+            key=file_name(str(measure)),
             function=measure_lines,
             arguments={
                 "dataset": settings.dataset,
@@ -220,8 +221,9 @@ def _along(
 
 
 def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Make the tables ``curves``, ``roughness``, ``needed`` and ``single``.
+    """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
 
+    ``best``: the grid point of each measure that the lines go through.
     ``curves``: a row a position, whole and in the section, with the first sample's mean for each
     number of topics. ``roughness``: the
     samples' medians by measure, line, topics and step (in lambda or in log mu), with the excess'
@@ -259,7 +261,9 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
         summary[name] = grouped["excess"].quantile(share)
     summary = summary.reset_index()
+    best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
     return {
+        "best": pd.DataFrame(best),
         "roughness": summary,
         "needed": _needed(summary, settings.smooth),
         "single": pd.DataFrame(single, columns=["measure", "line", "step", "total_variation"]),
@@ -381,15 +385,11 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
                 roughness_by_topics(own["roughness"], what.title, settings.smooth),
             ),
         ):
-            name = f"{kind}-{_file_name(what)}"
+            name = f"{kind}-{file_name(measure)}"
             drawn.append(
                 Picture(name, f"{what.title}: {title}", figure, alt_text(figure), settings.dataset)
             )
     return drawn
-
-
-def _file_name(measure: Measure) -> str:
-    return str(measure).replace("@", "-").replace("(", "-").replace(")", "").replace("=", "")
 
 
 EXPERIMENT = Experiment(
