@@ -15,6 +15,7 @@ from lmtune.laboratory.experiment import Experiment
 _MODULES: dict[str, tuple[str, bool]] = {
     "map-smoothness": ("map_smoothness", False),
     "map-optimality": ("map_optimality", False),
+    "estimators": ("estimators", False),
 }
 
 NAMES = tuple(_MODULES)
