@@ -12,7 +12,9 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory.experiments`, imported when asked for; whether they need torch.
-_MODULES: dict[str, tuple[str, bool]] = {}
+_MODULES: dict[str, tuple[str, bool]] = {
+    "spsa": ("spsa", False),
+}
 
 NAMES = tuple(_MODULES)
 """All experiments, in the order in which they are run together."""
