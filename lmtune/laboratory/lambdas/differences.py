@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import factorial
@@ -28,12 +28,20 @@ class Estimate:
 
     Attributes
     ----------
-    value, error : numpy.ndarray
-        Of one shape; the error is 0 or more.
+    value : numpy.ndarray
+        The numbers.
+    doubt, blurred : numpy.ndarray, of the same shape
+        What the method leaves open, and what rounding does; 0 or more.
     """
 
     value: Array
-    error: Array
+    doubt: Array
+    blurred: Array
+
+    @property
+    def error(self) -> Array:
+        """Both together."""
+        return self.doubt + self.blurred
 
 
 def gaps(scores: Array) -> Array:
@@ -86,7 +94,8 @@ def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Es
     Central differences with steps h, h/2, h/4, h/8, extrapolated to 0 (Richardson); h is less than
     half the way to the nearest tie. The error is the distance to the two estimates of the order
     below, plus what rounding can do. Where it is large, as with a kink within reach, smaller steps
-    are tried, and the best are kept.
+    are tried, and the best are kept. A kink at the very place does not show in central differences:
+    where the slopes to the left and right differ beyond doubt, half the difference is added.
 
     Parameters
     ----------
@@ -101,20 +110,28 @@ def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Es
         Of shape (documents, documents).
     """
     reach = np.minimum(0.4 * gaps(scores), _FIRST_STEP)
-    value, error = np.empty((2, scores.size, scores.size))
+    here = function(scores, labels)
+    value, doubt, blurred = np.empty((3, scores.size, scores.size))
     for j in range(scores.size):
+        bends: dict[float, Array] = {}
 
-        def difference(step: float, j: int = j) -> Array:
+        def difference(step: float, j: int = j, bends: dict[float, Array] = bends) -> Array:
             moved = scores.copy()
             moved[j] = scores[j] + step
             after, above = function(moved, labels), moved[j]
             moved[j] = scores[j] - step
-            slope: Array = (after - function(moved, labels)) / (above - moved[j])
+            before = function(moved, labels)
+            bends[step] = (after - here - (here - before)) / step
+            slope: Array = (after - before) / (above - moved[j])
             return slope
 
-        best = _refined(difference, float(reach[j]), _LEVELS, 2, lambda step: blur / step)
-        value[:, j], error[:, j] = best.value, best.error
-    return Estimate(value, error)
+        orders = [2.0 ** (2 * order) for order in range(1, _LEVELS)]
+        best, first = _refined(difference, float(reach[j]), orders, lambda step: blur / step)
+        odd = [2.0 ** (2 * order - 1) for order in range(1, _LEVELS)]
+        bend = _extrapolated(bends.__getitem__, first, odd, lambda step: 4.0 * blur / step)
+        kink = np.where(np.abs(bend.value) > 10.0 * bend.error, np.abs(bend.value) / 2.0, 0.0)
+        value[:, j], doubt[:, j], blurred[:, j] = best.value, best.doubt + kink, best.blurred
+    return Estimate(value, doubt, blurred)
 
 
 def jump(function: Checked, scores: Array, labels: Array, i: int, j: int, blur: Array) -> Estimate:
@@ -146,38 +163,47 @@ def jump(function: Checked, scores: Array, labels: Array, i: int, j: int, blur: 
         return function(above, labels) - function(below, labels)
 
     first = min(0.4 * clear, _FIRST_STEP)
-    return _refined(across, first, _JUMP_LEVELS, 1, lambda _: 2.0 * blur)
+    orders = [2.0**order for order in range(1, _JUMP_LEVELS)]
+    return _refined(across, first, orders, lambda _: 2.0 * blur)[0]
 
 
 def _refined(
     sample: Callable[[float], Array],
     first: float,
-    levels: int,
-    power: int,
+    factors: Sequence[float],
     rounding: Callable[[float], Array],
-) -> Estimate:
-    """Extrapolate to step 0, with smaller first steps as long as they bring something.
-
-    The sample's error is a series in step**power; `rounding` bounds what rounding does to it.
-    """
-    best: Estimate | None = None
+) -> tuple[Estimate, float]:
+    """Extrapolate to step 0, with smaller first steps as long as they bring something."""
+    best: tuple[Estimate, float] | None = None
     for attempt in range(_TRIES):
         step = first / _SHRINK**attempt
-        steps = [step / 2.0**level for level in range(levels)]
-        column = [sample(one) for one in steps]
-        blown = 1.0
-        for order in range(1, levels):
-            factor = 2.0 ** (power * order)
-            blown *= (factor + 1.0) / (factor - 1.0)
-            lower = column
-            column = [(factor * fine - coarse) / (factor - 1.0) for coarse, fine in pairwise(lower)]
-        value = column[-1]
-        doubt = np.maximum(np.abs(value - lower[-1]), np.abs(value - lower[-2]))
-        blurred = blown * rounding(steps[-1])
-        found = Estimate(value, doubt + blurred)
-        if best is None or found.error.max() < best.error.max():
-            best = found
-        if (doubt <= np.maximum(blurred, 1e-9 * np.abs(value).max())).all():
+        found = _extrapolated(sample, step, factors, rounding)
+        if best is None or found.error.max() < best[0].error.max():
+            best = found, step
+        if (found.doubt <= np.maximum(found.blurred, 1e-9 * np.abs(found.value).max())).all():
             break
     assert best is not None
     return best
+
+
+def _extrapolated(
+    sample: Callable[[float], Array],
+    first: float,
+    factors: Sequence[float],
+    rounding: Callable[[float], Array],
+) -> Estimate:
+    """Extrapolate to step 0 from the first step, half of it, and so on.
+
+    Halving the step divides the error's first term by the first factor, the next by the next;
+    `rounding` bounds what rounding does to a sample.
+    """
+    steps = [first / 2.0**level for level in range(len(factors) + 1)]
+    column = [sample(step) for step in steps]
+    blown = 1.0
+    for factor in factors:
+        blown *= (factor + 1.0) / (factor - 1.0)
+        lower = column
+        column = [(factor * fine - coarse) / (factor - 1.0) for coarse, fine in pairwise(lower)]
+    value = column[-1]
+    doubt = np.maximum(np.abs(value - lower[-1]), np.abs(value - lower[-2]))
+    return Estimate(value, doubt, blown * rounding(steps[-1]))
