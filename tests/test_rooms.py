@@ -9,8 +9,8 @@ import lmtune
 
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
-    "errors", "threads", "compiled", "formats", "lucene", "datasets", "indexing",
-    "candidates", "models", "measures", "tuning", "reranking", "reporting", "cli",
+    "errors", "threads", "processes", "compiled", "formats", "lucene", "datasets", "indexing",
+    "candidates", "models", "measures", "tuning", "reranking", "reporting", "laboratory", "cli",
 ]  # fmt: skip
 
 

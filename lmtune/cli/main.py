@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lmtune.cli import compare, datasets, evaluate, index, plot, report, rerank, search, tune
+from lmtune.cli import compare, datasets, evaluate, index, lab, plot, report, rerank, search, tune
 from lmtune.cli.messages import note, prepare_process, status_of
 
 
@@ -60,6 +60,15 @@ def evaluate_command(
 ) -> None:
     """Print runs' measures as trec_eval does."""
     evaluate.evaluate(arguments or [])
+
+
+@app.command("lab", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def lab_command(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False)] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS...")] = None,
+) -> None:
+    """Run an experiment of the laboratory, or all; without a name, list them."""
+    lab.lab(name, options or [])
 
 
 @app.callback(invoke_without_command=True)

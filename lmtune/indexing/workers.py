@@ -1,38 +1,18 @@
-"""Inverting batches in worker processes.
-
-The workers are plain Python processes that read requests from their standard input. Unlike
-forked ones they are safe in a process with threads (a progress bar, a Java VM), and unlike
-multiprocessing's spawned ones they do not run the caller's script again.
-"""
+"""Inverting batches in worker processes."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
-import queue
-import signal
-import subprocess
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterable, Iterator
-from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from lmtune.formats.documents import DocumentBatch
 from lmtune.indexing.inversion import Inverter, Run
+from lmtune.processes import Unanswered, Worker, drive
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
-
-_START = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from lmtune.indexing.workers import serve; serve()"
-)
-_JOIN_SECONDS = 5.0
-_END = object()
 
 
 def invert_in_processes(
@@ -78,47 +58,27 @@ def invert_in_processes(
         Whatever reading a batch raised in a worker, and RuntimeError if a worker ended.
     """
     tasks = _Tasks(batches, task_bytes)
-    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    processes: list[subprocess.Popen[bytes]] = []
-    threads: list[threading.Thread] = []
+
+    def work(worker: Worker) -> Iterator[int | tuple[int, list[Run]]]:
+        """Feed one worker: batch sizes, then (task, runs)."""
+        worker.tell((analyzer, folder, f"worker{tasks.number()}", memory_bytes))
+        for task, part in tasks:
+            for batch in part:
+                worker.ask(batch)
+                yield batch.size
+            yield task, worker.ask(None)
+
+    runs: dict[int, list[Run]] = {}
     try:
-        for number in range(workers):
-            process = _start()
-            processes.append(process)
-            settings = (analyzer, folder, f"worker{number}", memory_bytes)
-            thread = threading.Thread(
-                target=_drive, args=(process, settings, tasks, events), daemon=True
-            )
-            threads.append(thread)
-            thread.start()
-        return _gather(events, workers, report)
+        events = drive("lmtune.indexing.workers:make_inverter", "an indexing worker", workers, work)
+        for event in events:
+            if isinstance(event, int):
+                report(event)
+            else:
+                task, written = event
+                runs[task] = written
     finally:
         tasks.stop()
-        for process in processes:
-            process.kill()
-            process.wait()
-        for thread in threads:
-            thread.join(_JOIN_SECONDS)
-        for process in processes:
-            _close(process)
-
-
-def _gather(
-    events: queue.SimpleQueue[Any], workers: int, report: Callable[[int], None]
-) -> list[Run]:
-    """Wait for the drivers: batch sizes, (task, runs) pairs, an error, or None at their end."""
-    runs: dict[int, list[Run]] = {}
-    while workers:
-        event = events.get()
-        if event is None:
-            workers -= 1
-        elif isinstance(event, BaseException):
-            raise event
-        elif isinstance(event, int):
-            report(event)
-        else:
-            task, written = event
-            runs[task] = written
     return [run for task in sorted(runs) for run in runs[task]]
 
 
@@ -129,8 +89,15 @@ class _Tasks:
         self._batches = iter(batches)
         self._task_bytes = task_bytes
         self._given = 0
+        self._workers = 0
         self._stopped = False
         self._lock = threading.Lock()
+
+    def number(self) -> int:
+        """Give the caller a number."""
+        with self._lock:
+            self._workers += 1
+            return self._workers - 1
 
     def stop(self) -> None:
         self._stopped = True
@@ -153,118 +120,18 @@ class _Tasks:
             return (self._given, batches) if batches and not self._stopped else None
 
 
-def _start() -> subprocess.Popen[bytes]:
-    # One thread a process: a worker does no linear algebra.
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", _START],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        # Out of reach of the terminal's Ctrl-C, which this process handles for them.
-        process_group=0 if os.name == "posix" else None,
-    )
+def make_inverter() -> Callable[[Any], Any]:
+    """Be a worker: settings first, then batches, and None for the runs of those before it."""
+    inverter: Inverter | None = None
 
+    def answer(request: Any) -> Any:
+        nonlocal inverter
+        if inverter is None:
+            inverter = Inverter(*request)
+            return Unanswered()
+        if request is None:
+            return inverter.finish()
+        inverter.add(request.read())
+        return None
 
-def _close(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        with contextlib.suppress(BrokenPipeError):  # what the killed worker never read
-            pipe.close()
-
-
-def _drive(
-    process: subprocess.Popen[bytes],
-    settings: tuple[Any, ...],
-    tasks: _Tasks,
-    events: queue.SimpleQueue[Any],
-) -> None:
-    """Feed one worker; runs in a thread of its own."""
-    try:
-        _send(process, sys.path)
-        _send(process, settings)
-        for task, batches in tasks:
-            for batch in batches:
-                _ask(process, batch)
-                events.put(batch.size)
-            events.put((task, _ask(process, None)))
-        events.put(None)
-    except BaseException as error:
-        events.put(error)
-
-
-def _ask(process: subprocess.Popen[bytes], request: DocumentBatch | None) -> Any:
-    _send(process, request)
-    assert process.stdout is not None
-    try:
-        reply = pickle.load(process.stdout)
-    except (EOFError, pickle.UnpicklingError) as error:
-        raise _ended(process) from error
-    if isinstance(reply, Exception):
-        raise reply
-    return reply
-
-
-def _send(process: subprocess.Popen[bytes], request: Any) -> None:
-    assert process.stdin is not None
-    try:
-        pickle.dump(request, process.stdin, pickle.HIGHEST_PROTOCOL)
-        process.stdin.flush()
-    except BrokenPipeError as error:
-        raise _ended(process) from error
-
-
-def _ended(process: subprocess.Popen[bytes]) -> RuntimeError:
-    status = process.wait()
-    reason = f"signal {-status}" if status < 0 else f"status {status}"
-    hint = (
-        "; was there too little memory for it?" if status == -getattr(signal, "SIGKILL", 9) else ""
-    )
-    return RuntimeError(f"an indexing worker ended unexpectedly ({reason}){hint}")
-
-
-def serve() -> None:
-    """Be a worker: invert the batches that come through standard input, until it ends."""
-    requests = cast("BufferedReader", sys.stdin.buffer)
-    # The parent may end, or have heard enough, while a reply is on its way.
-    with contextlib.suppress(BrokenPipeError), os.fdopen(os.dup(1), "wb") as replies:
-        os.dup2(2, 1)  # so that a stray print cannot garble the replies
-        inverter: Inverter | None = None
-        while (request := _receive(requests)) is not _END:
-            answer: Any = None
-            try:
-                if isinstance(request, Exception):
-                    raise request
-                if inverter is None:
-                    inverter = Inverter(*request)
-                    continue
-                if request is None:
-                    answer = inverter.finish()
-                else:
-                    inverter.add(request.read())
-            except Exception as error:
-                error.add_note(f"In an indexing worker:\n{traceback.format_exc()}")
-                answer = error
-            replies.write(_pack(answer))
-            replies.flush()
-
-
-def _receive(requests: BufferedReader) -> Any:
-    """Return the next request, an exception if it cannot be unpickled, or _END."""
-    if not requests.peek(1):
-        return _END
-    try:
-        return pickle.load(requests)
-    except Exception as error:
-        return error
-
-
-def _pack(answer: Any) -> bytes:
-    try:
-        message = pickle.dumps(answer)
-        pickle.loads(message)
-        return message
-    except Exception:
-        if not isinstance(answer, Exception):
-            raise
-        return pickle.dumps(RuntimeError("".join(traceback.format_exception(answer))))
+    return answer

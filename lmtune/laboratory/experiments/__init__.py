@@ -1,0 +1,1 @@
+"""One module an experiment: its settings, pieces of work, tables and conclusions."""

@@ -1,0 +1,320 @@
+"""Running experiments: in several processes, resumable, with whole files at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import lmtune
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_write, check_directory
+from lmtune.laboratory.data import digest
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.processes import call_all
+from lmtune.reporting.figures.style import Picture, alt_text, save
+from lmtune.reporting.provenance import versions
+
+Progress = Callable[[str, int, int], None]
+
+PARTS, RECORD, NUMBERS = "parts", "made.json", "numbers.json"
+_IDENTITY = "identity.json"
+_PICTURES = ("png", "svg")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment came to.
+
+    Attributes
+    ----------
+    tables : dict of str to pandas.DataFrame
+        The numbers.
+    pictures : list of Picture
+        The same, drawn.
+    conclusions : list of str
+        What was found, in sentences.
+    """
+
+    tables: Tables
+    pictures: list[Picture]
+    conclusions: list[str]
+
+
+@dataclass(frozen=True)
+class Order:
+    """An experiment to run.
+
+    Attributes
+    ----------
+    experiment : Experiment
+        What to do.
+    settings : object
+        An instance of the experiment's settings.
+    folder : pathlib.Path, optional
+        Where to keep pieces of work and results.
+    made : mapping
+        What else to say in ``made.json`` of how the results came about.
+    """
+
+    experiment: Experiment[Any]
+    settings: Any
+    folder: Path | None = None
+    made: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def run(
+    experiment: Experiment[Any],
+    settings: Any = None,
+    *,
+    folder: Path | None = None,
+    workers: int = 0,
+    progress: Progress | None = None,
+) -> Result:
+    """Run an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        One of `lmtune.laboratory.catalogue.find_experiment`.
+    settings : object, optional
+        Its settings; those of the default size if left out.
+    folder : path, optional
+        Where to keep pieces of work, so that an interrupted run goes on, and results.
+    workers : int
+        How many processes to use, each with one thread for linear algebra; 0 for this process. The
+        results are the same bits for 1 or more, and for 0 where linear algebra has one thread.
+    progress : callable, optional
+        Called with (the experiment's name, pieces done, pieces in all).
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        For settings that make no sense, data that cannot be read, or a foreign folder.
+
+    Examples
+    --------
+    >>> from lmtune.laboratory.catalogue import find_experiment
+    >>> found = run(find_experiment("smoothness"))  # doctest: +SKIP
+    >>> found.conclusions  # doctest: +SKIP
+    """
+    given = experiment.settings() if settings is None else settings
+    [(_, result)] = run_all([Order(experiment, given, folder)], workers=workers, progress=progress)
+    return result
+
+
+def run_all(
+    orders: Sequence[Order], *, workers: int = 0, progress: Progress | None = None
+) -> Iterator[tuple[Order, Result]]:
+    """Run experiments and yield each with its result as soon as it is complete.
+
+    Parameters
+    ----------
+    orders : sequence of Order
+        What to run; processes are shared between them.
+    workers, progress
+        As for `run`.
+
+    Raises
+    ------
+    InputError
+        As for `run`; what is complete by then stays.
+    """
+    plans = [_Plan(order) for order in orders]
+    for plan in plans:
+        plan.open()
+    tasks = [(plan, unit) for plan in plans for unit in plan.missing()]
+    for plan in plans:
+        if progress is not None:
+            progress(plan.name, len(plan.results), len(plan.units))
+        if plan.complete:
+            yield plan.order, plan.finish()
+    calls = [(unit.function, dict(unit.arguments)) for _, unit in tasks]
+    for place, result in _call(calls, workers):
+        plan, unit = tasks[place]
+        plan.keep(unit, result)
+        if progress is not None:
+            progress(plan.name, len(plan.results), len(plan.units))
+        if plan.complete:
+            yield plan.order, plan.finish()
+
+
+def _call(calls: Sequence[Any], workers: int) -> Iterable[tuple[int, Any]]:
+    if workers > 0 and calls:
+        return call_all(calls, workers=workers)
+    return ((place, function(**arguments)) for place, (function, arguments) in enumerate(calls))
+
+
+class _Plan:
+    """One experiment's units and what is known of them."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.name = order.experiment.name
+        self.units = order.experiment.units(order.settings)
+        self.results: dict[str, Any] = {}
+        self._parts = None if order.folder is None else order.folder / PARTS
+        keys = [unit.key for unit in self.units]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"{self.name}: two units of one key")
+
+    @property
+    def complete(self) -> bool:
+        return len(self.results) == len(self.units)
+
+    def open(self) -> None:
+        """Read what an earlier run of the same settings, data and code has left."""
+        if self._parts is None or self.order.folder is None:
+            return
+        check_directory(self.order.folder, marker=PARTS)
+        identity = _identity(self.order)
+        file = self._parts / _IDENTITY
+        known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        if known != identity:
+            shutil.rmtree(self._parts, ignore_errors=True)
+            self._parts.mkdir(parents=True)
+            _write_json(file, identity)
+        for unit in self.units:
+            part = self._part(unit)
+            if part is not None and part.is_file():
+                self.results[unit.key] = json.loads(part.read_text(encoding="utf-8"))
+
+    def missing(self) -> list[Unit]:
+        return [unit for unit in self.units if unit.key not in self.results]
+
+    def keep(self, unit: Unit, result: Any) -> None:
+        # Through JSON in any case, so that resumed and fresh runs see the same.
+        text = json.dumps(result)
+        part = self._part(unit)
+        if part is not None:
+            with atomic_write(part) as stream:
+                stream.write(text)
+        self.results[unit.key] = json.loads(text)
+
+    def finish(self) -> Result:
+        """Make tables, pictures and conclusions, and write them."""
+        experiment, settings = self.order.experiment, self.order.settings
+        ordered = {unit.key: self.results[unit.key] for unit in self.units}
+        tables = experiment.tables(settings, ordered)
+        result = Result(
+            tables, experiment.pictures(settings, tables), experiment.conclusions(settings, tables)
+        )
+        if self.order.folder is not None:
+            _write(self.order, self.order.folder, result)
+        return result
+
+    def _part(self, unit: Unit) -> Path | None:
+        return None if self._parts is None else self._parts / f"{unit.key}.json"
+
+
+def _identity(order: Order) -> dict[str, Any]:
+    """Return what the units' results depend on."""
+    settings = dataclasses.asdict(order.settings)
+    given = [
+        text
+        for value in settings.values()
+        for text in (value if isinstance(value, tuple) else (value,))
+        if isinstance(text, str)
+    ]
+    # FILE.py:NAME names a file as well.
+    paths = [path for text in given for path in (text, text.rpartition(":")[0])]
+    identity = {
+        "experiment": order.experiment.name,
+        "settings": settings,
+        "files": {path: digest(path) for path in paths if path and Path(path).exists()},
+        "versions": versions(),
+        "code": _code(),
+    }
+    return dict(json.loads(json.dumps(identity)))
+
+
+@cache
+def _code() -> str:
+    """Identify this package's sources."""
+    home = Path(lmtune.__file__).parent
+    whole = hashlib.blake2b(digest_size=16)
+    for file in sorted(home.rglob("*.py")):
+        whole.update(file.read_bytes())
+    return whole.hexdigest()
+
+
+def _write(order: Order, folder: Path, result: Result) -> None:
+    record = folder / RECORD
+    old = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    # Without a record there is no result; it comes last.
+    record.unlink(missing_ok=True)
+    files = []
+    for name, table in result.tables.items():
+        files.append(f"{name}.csv")
+        with atomic_write(folder / files[-1]) as stream:
+            table.to_csv(stream, index=False, lineterminator="\n")
+    numbers = {
+        "conclusions": result.conclusions,
+        "tables": {name: _records(table) for name, table in result.tables.items()},
+    }
+    files.append(NUMBERS)
+    _write_json(folder / NUMBERS, numbers)
+    for picture in result.pictures:
+        for suffix in _PICTURES:
+            files.append(f"{picture.name}.{suffix}")
+            save(picture.figure, folder / files[-1])
+    for name in set(old.get("files", ())) - set(files):
+        (folder / Path(name).name).unlink(missing_ok=True)
+    made = {
+        "experiment": order.experiment.name,
+        "summary": order.experiment.summary,
+        **order.made,
+        **{name: value for name, value in _identity(order).items() if name != "experiment"},
+        "pictures": {
+            picture.name: {"title": picture.title, "alt": alt_text(picture.figure)}
+            for picture in result.pictures
+        },
+        "files": files,
+    }
+    _write_json(record, made)
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    return [
+        {name: _plain(value) for name, value in row.items()}
+        for row in json.loads(json.dumps(table.to_dict("records"), default=lambda x: x.item()))
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Put null where JSON has no number."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_json(path: Path, content: Any) -> None:
+    with atomic_write(path) as stream:
+        json.dump(content, stream, indent=1)
+        stream.write("\n")
+
+
+def settings_of(experiment: Experiment[Any], given: Mapping[str, Any], *, quick: bool) -> Any:
+    """Make an experiment's settings from defaults, its quick ones if asked for, and given ones.
+
+    Raises
+    ------
+    InputError
+        For a name that is no setting.
+    """
+    names = [field.name for field in dataclasses.fields(experiment.settings)]
+    for name in given:
+        if name not in names:
+            raise InputError(
+                f"{experiment.name} has no such setting", value=name, accepted=", ".join(names)
+            )
+    return experiment.settings(**{**(experiment.quick if quick else {}), **given})
