@@ -12,7 +12,15 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory.experiments`, imported when asked for; whether they need torch.
-_MODULES: dict[str, tuple[str, bool]] = {}
+_MODULES: dict[str, tuple[str, bool]] = {
+    "alpha": ("alpha", True),
+    "depth": ("depth", True),
+    "losses": ("losses", True),
+    "gamma": ("gamma", True),
+    "warm-up": ("warm_up", True),
+    "k-song": ("k_song", True),
+    "full-items": ("full_items", True),
+}
 
 NAMES = tuple(_MODULES)
 """All experiments, in the order in which they are run together."""

@@ -25,6 +25,9 @@ LEVEL = 0.05
 
 QUERIES = ("validation", "test")
 
+CHOSEN_AT = 5
+"""The cutoff of the validation nDCG that chooses the epoch, for short lists."""
+
 _COURSES = ("objective", "training", "validation")
 
 
@@ -36,7 +39,6 @@ class Common:
     trials: int = option(10, "Trials a value, with seeds that follow each other; 2 or more.")
     epochs: int = option(20, "Passes over the training queries, warm-up included.")
     batch_size: int = option(32, "Queries a step.")
-    learning_rate: float = option(0.005, "Adam's.")
     seed: int = option(0, "Draws artificial data; the first trial's seed.")
 
 
@@ -59,6 +61,57 @@ class Case:
     arguments: Mapping[str, Any]
 
 
+def network_case(
+    settings: Common,
+    label: str,
+    network: str,
+    loss: str,
+    loss_options: Mapping[str, Any],
+    *,
+    cutoffs: Sequence[int],
+    learning_rate: float,
+    **more: Any,
+) -> Case:
+    """Make a case that trains a network on whole lists.
+
+    Parameters
+    ----------
+    settings : Common
+        Of the experiment.
+    label, network, loss, loss_options
+        The case's.
+    cutoffs : sequence of int
+        To measure at; the epoch is chosen at nDCG@5, as Bruch et al. (2019) do.
+    learning_rate : float
+        Adam's.
+    **more
+        Further fields of `lmtune.reranking.settings.Settings`.
+
+    Raises
+    ------
+    InputError
+        For settings out of range, or an unknown network.
+    """
+    from lmtune.laboratory.trainings import train
+    from lmtune.reranking.networks import parse_network
+    from lmtune.reranking.settings import Settings
+
+    trained = {
+        "loss": loss,
+        "loss_options": dict(loss_options),
+        "network": network,
+        "epochs": settings.epochs,
+        "batch_size": settings.batch_size,
+        "learning_rate": learning_rate,
+        "measure": CHOSEN_AT,
+        **more,
+    }
+    Settings(**trained)
+    parse_network(network)
+    where = {"data": settings.data, "data_seed": settings.seed}
+    return Case(label, train, {**where, "settings": trained, "cutoffs": list(cutoffs)})
+
+
 def units(cases: Sequence[Case], trials: int, seed: int) -> list[Unit]:
     """Make a unit of each case and trial.
 
@@ -71,13 +124,13 @@ def units(cases: Sequence[Case], trials: int, seed: int) -> list[Unit]:
         raise InputError("too few trials", value=trials, accepted="2 or more, for intervals")
     if seed < 0:
         raise InputError("bad seed", value=seed, accepted="0 or more")
-    keys = [_key(case.label, 0) for case in cases]
-    for place, key in enumerate(keys):
-        if key in keys[:place]:
+    keys = [key(case.label, 0) for case in cases]
+    for place, own in enumerate(keys):
+        if own in keys[:place]:
             raise InputError("a value comes twice", value=cases[place].label)
     return [
         Unit(
-            _key(case.label, trial),
+            key(case.label, trial),
             case.function,
             {**case.arguments, "settings": {**case.arguments["settings"], "seed": seed + trial}},
         )
@@ -120,7 +173,7 @@ def tables(
     rows, courses = [], []
     for label in labels:
         for trial in range(trials):
-            result = results[_key(label, trial)]
+            result = results[key(label, trial)]
             rows += [
                 {
                     "value": label, "trial": trial + 1, "queries": queries, "cutoff": cutoff,
@@ -131,7 +184,12 @@ def tables(
             ]  # fmt: skip
             kinds = [kind for kind in _COURSES if kind in result["courses"]]
             courses += [
-                {"value": label, "trial": trial + 1, "epoch": epoch, **dict(zip(kinds, at, strict=True))}
+                {
+                    "value": label,
+                    "trial": trial + 1,
+                    "epoch": epoch,
+                    **dict(zip(kinds, at, strict=True)),
+                }
                 for epoch, at in enumerate(
                     zip(*(result["courses"][kind] for kind in kinds), strict=True), 1
                 )
@@ -152,9 +210,7 @@ def summary(trials: pd.DataFrame) -> pd.DataFrame:
     from lmtune.reranking.trials import confidence_interval
 
     rows = []
-    for (value, queries, cutoff), own in trials.groupby(
-        ["value", "queries", "cutoff"], sort=False
-    ):
+    for (value, queries, cutoff), own in trials.groupby(["value", "queries", "cutoff"], sort=False):
         mean, half = confidence_interval(own["ndcg"].tolist())
         rows.append(
             {
@@ -182,19 +238,21 @@ def differences(trials: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.Da
 
     rows = []
     for (queries, cutoff), own in trials.groupby(["queries", "cutoff"], sort=False):
+        p_values = []
         table = own.pivot(index="trial", columns="value", values="ndcg")
         found = []
         for a, b in pairs:
             one, other = table[a].to_numpy(), table[b].to_numpy()
             low, high = mean_interval(one, other)
+            p_values.append(paired_t_test(one, other))
             found.append(
                 {
                     "a": a, "b": b, "queries": queries, "cutoff": cutoff,
                     "difference": float(np.mean(one - other)), "low": low, "high": high,
-                    "p": paired_t_test(one, other),
+                    "p": p_values[-1],
                 }
             )  # fmt: skip
-        corrected = adjusted([row["p"] for row in found])
+        corrected = adjusted(p_values)
         rows += [row | {"p_holm": p} for row, p in zip(found, corrected, strict=True)]
     return pd.DataFrame(rows)
 
@@ -256,6 +314,7 @@ def number(value: float) -> str:
     return f"{value:g}"
 
 
-def _key(label: str, trial: int) -> str:
+def key(label: str, trial: int) -> str:
+    """Return the unit's key of a case's trial, counted from 0."""
     plain = re.sub(r"[^a-z0-9.+-]+", "-", label.lower()).strip("-")
     return f"{plain}-run{trial + 1}"

@@ -246,7 +246,5 @@ def _value(
     return float(loss.objective) if count else 0.0, count
 
 
-def _mean(
-    scores: NDArray[np.floating], data: RankingData, cutoffs: Sequence[int]
-) -> list[float]:
+def _mean(scores: NDArray[np.floating], data: RankingData, cutoffs: Sequence[int]) -> list[float]:
     return [float(value) for value in mean_ndcg(ndcg(scores, data, list(cutoffs)))]

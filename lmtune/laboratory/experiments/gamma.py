@@ -74,7 +74,10 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
         means = {label: mean_of(made, label, MAIN, queries) for label in labels}
         best = max(labels, key=means.__getitem__)
         worst = min(labels, key=means.__getitem__)
-        text = f"nDCG@{MAIN} on the {queries} queries: best with gamma {best} ({short(means[best])}), worst with {worst} ({short(means[worst])})."
+        text = (
+            f"nDCG@{MAIN} on the {queries} queries: best with gamma {best} ({short(means[best])}), "
+            f"worst with {worst} ({short(means[worst])})."
+        )
         if best != last:
             row = difference_of(made, best, last, MAIN, queries)
             text += f" Gamma {best} minus {last}: {in_words(row)}, {verdict(row)}."

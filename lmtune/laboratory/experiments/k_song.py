@@ -46,7 +46,10 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     return tables(
         [_label(form, cutoff) for cutoff in settings.cutoffs for form in FORMS],
         results, trials=settings.trials, cutoffs=cutoffs_of(settings),
-        pairs=[tuple(_label(form, cutoff) for form in FORMS) for cutoff in settings.cutoffs],
+        pairs=[
+            (_label("theoretical", cutoff), _label("practical", cutoff))
+            for cutoff in settings.cutoffs
+        ],
     )  # fmt: skip
 
 

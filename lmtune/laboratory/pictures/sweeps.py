@@ -126,10 +126,10 @@ def _intervals(
     own = table[(table["queries"] == part) & (table["cutoff"] == cutoff)]
     mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
     x, y = (mean, places) if sideways else (places, mean)
-    bars = {"xerr": half} if sideways else {"yerr": half}
     ax.errorbar(
-        x, y, **bars, color=look.color, marker=look.marker, ms=4, capsize=2.5, lw=0,
-        elinewidth=1.2, label=f"{part} queries",
+        x, y, xerr=half if sideways else None, yerr=None if sideways else half,
+        color=look.color, marker=look.marker, ms=4, capsize=2.5, lw=0, elinewidth=1.2,
+        label=f"{part} queries",
     )  # fmt: skip
 
 
