@@ -16,6 +16,14 @@ _MODULES: dict[str, tuple[str, bool]] = {
     "map-smoothness": ("map_smoothness", False),
     "map-optimality": ("map_optimality", False),
     "estimators": ("estimators", False),
+    "spsa": ("spsa", False),
+    "alpha": ("alpha", True),
+    "depth": ("depth", True),
+    "losses": ("losses", True),
+    "gamma": ("gamma", True),
+    "warm-up": ("warm_up", True),
+    "k-song": ("k_song", True),
+    "full-items": ("full_items", True),
 }
 
 NAMES = tuple(_MODULES)

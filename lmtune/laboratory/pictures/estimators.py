@@ -50,7 +50,11 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
                     np.full(losses_.size, x), losses_, ls="none", marker=marker, color=color,
                     mfc="none", zorder=2, label=method if place == 0 else None,
                 )  # fmt: skip
-                ax.plot([x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3)
+                bar = "mean" if place == 0 and method == methods[-1] else None
+                ax.plot(
+                    [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3,
+                    label=bar,
+                )  # fmt: skip
                 described.append(
                     f"{dataset} {parse_measure(measure).title} {method}: {losses_.mean():.2f} % on "
                     f"average, at worst {losses_.max():.2f} %."
@@ -65,7 +69,7 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
     axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))
     axes[0].set_ylabel("below Optimal, %")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(methods) + 1)
     return finish(
         figure,
         f"How far Direct and RankNet are below Optimal on the test topics, over {what}. "
