@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _NEAR = 0.9
 # Of the range: a shortfall that small is hardly more than steps of the measure.
 _SLACK = 0.01
+_WHAT = {"folds": "folds", "small": "small sets"}
 
 
 @dataclass(frozen=True)
@@ -290,11 +291,36 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
     return [
         *_significance(found["table1"]),
         *_small(found["small"]),
+        *_verdicts(found),
         *_consistency(found["losses"]),
         *_scaling(found["work"]),
         *_concave(found["concavity"]),
         *(f"{row['dataset']}: {row['note']}." for row in records(found["notes"])),
     ]
+
+
+def _verdicts(found: Tables) -> Iterator[str]:
+    """Say of each claim in how many cases it holds."""
+    for sets, part in found["losses"].groupby("sets", sort=False):
+        cases = part.pivot(index=["dataset", "measure"], columns="method")
+        cases = cases[cases["folds", RANKNET] > 1]
+        if not len(cases):
+            continue
+        figures = ("mean", "deviation", "worst")
+        larger = [int((cases[name, RANKNET] > cases[name, DIRECT]).sum()) for name in figures]
+        yield (
+            f"RankNet is less consistent than Direct over {_WHAT[str(sets)]}: of {len(cases)} "
+            f"collections and measures its loss is larger on average in {larger[0]}, varies more "
+            f"in {larger[1]} and is larger at worst in {larger[2]}."
+        )
+    for near, own in found["concavity"].groupby("part", sort=False):
+        where = "over the grid" if near == "whole" else "near the top"
+        yield (
+            f"Concave {where}: {(own['concave'] == 1.0).sum()} of {len(own)} surfaces, "
+            f"{(own['concave_within'] == 1.0).sum()} up to {_SLACK:.0%} of the range; one hill "
+            f"without side valleys: {(own['quasi_concave'] == 1.0).sum()}, "
+            f"{(own['quasi_concave_within'] == 1.0).sum()} up to {_SLACK:.0%}."
+        )
 
 
 def _significance(table: pd.DataFrame) -> Iterator[str]:
@@ -348,9 +374,9 @@ def _consistency(losses: pd.DataFrame) -> Iterator[str]:
             + (f", deviation {row['deviation']:.2%}" if row["folds"] > 1 else "")
             for row in rows
         ]
-        what = "small sets" if sets == "small" else "folds"
         yield (
-            f"{dataset} {_title(measure)}, loss against Optimal over {rows[0]['folds']} {what}: "
+            f"{dataset} {_title(measure)}, loss against Optimal over {rows[0]['folds']} "
+            f"{_WHAT[str(sets)]}: "
             f"{'; '.join(said)}."
         )
 
