@@ -38,4 +38,4 @@ def test_impossible_collections_are_refused(
     without = replace(load(NAME), documents=None)
     monkeypatch.setattr("lmtune.laboratory.collections.load", lambda _: without)
     with pytest.raises(InputError, match="no documents"):
-        index_collection(NAME, tmp_path)
+        index_collection("without", tmp_path)
