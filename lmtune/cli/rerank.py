@@ -55,7 +55,8 @@ def train(
     loss: Annotated[
         str,
         typer.Option(
-            help="lambdarank, song, k-song:theoretical=true ...; lambdamart grows trees instead."
+            help="lambdarank, song, k-song:theoretical=true ...; lambdas:FILE.py:NAME, a function"
+            " of yours; lambdamart grows trees instead."
         ),
     ] = "lambdarank",
     net: rerank_options.Net = "b256",

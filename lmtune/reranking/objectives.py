@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.lambda_functions import LAMBDAS, named_options
+from lmtune.reranking.lambda_loss import loss_from_options
 
 _REMEMBERING = ("song", "k-song", "cross-entropy")
 
@@ -68,7 +70,7 @@ def loss_names() -> list[str]:
     """Return the losses that networks can be trained with."""
     from lmtune.reranking.losses import LOSSES
 
-    return [*LOSSES, *_REMEMBERING]
+    return [*LOSSES, *_REMEMBERING, LAMBDAS]
 
 
 def make_objective(
@@ -97,6 +99,8 @@ def make_objective(
     if name in LOSSES:
         _check(name, LOSSES[name], options)
         return _Plain(LOSSES[name], options, device)
+    if name == LAMBDAS:
+        return _Plain(loss_from_options(named_options(options)), {}, device)
     if name in _REMEMBERING:
         return _Remembering(_module(name, options, data).to(device))
     raise InputError("unknown loss", value=name, accepted=", ".join(loss_names()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.reranking.lambda_functions import LAMBDAS, named_options
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
@@ -20,9 +21,10 @@ class Settings:
     Attributes
     ----------
     loss : str
-        A name of `lmtune.reranking.objectives.LOSS_NAMES`.
+        A name of `lmtune.reranking.objectives.loss_names`.
     loss_options : dict
-        Passed to the loss, such as ``{"alpha": 1.0}``.
+        Passed to the loss, such as ``{"alpha": 1.0}``; for the loss ``"lambdas"``
+        ``{"function": "FILE.py:NAME"}``, to which the file's digest is added.
     network : str
         As `lmtune.reranking.networks.make_network` takes.
     dropout : float
@@ -102,6 +104,8 @@ class Settings:
                 "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
             )
         rate_at(self, 0, 0, 1)
+        if self.loss == LAMBDAS:
+            object.__setattr__(self, "loss_options", named_options(self.loss_options))
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
