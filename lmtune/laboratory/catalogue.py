@@ -23,6 +23,7 @@ _MODULES: dict[str, tuple[str, bool]] = {
     "warm-up": ("warm_up", True),
     "k-song": ("k_song", True),
     "full-items": ("full_items", True),
+    "lambdas": ("lambdas", False),
 }
 
 NAMES = tuple(_MODULES)
