@@ -35,11 +35,11 @@ _COURSES = ("objective", "training", "validation")
 class Common:
     """What every sweep's settings have."""
 
-    data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder.")
-    trials: int = option(10, "Trials a value, with seeds that follow each other; 2 or more.")
-    epochs: int = option(20, "Passes over the training queries, warm-up included.")
-    batch_size: int = option(32, "Queries a step.")
-    seed: int = option(0, "Draws artificial data; the first trial's seed.")
+    data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
+    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more")
+    epochs: int = option(20, "passes over the training queries, warm-up included")
+    batch_size: int = option(32, "queries a step")
+    seed: int = option(0, "draws artificial data; the first trial's seed")
 
 
 @dataclass(frozen=True)

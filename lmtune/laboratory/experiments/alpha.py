@@ -31,13 +31,13 @@ CUTOFFS = (1, 5, 10)
 class Settings(Common):
     """What to sweep, and how."""
 
-    alphas: tuple[float, ...] = option((0.1, 0.5, 1, 5, 10, 20, 40, 100), "Above 0.")
+    alphas: tuple[float, ...] = option((0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0), "above 0")
     alike: tuple[float, ...] = option(
-        (5, 10, 20, 40), "Those of which the paper finds none better."
+        (5.0, 10.0, 20.0, 40.0), "those of which the paper finds none better"
     )
-    reference: float = option(10.0, "The one that the others are compared with.")
-    learning_rate: float = option(0.005, "Adam's; the paper's.")
-    network: str = option("b:64", "The scorer: one hidden layer, batch norm before and after.")
+    reference: float = option(10.0, "the one that the others are compared with")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's")
+    network: str = option("b:64", "the scorer: one hidden layer, batch norm before and after")
 
 
 def make_units(settings: Settings) -> list[Unit]:
@@ -129,7 +129,7 @@ EXPERIMENT = Experiment(
     summary="ApproxNDCG's alpha: how steep should its sigmoids be?",
     settings=Settings,
     quick={
-        "data": "artificial:100", "alphas": (0.1, 1, 10, 100), "alike": (10,), "trials": 3,
+        "data": "artificial:100", "alphas": (0.1, 1.0, 10.0, 100.0), "alike": (10.0,), "trials": 3,
         "epochs": 12,
     },
     units=make_units,

@@ -32,8 +32,8 @@ class Settings(Common):
     networks: tuple[str, ...] = option(
         ("b64", "b128", "b256", "b512", "b1024"), "From the shallowest to the deepest."
     )
-    learning_rate: float = option(0.005, "Adam's; the paper's.")
-    alpha: float = option(10.0, "ApproxNDCG's.")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's")
+    alpha: float = option(10.0, "ApproxNDCG's")
 
 
 def make_units(settings: Settings) -> list[Unit]:

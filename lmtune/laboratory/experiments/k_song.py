@@ -8,7 +8,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, check_gammas, cutoffs_of, song_case
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
 from lmtune.laboratory.sweeps import difference_of, in_words, mean_of, tables, units, verdict
 from lmtune.reporting.figures.style import Picture, short
@@ -20,15 +20,16 @@ FORMS = {"theoretical": True, "practical": False}
 class Settings(LongLists):
     """What to compare, and how."""
 
-    warm_up: int = option(20, "Of all epochs, those of cross-entropy.")
-    gamma: float = option(0.3, "Of the running estimates.")
-    cutoffs: tuple[int, ...] = option((10, 50), "K-SONG's K; below the lists' length.")
+    warm_up: int = option(20, "of all epochs, those of cross-entropy")
+    gamma: float = option(0.3, "of the running estimates")
+    cutoffs: tuple[int, ...] = option((10, 50), "K-SONG's K; below the lists' length")
 
 
 def make_units(settings: Settings) -> list[Unit]:
     """Make one training a form, K and trial."""
     if not settings.cutoffs or min(settings.cutoffs) < 1:
         raise InputError("bad K", value=settings.cutoffs, accepted="1 or more")
+    check_gammas(settings.gamma)
     cases = [
         song_case(
             settings, _label(form, cutoff),

@@ -53,13 +53,13 @@ class Settings(Common):
         ),
         "Losses, each with options as NAME:OPTION=VALUE.",
     )  # fmt: skip
-    network: str = option("b64", "The scorer of all but the trees.")
+    network: str = option("b64", "the scorer of all but the trees")
     rates: tuple[float, ...] = option(
-        (0.003, 0.01), "Learning rates to choose each loss's from, by validation nDCG@5."
+        (0.003, 0.01), "learning rates to choose each loss's from, by validation nDCG@5"
     )
-    trials: int = option(5, "Trials a loss and rate, with seeds that follow each other.")
-    epochs: int = option(30, "Passes over the training queries, warm-up included.")
-    warm_up: int = option(10, "Of these, epochs of cross-entropy, whatever the loss.")
+    trials: int = option(5, "trials a loss and rate, with seeds that follow each other")
+    epochs: int = option(30, "passes over the training queries, warm-up included")
+    warm_up: int = option(10, "of these, epochs of cross-entropy, whatever the loss")
 
 
 def make_units(settings: Settings) -> list[Unit]:
@@ -143,7 +143,7 @@ def _cases(settings: Settings, text: str) -> list[Case]:
     """Make one case a learning rate; trees have their own."""
     contender = parse_contender(text)
     if contender.loss == LAMBDAMART:
-        trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT}
+        trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT, "threads": 1}
         where = {"data": settings.data, "data_seed": settings.seed}
         return [Case(text, grow, {**where, "settings": trees, "cutoffs": list(CUTOFFS)})]
     if contender.loss not in loss_names():

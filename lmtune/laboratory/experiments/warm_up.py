@@ -8,7 +8,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, check_gammas, cutoffs_of, song_case
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
 from lmtune.laboratory.sweeps import difference_of, in_words, mean_of, tables, units, verdict
 from lmtune.reporting.figures.style import Picture, short
@@ -20,15 +20,16 @@ LOSSES = {"song": "SONG", "k-song": "K-SONG"}
 class Settings(LongLists):
     """What to compare, and how."""
 
-    warm_up: int = option(20, "Of all epochs, those of cross-entropy; 1 or more.")
-    gamma: float = option(0.3, "Of both losses.")
-    cutoff: int = option(50, "K-SONG's K.")
+    warm_up: int = option(20, "of all epochs, those of cross-entropy; 1 or more")
+    gamma: float = option(0.3, "of both losses")
+    cutoff: int = option(50, "K-SONG's K")
 
 
 def make_units(settings: Settings) -> list[Unit]:
     """Make one training a loss, with and without warm-up, and trial."""
     if settings.warm_up < 1:
         raise InputError("no warm-up to compare with", value=settings.warm_up, accepted="1 or more")
+    check_gammas(settings.gamma)
     cases = []
     for loss, name in LOSSES.items():
         options: dict[str, Any] = {"gamma": settings.gamma}
