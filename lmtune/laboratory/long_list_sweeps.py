@@ -33,6 +33,16 @@ class LongLists(Common):
     learning_rate: float = option(0.002, "Adam's rate")
 
 
+QUICK: dict[str, Any] = {
+    "data": "artificial:40x500",
+    "trials": 3,
+    "epochs": 30,
+    "batch_size": 10,
+    "learning_rate": 0.005,
+}
+"""What small runs have in common."""
+
+
 def cutoffs_of(settings: LongLists) -> tuple[int, ...]:
     """Return the cutoffs to measure at; the epoch is chosen at `MAIN`."""
     return (10, 20, 50) if settings.data.startswith(RATINGS) else (1, 5, 10)

@@ -129,8 +129,8 @@ EXPERIMENT = Experiment(
     summary="ApproxNDCG's alpha: how steep should its sigmoids be?",
     settings=Settings,
     quick={
-        "data": "artificial:100", "alphas": (0.1, 1.0, 10.0, 100.0), "alike": (10.0,), "trials": 3,
-        "epochs": 12,
+        "data": "artificial:200", "alphas": (0.1, 1.0, 10.0, 100.0), "alike": (10.0,), "trials": 3,
+        "epochs": 15,
     },
     units=make_units,
     tables=make_tables,

@@ -9,7 +9,14 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, check_gammas, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
+)
 from lmtune.laboratory.pictures.sweeps import course_picture
 from lmtune.laboratory.sweeps import (
     at_end,
@@ -99,7 +106,7 @@ EXPERIMENT = Experiment(
     name="full-items",
     summary="SONG on samples against training on all items and the biased mini-batch gradient.",
     settings=Settings,
-    quick={"data": "artificial:40x500", "gammas": (0.3,), "trials": 3, "epochs": 30},
+    quick={**QUICK, "gammas": (0.3,), "epochs": 20},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,

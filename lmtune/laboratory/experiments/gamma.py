@@ -8,7 +8,14 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, check_gammas, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
+)
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
 from lmtune.laboratory.sweeps import (
     at_end,
@@ -93,7 +100,7 @@ EXPERIMENT = Experiment(
     name="gamma",
     summary="SONG's gamma: what the running estimates bring when steps see few of the items.",
     settings=Settings,
-    quick={"data": "artificial:40x500", "gammas": (0.3, 1.0), "trials": 3, "epochs": 40},
+    quick={**QUICK, "gammas": (0.3, 1.0)},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,

@@ -8,7 +8,14 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, check_gammas, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
+)
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
 from lmtune.laboratory.sweeps import difference_of, in_words, mean_of, tables, units, verdict
 from lmtune.reporting.figures.style import Picture, short
@@ -91,11 +98,9 @@ EXPERIMENT = Experiment(
     name="k-song",
     summary="Theoretical against practical K-SONG.",
     settings=Settings,
-    quick={
-        "data": "artificial:40x500", "trials": 3, "epochs": 20, "warm_up": 7, "cutoffs": (50,),
-    },
+    quick={**QUICK, "warm_up": 10, "cutoffs": (50,)},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,
     conclusions=conclude,
-)  # fmt: skip
+)
