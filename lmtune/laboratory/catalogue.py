@@ -13,6 +13,9 @@ from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory.experiments`, imported when asked for; whether they need torch.
 _MODULES: dict[str, tuple[str, bool]] = {
+    "map-smoothness": ("map_smoothness", False),
+    "map-optimality": ("map_optimality", False),
+    "spsa": ("spsa", False),
     "alpha": ("alpha", True),
     "depth": ("depth", True),
     "losses": ("losses", True),

@@ -1,0 +1,378 @@
+r"""Is a point a local maximum of a function that has no gradient? A test by random directions.
+
+If at least a share p of all directions ascended from the point at some step, then n directions
+drawn uniformly would all miss them with probability at most :math:`(1 - p)^n`. With 459 directions
+that is below 1% for p = 1%: where none of 459 ascends, fewer than 1% of all directions do, with
+99% confidence (the one-sided Monte Carlo test of Yue and Burges 2007). Where some ascend, the exact
+upper bound of Clopper and Pearson (1934) takes the place of the claim.
+
+A function of ranks is a step function: close by, half of all directions ascend by a jump's height
+from any point whatever. So steps are taken on a range, and `line_noise` tells how high the
+jumps are, that ascents larger than they can be counted apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+
+Vector = NDArray[np.float64]
+Objective = Callable[[Vector], float]
+"""A point's value, higher is better; NaN where the point is outside the domain."""
+Along = Callable[[Vector, Vector, Vector], Vector]
+"""Values at ``point + step * direction`` for each step, of (point, direction, steps)."""
+
+_DEGREE = 4
+
+
+@dataclass(frozen=True)
+class StepCounts:
+    """What directions did at one step size.
+
+    Attributes
+    ----------
+    step : float
+        How far each direction was followed, as a multiple of the scale.
+    ascents, descents, unchanged : int
+        Directions whose value at the step is higher than, lower than, or equal to the point's.
+    outside : int
+        Directions that leave the domain at this step; they count nowhere else.
+    clear_ascents : int
+        Those of the ascents by more than twice the noise: more than a jump up at the step and a
+        jump down at the point can explain.
+    noise : float
+        The height of jumps given for this step.
+    largest : float
+        The largest change; negative if every direction descends; NaN if all are outside.
+    mean : float
+        The mean change; NaN if all are outside.
+    bound, clear_bound : float
+        With the test's confidence, the shares of all directions that ascend, and that ascend
+        clearly, are at most these (exact, one-sided).
+    """
+
+    step: float
+    ascents: int
+    descents: int
+    unchanged: int
+    outside: int
+    clear_ascents: int
+    noise: float
+    largest: float
+    mean: float
+    bound: float
+    clear_bound: float
+
+
+@dataclass(frozen=True, eq=False)
+class AscentTest:
+    """What `ascent_test` found.
+
+    Attributes
+    ----------
+    value : float
+        The objective at the point.
+    directions : int
+        How many were drawn.
+    confidence : float
+        Of the bounds.
+    steps : tuple of StepCounts
+        By step, as given.
+    changes : numpy.ndarray of float64, shape (directions, steps)
+        The objective's changes.
+    """
+
+    value: float
+    directions: int
+    confidence: float
+    steps: tuple[StepCounts, ...]
+    changes: NDArray[np.float64]
+
+
+def directions_needed(confidence: float = 0.99, share: float = 0.01) -> int:
+    """Return how many directions must all fail to ascend to bound the share that does.
+
+    Parameters
+    ----------
+    confidence : float
+        In (0, 1).
+    share : float
+        The bound, in (0, 1).
+
+    Returns
+    -------
+    int
+        The least n with (1 - share)^n at most 1 - confidence.
+
+    Raises
+    ------
+    InputError
+        For a confidence or share outside (0, 1).
+
+    Examples
+    --------
+    >>> directions_needed(0.99, 0.01)
+    459
+    """
+    for name, value in {"confidence": confidence, "share": share}.items():
+        if not 0.0 < value < 1.0:
+            raise InputError(f"bad {name}", value=value, accepted="above 0 and below 1")
+    exact = math.log1p(-confidence) / math.log1p(-share)
+    return max(1, math.ceil(exact * (1.0 - 1e-14)))  # else 2 may come out as 2.0000000000000004
+
+
+def share_at_most(hits: int, trials: int, *, confidence: float = 0.99) -> float:
+    """Bound a share from above, exactly and on one side (Clopper and Pearson 1934).
+
+    Parameters
+    ----------
+    hits, trials : int
+        How many of how many independent trials hit.
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        The largest share with which so few hits, or fewer, have a probability of at least
+        1 - confidence; 1 without trials.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
+    >>> round(share_at_most(0, 459), 6), round(share_at_most(3, 459), 4)
+    (0.009983, 0.0217)
+    """
+    from scipy.stats import beta
+
+    if not (0 <= hits <= trials and 0.0 < confidence < 1.0):
+        raise InputError(
+            "no bound", value=(hits, trials, confidence),
+            accepted="0 <= hits <= trials, 0 < confidence < 1",
+        )  # fmt: skip
+    if hits == trials:
+        return 1.0
+    return float(beta.ppf(confidence, hits + 1, trials - hits))
+
+
+def random_directions(count: int, scale: ArrayLike, *, seed: int) -> NDArray[np.float64]:
+    """Draw directions uniformly on the unit sphere, then stretch each coordinate.
+
+    Parameters
+    ----------
+    count : int
+        1 or more.
+    scale : array_like of float, shape (d,)
+        What a step of 1 is worth in each coordinate; not negative, some positive.
+    seed : int
+        0 or more. The first directions do not depend on the count.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (count, d)
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+    """
+    units = np.asarray(scale, np.float64)
+    if count < 1 or seed < 0:
+        raise InputError("no directions", value=(count, seed), accepted="count >= 1, seed >= 0")
+    if units.ndim != 1 or not np.isfinite(units).all() or (units < 0).any() or not units.any():
+        raise InputError(
+            "bad scale", value=units.shape, accepted="finite numbers (d,), none below 0, not all 0"
+        )
+    drawn = np.random.default_rng([seed, 459]).standard_normal((count, units.size))
+    drawn *= units / np.sqrt((drawn**2).sum(axis=1, keepdims=True))
+    return drawn
+
+
+def ascent_test(
+    objective: Objective,
+    point: ArrayLike,
+    scale: ArrayLike,
+    steps: Sequence[float],
+    directions: int | None = None,
+    seed: int = 0,
+    *,
+    confidence: float = 0.99,
+    noise: float | Sequence[float] = 0.0,
+    tolerance: float = 1e-12,
+    along: Along | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> AscentTest:
+    """Count the random directions in which an objective ascends from a point.
+
+    Parameters
+    ----------
+    objective : callable
+        A point's value, higher is better (negate a cost); NaN where the point is outside the
+        domain.
+    point : array_like of float, shape (d,)
+        Where to start; inside the domain.
+    scale : array_like of float, shape (d,)
+        What a step of 1 is worth in each coordinate, so that directions are uniform on the sphere
+        of the scaled coordinates.
+    steps : sequence of float
+        Step sizes, positive.
+    directions : int, optional
+        How many to draw; those `directions_needed` for this confidence and a share of 1%.
+    seed : int
+        Of the directions.
+    confidence : float
+        Of the bounds, in (0, 1).
+    noise : float or sequence of float
+        The height of the objective's jumps, one or one a step; see `line_noise`.
+    tolerance : float
+        Changes no larger count as none: what rounding may do to a sum.
+    along : callable, optional
+        All of a direction's values at once, where that is cheaper.
+    progress : callable, optional
+        Called with (directions done, directions).
+
+    Returns
+    -------
+    AscentTest
+
+    Raises
+    ------
+    InputError
+        For a point of another shape than the scale or outside the domain, steps that are not
+        positive, noise that fits no step, or numbers out of range.
+
+    Examples
+    --------
+    At the top of a hill nothing ascends; on its slope about half of all directions do:
+
+    >>> def hill(w):
+    ...     return -float((w**2).sum())
+    >>> [ascent_test(hill, [x, 0.0], [1, 1], [0.01]).steps[0].ascents for x in (0.0, 1.0)]
+    [0, 242]
+    """
+    at, units = np.asarray(point, np.float64), np.asarray(scale, np.float64)
+    sizes = _steps(steps)
+    heights = np.broadcast_to(np.asarray(noise, np.float64), np.shape(noise) or sizes.shape)
+    if heights.shape != sizes.shape or not (heights >= 0).all():
+        raise InputError("bad noise", value=noise, accepted="0 or more, one or one a step")
+    if at.shape != units.shape:
+        raise InputError(
+            "point and scale do not fit", value=(at.shape, units.shape), accepted="(d,) both"
+        )
+    count = directions_needed(confidence) if directions is None else directions
+    follow = along or _one_by_one(objective)
+    value = float(objective(at))
+    if math.isnan(value):
+        raise InputError("the point is outside the objective's domain", accepted="a point inside")
+    changes = np.empty((count, sizes.size))
+    for number, direction in enumerate(random_directions(count, units, seed=seed)):
+        changes[number] = follow(at, direction, sizes) - value
+        if progress is not None:
+            progress(number + 1, count)
+    counts = tuple(
+        _count(changes[:, s], float(sizes[s]), float(heights[s]), confidence, tolerance)
+        for s in range(sizes.size)
+    )
+    return AscentTest(value, count, confidence, counts, changes)
+
+
+def line_noise(
+    objective: Objective,
+    point: ArrayLike,
+    scale: ArrayLike,
+    steps: Sequence[float],
+    *,
+    lines: int = 8,
+    points: int = 25,
+    seed: int = 0,
+    along: Along | None = None,
+) -> NDArray[np.float64]:
+    """Measure how high an objective's jumps are near a point, at each step size.
+
+    On random lines through the point the objective is taken at even distances from one step behind
+    to one step ahead, and a polynomial of degree 4 is fitted by least squares. The noise is the
+    largest distance of a value from its polynomial, over all lines.
+
+    Parameters
+    ----------
+    objective, point, scale, steps, along
+        As for `ascent_test`; values outside the domain are left out.
+    lines : int
+        How many, 1 or more. They are not the directions that `ascent_test` draws by this seed.
+    points : int
+        Values a line, 7 or more.
+    seed : int
+        Of the lines.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (steps,)
+        NaN where no line has 7 values inside the domain.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+    """
+    if points < _DEGREE + 3:
+        raise InputError("too few points", value=points, accepted=f"{_DEGREE + 3} or more")
+    at, sizes = np.asarray(point, np.float64), _steps(steps)
+    follow = along or _one_by_one(objective)
+    grid = np.linspace(-1.0, 1.0, points)
+    noise = np.full(sizes.size, np.nan)
+    for direction in random_directions(lines, scale, seed=seed + 1_000_003):
+        for s, size in enumerate(sizes):
+            values = follow(at, direction, grid * size)
+            inside = ~np.isnan(values)
+            if inside.sum() < _DEGREE + 3:
+                continue
+            powers = np.vander(grid[inside], _DEGREE + 1)
+            fitted = powers @ np.linalg.lstsq(powers, values[inside], rcond=None)[0]
+            noise[s] = np.fmax(noise[s], np.abs(values[inside] - fitted).max())
+    return noise
+
+
+def _steps(steps: Sequence[float]) -> NDArray[np.float64]:
+    sizes = np.asarray(steps, np.float64)
+    if sizes.ndim != 1 or not sizes.size or not (np.isfinite(sizes) & (sizes > 0)).all():
+        raise InputError("bad steps", value=tuple(steps), accepted="positive numbers, at least one")
+    return sizes
+
+
+def _one_by_one(objective: Objective) -> Along:
+    def along(point: Vector, direction: Vector, steps: Vector) -> Vector:
+        return np.array([objective(point + step * direction) for step in steps], np.float64)
+
+    return along
+
+
+def _count(
+    changes: NDArray[np.float64], step: float, noise: float, confidence: float, tolerance: float
+) -> StepCounts:
+    inside = changes[~np.isnan(changes)]
+    ascents, descents = int((inside > tolerance).sum()), int((inside < -tolerance).sum())
+    clear = int((inside > max(tolerance, 2.0 * noise)).sum())
+    trials = inside.size
+    return StepCounts(
+        step=step,
+        ascents=ascents,
+        descents=descents,
+        unchanged=trials - ascents - descents,
+        outside=changes.size - trials,
+        clear_ascents=clear,
+        noise=noise,
+        largest=float(inside.max()) if trials else math.nan,
+        mean=float(inside.sum() / trials) if trials else math.nan,
+        bound=share_at_most(ascents, trials, confidence=confidence),
+        clear_bound=share_at_most(clear, trials, confidence=confidence),
+    )

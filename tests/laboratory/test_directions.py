@@ -1,0 +1,186 @@
+"""The Monte Carlo test of local optimality, where the answer is known."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.laboratory.directions import (
+    ascent_test,
+    directions_needed,
+    line_noise,
+    random_directions,
+    share_at_most,
+)
+
+Vector = NDArray[np.float64]
+
+
+def hill(w: Vector) -> float:
+    return -float((w * w).sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(confidence=st.integers(1, 999), share=st.integers(1, 999))
+def test_directions_needed_is_the_least_number(confidence: int, share: int) -> None:
+    found = directions_needed(confidence / 1000, share / 1000)
+    doubt, miss = 1 - Fraction(confidence, 1000), 1 - Fraction(share, 1000)
+    assert miss**found <= doubt or math.isclose(miss**found, doubt, rel_tol=1e-12)
+    assert found == 1 or miss ** (found - 1) > doubt
+
+
+def test_459_directions() -> None:
+    assert directions_needed() == 459
+    assert share_at_most(0, 459) < 0.01 < share_at_most(0, 458)
+    assert share_at_most(1, 459) > 0.01
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 1), (0, 459), (1, 459), (230, 459), (458, 459)])
+def test_bounds_are_those_of_clopper_and_pearson(hits: int, trials: int) -> None:
+    from scipy.stats import binom, binomtest
+
+    bound = share_at_most(hits, trials, confidence=0.95)
+    # A larger share would give so few hits less often than 1 time in 20.
+    assert binom.cdf(hits, trials, bound) == pytest.approx(0.05, rel=1e-9)
+    theirs = binomtest(hits, trials, alternative="less").proportion_ci(0.95, method="exact")
+    assert bound == pytest.approx(theirs.high, rel=1e-9)
+
+
+def test_bounds_without_trials_or_with_nothing_but_hits() -> None:
+    assert share_at_most(0, 0) == share_at_most(7, 7) == 1.0
+
+
+def test_directions_are_uniform_on_the_sphere() -> None:
+    directions = random_directions(20_000, np.ones(3), seed=1)
+    assert np.allclose((directions**2).sum(axis=1), 1.0)
+    # In three dimensions each coordinate is uniform on [-1, 1] (Archimedes).
+    from scipy.stats import kstest
+
+    for column in directions.T:
+        assert kstest(column, "uniform", args=(-1, 2)).pvalue > 0.001
+    stretched = random_directions(20_000, [2.0, 0.0, 5.0], seed=1)
+    assert np.allclose(stretched, directions * [2.0, 0.0, 5.0])
+    assert (random_directions(7, np.ones(3), seed=1) == directions[:7]).all()
+    assert (random_directions(7, np.ones(3), seed=2) != directions[:7]).all()
+
+
+def test_a_top_a_slope_and_a_plain() -> None:
+    top = ascent_test(hill, np.zeros(5), np.ones(5), [1e-3, 1.0])
+    assert [(s.ascents, s.descents) for s in top.steps] == [(0, 459), (0, 459)]
+    assert top.steps[1].largest == pytest.approx(-1.0)
+    assert top.steps[1].mean == pytest.approx(-1.0)
+    assert top.steps[0].bound < 0.01
+    slope = ascent_test(hill, np.ones(5), np.ones(5), [1e-3, 9.0]).steps
+    assert 180 < slope[0].ascents < 280
+    assert slope[0].bound > 0.4
+    assert slope[1].ascents == 0  # from there on all is below
+    plain = ascent_test(lambda _: 3.0, np.ones(2), np.ones(2), [1.0], 10).steps[0]
+    assert (plain.ascents, plain.descents, plain.unchanged) == (0, 0, 10)
+
+
+def test_the_count_follows_the_share_of_ascending_directions() -> None:
+    # In the plane 1 direction in 20 lies within 9 degrees of one side of the first axis.
+    def cone(w: Vector) -> float:
+        return float(abs(math.atan2(w[1], w[0])) < math.pi / 20) if w.any() else 0.5
+
+    counts = [
+        ascent_test(cone, np.zeros(2), np.ones(2), [0.5], seed=seed).steps[0] for seed in range(40)
+    ]
+    share = sum(c.ascents for c in counts) / (40 * 459)
+    assert share == pytest.approx(0.05, abs=0.006)
+    assert all(c.ascents + c.descents == 459 for c in counts)
+    # 99 bounds in 100 hold.
+    assert sum(c.bound >= 0.05 for c in counts) >= 38
+
+
+def test_jumps_are_told_from_ascents() -> None:
+    def stairs(w: Vector) -> float:
+        return math.floor(hill(w) * 1000 + 0.5 + 3 * math.sin(1e6 * w[0])) / 1000
+
+    steps = [0.001, 1.0]
+    noise = line_noise(stairs, np.zeros(3), np.ones(3), steps)
+    assert (noise > 0.001).all()
+    assert (noise < 0.008).all()
+    found = ascent_test(stairs, np.zeros(3), np.ones(3), steps, noise=noise.tolist())
+    near, far = found.steps
+    assert near.ascents > 100
+    assert near.clear_ascents == 0
+    assert near.clear_bound < 0.01 < near.bound
+    assert far.ascents == 0
+    assert near.noise == noise[0]
+    assert (line_noise(hill, np.ones(3), np.ones(3), steps) < 1e-12).all()
+
+
+def test_steps_out_of_the_domain_count_nowhere() -> None:
+    def half(w: Vector) -> float:
+        return math.nan if w[0] < 0 else float(w[0])
+
+    found = ascent_test(half, [0.001, 0.0], [1.0, 1.0], [0.5]).steps[0]
+    assert found.outside + found.ascents + found.descents == 459
+    assert 180 < found.outside < 280
+    assert found.descents <= 2
+    gone = ascent_test(half, [0.0], [1.0], [0.5], 1, seed=next(
+        seed for seed in range(9) if random_directions(1, [1.0], seed=seed)[0, 0] < 0
+    )).steps[0]  # fmt: skip
+    assert (gone.outside, gone.bound) == (1, 1.0)
+    assert math.isnan(gone.largest)
+    assert line_noise(half, [0.0, 0.0], [0.0, 1.0], [1.0])[0] == 0.0
+
+
+def test_values_along_a_line_serve_as_well() -> None:
+    calls = []
+
+    def along(point: Vector, direction: Vector, steps: Vector) -> Vector:
+        calls.append(len(steps))
+        return np.array([hill(point + step * direction) for step in steps])
+
+    point, seen = [0.1, 0.0], []
+    plain = ascent_test(hill, point, [1, 2], [0.05, 0.1, 0.2], 50, 3)
+    fast = ascent_test(
+        hill, point, [1, 2], [0.05, 0.1, 0.2], 50, 3, along=along,
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert plain.changes.tobytes() == fast.changes.tobytes()
+    assert plain.steps == fast.steps
+    assert calls == [3] * 50
+    assert seen[-1] == (50, 50)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": []}, "bad steps"),
+        ({"steps": [0.0]}, "bad steps"),
+        ({"scale": [1.0]}, "do not fit"),
+        ({"scale": [0.0, 0.0]}, "bad scale"),
+        ({"scale": [1.0, -1.0]}, "bad scale"),
+        ({"noise": [0.1, 0.2]}, "bad noise"),
+        ({"noise": math.nan}, "bad noise"),
+        ({"directions": 0}, "no directions"),
+        ({"confidence": 1.0}, "bad confidence"),
+        ({"objective": lambda _: math.nan}, "outside the objective's domain"),
+    ],
+)
+def test_bad_arguments_to_the_test(arguments: dict[str, Any], message: str) -> None:
+    given_: dict[str, Any] = {
+        "objective": hill, "point": [0.0, 0.0], "scale": [1.0, 1.0], "steps": [0.1], **arguments,
+    }  # fmt: skip
+    with pytest.raises(InputError, match=message):
+        ascent_test(**given_)
+
+
+def test_bad_numbers() -> None:
+    with pytest.raises(InputError, match="bad share"):
+        directions_needed(0.9, 0.0)
+    with pytest.raises(InputError, match="no bound"):
+        share_at_most(3, 2)
+    with pytest.raises(InputError, match="too few points"):
+        line_noise(hill, [0.0], [1.0], [1.0], points=6)

@@ -1,0 +1,64 @@
+"""Roughness against brute force and curves whose answer is known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtune.errors import InputError
+from lmtune.laboratory.roughness import (
+    local_maxima,
+    needless_variation,
+    roughness,
+    total_variation_ratio,
+)
+
+CURVES = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
+
+
+@given(CURVES)
+def test_total_variation_is_the_sum_over_neighbours(values: list[float]) -> None:
+    variation = sum(abs(b - a) for a, b in itertools.pairwise(values))
+    span = max(values) - min(values)
+    found = roughness(values)
+    assert found.total_variation == variation
+    assert found.range == span
+    assert found.ratio == total_variation_ratio(values) == (variation / span if span else 0.0)
+
+
+@given(CURVES)
+def test_maxima_are_those_that_a_walk_meets(values: list[float]) -> None:
+    count, rising = 0, True
+    for here, after in zip(values, [*values[1:], float("-inf")], strict=True):
+        if after > here:
+            rising = True
+        elif after < here:
+            count += rising
+            rising = False
+    assert local_maxima(values) == count
+
+
+@given(CURVES)
+def test_only_a_hill_has_no_needless_variation(values: list[float]) -> None:
+    top = int(np.argmax(values))
+    hill = [*sorted(values[: top + 1]), *sorted(values[top + 1 :], reverse=True)]
+    one_hill = values == sorted(values[: top + 1]) + sorted(values[top + 1 :], reverse=True)
+    assert (needless_variation(values) == 0.0) == one_hill
+    assert needless_variation(hill) == 0.0
+    assert 1 <= total_variation_ratio(hill) <= 2 or len(set(values)) == 1
+
+
+def test_a_ripple_on_a_hill_is_counted_once() -> None:
+    # Up to 4, down to 0: 8 in all; the dip from 3 to 2 and back adds 2.
+    assert needless_variation([0, 3, 2, 3, 4, 0]) == pytest.approx(0.25)
+    assert needless_variation([1, 0, 1]) == np.inf
+
+
+@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan]])
+def test_what_is_no_curve_is_refused(values: list[float]) -> None:
+    with pytest.raises(InputError, match="not a curve"):
+        roughness(values)
