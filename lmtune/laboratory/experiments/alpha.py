@@ -98,12 +98,13 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
             for cutoff in CUTOFFS
         ]
         if rows:
-            count = sum(row["p_holm"] < LEVEL for row, *_ in rows)
+            apart = [f"{a} and {b} at {c}" for row, a, b, c in rows if row["p_holm"] < LEVEL]
             row, a, b, cutoff = max(rows, key=lambda own: abs(own[0]["difference"]))
+            which = f" ({', '.join(apart)})" if apart else ""
             said.append(
                 f"Of {len(rows)} comparisons among alphas {', '.join(map(number, settings.alike))}"
-                f" at nDCG@1, 5 and 10 on the {queries} queries, {count} are significant; the"
-                f" largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
+                f" at nDCG@1, 5 and 10 on the {queries} queries, {len(apart)} are significant"
+                f"{which}; the largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
             )
         for a, b in _others(settings):
             row = difference_of(made, a, b, 5, queries)

@@ -27,6 +27,7 @@ FORMS = {"theoretical": True, "practical": False}
 class Settings(LongLists):
     """What to compare, and how."""
 
+    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more")
     warm_up: int = option(20, "of all epochs, those of cross-entropy")
     gamma: float = option(0.3, "of the running estimates")
     cutoffs: tuple[int, ...] = option((10, 50), "K-SONG's K; below the lists' length")

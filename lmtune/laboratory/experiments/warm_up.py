@@ -11,6 +11,7 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.long_list_sweeps import (
     MAIN,
     QUICK,
+    RATINGS,
     LongLists,
     check_gammas,
     cutoffs_of,
@@ -27,6 +28,7 @@ LOSSES = {"song": "SONG", "k-song": "K-SONG"}
 class Settings(LongLists):
     """What to compare, and how."""
 
+    trials: int = option(7, "trials a value, with seeds that follow each other; 2 or more")
     warm_up: int = option(20, "of all epochs, those of cross-entropy; 1 or more")
     gamma: float = option(0.3, "of both losses")
     cutoff: int = option(50, "K-SONG's K")
@@ -43,7 +45,12 @@ def make_units(settings: Settings) -> list[Unit]:
         if loss == "k-song":
             options["cutoff"] = settings.cutoff
         for label, epochs in ((_cold(name), 0), (_warm(name), settings.warm_up)):
-            cases.append(song_case(settings, label, options, loss=loss, warm_up=epochs))
+            cases.append(
+                song_case(
+                    settings, label, options, loss=loss, warm_up=epochs,
+                    watched="" if settings.data.startswith(RATINGS) else loss,
+                )
+            )  # fmt: skip
     return units(cases, settings.trials, settings.seed)
 
 
