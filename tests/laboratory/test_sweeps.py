@@ -9,17 +9,8 @@ import pytest
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.laboratory.sweeps import (
-    Case,
-    at_end,
-    difference_of,
-    in_words,
-    key,
-    mean_of,
-    tables,
-    units,
-    verdict,
-)
+from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import Case, key, tables, units
 
 LABELS = ["0.1", "Two, warm", "3"]
 

@@ -10,18 +10,8 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.pictures.sweeps import value_picture
-from lmtune.laboratory.sweeps import (
-    LEVEL,
-    Common,
-    difference_of,
-    in_words,
-    mean_of,
-    network_case,
-    number,
-    tables,
-    units,
-    verdict,
-)
+from lmtune.laboratory.sweep_words import LEVEL, difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import Common, network_case, number, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 CUTOFFS = (1, 5, 10)

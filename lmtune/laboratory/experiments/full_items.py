@@ -18,15 +18,8 @@ from lmtune.laboratory.long_list_sweeps import (
     song_case,
 )
 from lmtune.laboratory.pictures.sweeps import course_picture
-from lmtune.laboratory.sweeps import (
-    at_end,
-    difference_of,
-    in_words,
-    number,
-    tables,
-    units,
-    verdict,
-)
+from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, verdict
+from lmtune.laboratory.sweeps import number, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 FULL = "all items"

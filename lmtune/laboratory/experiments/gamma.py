@@ -17,16 +17,8 @@ from lmtune.laboratory.long_list_sweeps import (
     song_case,
 )
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
-from lmtune.laboratory.sweeps import (
-    at_end,
-    difference_of,
-    in_words,
-    mean_of,
-    number,
-    tables,
-    units,
-    verdict,
-)
+from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import number, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 

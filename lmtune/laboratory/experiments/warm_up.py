@@ -18,7 +18,8 @@ from lmtune.laboratory.long_list_sweeps import (
     song_case,
 )
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
-from lmtune.laboratory.sweeps import difference_of, in_words, mean_of, tables, units, verdict
+from lmtune.laboratory.sweep_words import difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 LOSSES = {"song": "SONG", "k-song": "K-SONG"}
