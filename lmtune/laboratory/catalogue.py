@@ -16,6 +16,7 @@ _MODULES: dict[str, tuple[str, bool]] = {
     "map-smoothness": ("map_smoothness", False),
     "map-optimality": ("map_optimality", False),
     "spsa": ("spsa", False),
+    "spsa-ndcg": ("spsa_ndcg", True),
     "alpha": ("alpha", True),
     "depth": ("depth", True),
     "losses": ("losses", True),
