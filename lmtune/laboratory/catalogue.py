@@ -17,6 +17,7 @@ _MODULES: dict[str, tuple[str, bool]] = {
     "map-optimality": ("map_optimality", False),
     "estimators": ("estimators", False),
     "spsa": ("spsa", False),
+    "spsa-ndcg": ("spsa_ndcg", True),
     "lambdas": ("lambdas", False),
     "alpha": ("alpha", True),
     "depth": ("depth", True),
