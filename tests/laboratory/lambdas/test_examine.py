@@ -54,7 +54,7 @@ def sine(scores: Array, labels: Array) -> Array:
         (functions.lambdarank(), "no", "no cost"),
         (functions.lambdarank(2), "no", "no cost"),
         (functions.gain_by_rank(), "no", "no cost"),
-        (examples.leader_pull, "no", "no cost"),
+        (examples.soft_swaps, "no", "no cost"),
         (examples.swap_pull, "no", "no cost"),
     ],
 )
@@ -65,7 +65,7 @@ def test_verdicts(function: LambdaFunction, has_cost: str, convex: str) -> None:
 
 
 def test_which_tests_refute() -> None:
-    assert "symmetry" in small(examples.leader_pull).refuting()
+    assert "symmetry" in small(examples.soft_swaps).refuting()
     for function in (functions.lambdarank(), functions.gain_by_rank(), examples.swap_pull):
         assert small(function).refuting()[:4] == ["jumps", "loops", "trios", "paths"]
     # Burges 2005 calls both conditions trivially satisfied where the Jacobian is 0.
