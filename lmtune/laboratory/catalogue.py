@@ -12,7 +12,10 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory.experiments`, imported when asked for; whether they need torch.
-_MODULES: dict[str, tuple[str, bool]] = {}
+_MODULES: dict[str, tuple[str, bool]] = {
+    "smoothness": ("smoothness", True),
+    "optimality": ("optimality", True),
+}
 
 NAMES = tuple(_MODULES)
 """All experiments, in the order in which they are run together."""

@@ -294,7 +294,7 @@ def line_noise(
     scale: ArrayLike,
     steps: Sequence[float],
     *,
-    lines: int = 8,
+    lines: int = 4,
     points: int = 33,
     seed: int = 0,
     along: Along | None = None,
