@@ -81,7 +81,7 @@ def test_every_net_is_there(result: Any) -> None:
     assert (sweeps[sweeps["shift"] == 0]["gain"].abs() < 1e-12).all()
     two = sweeps[sweeps["network"] == "two-layer"]["weight"].unique()
     assert sum(name.startswith("output") for name in two) == 10
-    assert len(result.conclusions) == 4
+    assert len(result.conclusions) == 4 + 2
     table = result.tables["directions"]
     assert (table["fewer"] == (table["ascents"] == 0)).all()
     assert (table["ascents"] + table["descents"] + table["unchanged"] == 21).all()
@@ -101,6 +101,10 @@ def test_what_is_claimed(result: Any) -> None:
     assert "at steps of 0.3 and more; at 0.01 at most 30.0%" in words
     counts["fewer"] = counts["step"] < 0.3
     assert "ascend at steps 0.01." in conclusions(SMALL, tables)[0]
+    assert "linear nets: steps from which" in conclusions(SMALL, tables)[4]
+    assert "confidence): lambdarank none, song none." in conclusions(SMALL, tables)[4]
+    counts["fewer"] = counts["step"] > 0.01
+    assert "confidence): lambdarank 0.3, song 0.3." in conclusions(SMALL, tables)[4]
     counts["fewer"] = False
     counts.loc[counts["step"] == 0.3, "clear_ascents"] = 2
     words = conclusions(SMALL, tables)[0]

@@ -195,8 +195,9 @@ def conclusions(settings: Settings, tables: Tables) -> list[str]:
             )
         else:
             text += (
-                f" No ascent at any step is beyond what jumps come to; the largest is "
-                f"{max(own['largest'].max(), 0.0):.5f}."
+                f" No ascent at any step is beyond what jumps come to, so at each at most "
+                f"{own['clear_bound'].max():.1%} of all directions ascend so clearly; the largest "
+                f"ascent is {max(own['largest'].max(), 0.0):.5f}."
             )
         text += (
             f" Of {net['swept']} single weights {net['best_as_trained']} are best as trained "
@@ -204,7 +205,20 @@ def conclusions(settings: Settings, tables: Tables) -> list[str]:
             f"{net['best_gain']:.5f}."
         )
         found.append(text)
+    for network, own in tables["directions"].groupby("network", sort=False):
+        begins = [f"{loss} {_begin(counts)}" for loss, counts in own.groupby("loss", sort=False)]
+        found.append(
+            f"{network} nets: steps from which fewer than {100.0 * settings.share:g}% of "
+            f"directions ascend ({sure} confidence): {', '.join(begins)}."
+        )
     return found
+
+
+def _begin(own: pd.DataFrame) -> str:
+    """Return the least step from which on the claim can be made."""
+    last = own.loc[~own["fewer"], "step"].max()
+    steps = own["step"] if np.isnan(last) else own.loc[own["step"] > last, "step"]
+    return f"{steps.min():g}" if len(steps) else "none"
 
 
 def _claim(own: pd.DataFrame, column: str, share: float, sure: str) -> str:
