@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lmtune.tuning.plan import Plan
     from lmtune.tuning.ranknet import RankNetTuner
     from lmtune.tuning.space import ParameterSpace
+    from lmtune.tuning.spsa import FDSA, SPSA
 
 _HOMES = {
     "CertifiedOptimum": "tuning.certificate",
@@ -48,11 +49,13 @@ _HOMES = {
     "ColumnarIndex": "indexing.columnar",
     "CoordinateAscent": "tuning.coordinate_ascent",
     "Dataset": "datasets.dataset",
+    "FDSA": "tuning.spsa",
     "GridSearch": "tuning.grid",
     "InputError": "errors",
     "LuceneIndex": "indexing.lucene_index",
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
+    "SPSA": "tuning.spsa",
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
@@ -71,6 +74,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "FDSA",
+    "SPSA",
     "Analyzer",
     "CandidatePool",
     "CertifiedOptimum",

@@ -9,8 +9,9 @@ import lmtune
 
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
-    "errors", "threads", "processes", "compiled", "formats", "lucene", "datasets", "indexing",
-    "candidates", "models", "measures", "tuning", "reranking", "reporting", "laboratory", "cli",
+    "errors", "threads", "processes", "compiled", "gradient_free", "formats", "lucene", "datasets",
+    "indexing", "candidates", "models", "measures", "tuning", "reranking", "reporting",
+    "laboratory", "cli",
 ]  # fmt: skip
 
 

@@ -23,6 +23,7 @@ class Settings:
     powers: tuple[int, ...] = option((1, 2), "exponents")
     share: float = option(0.5, "a factor")
     log: str = option("", "`to FILE`: where each unit writes a line")
+    data: str = option("", "a file that the numbers are thought to depend on")
     fail_at: int = option(-1, "the power that raises")
     upwards: bool = option(True, "whether to go up, 100% of the time")
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,70 @@ FORMAT = "lmtune candidates 1"
 """Raised whenever the file's content changes its meaning."""
 
 
+# Pruning pays where an index holds many times the documents that a run keeps.
+_WORTH_PRUNING = 20
+
+
+class KeepingIndex(Index, Protocol):
+    """An index that has a folder for what was read of it."""
+
+    @property
+    def candidates_path(self) -> Path:
+        """The folder for its candidates."""
+
+
 class _UnusableError(Exception):
     """Why a file does not stand for what is wanted."""
+
+
+def pool_for(
+    index: KeepingIndex,
+    topics: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    *,
+    name: str,
+    model: str = TWO_STAGE.name,
+    depth: int = 1000,
+    lambda_high: float = skyband.LAMBDA_HIGH,
+    mu_low: float = skyband.MU_LOW,
+    mu_high: float = skyband.MU_HIGH,
+    progress: Callable[[int, int], None] | None = None,
+    on_build: Callable[[Path, str], None] | None = None,
+) -> CandidatePool:
+    """Return whole candidates of a small index, and pruned ones, kept beside it, of a large one.
+
+    Parameters
+    ----------
+    index, topics, qrels, name, model, depth, lambda_high, mu_low, mu_high, progress, on_build
+        As for `stored_pool`; the range of parameters is no narrower than its default.
+
+    Returns
+    -------
+    CandidatePool
+        Exact in the range of parameters, to the depth.
+
+    Raises
+    ------
+    InputError
+        As `stored_pool`.
+    """
+    if index.num_docs < _WORTH_PRUNING * depth:
+        return CandidatePool.build(index, topics, qrels, name=name, model=model, progress=progress)
+    return stored_pool(
+        index.candidates_path,
+        index,
+        topics,
+        qrels,
+        name=name,
+        model=model,
+        depth=depth,
+        lambda_high=max(skyband.LAMBDA_HIGH, lambda_high),
+        # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
+        mu_low=min(skyband.MU_LOW, mu_low or skyband.MU_LOW),
+        mu_high=max(skyband.MU_HIGH, mu_high),
+        progress=progress,
+        on_build=on_build,
+    )
 
 
 def stored_pool(

@@ -84,9 +84,11 @@ def _run(wanted: Sequence[Any], options: dict[str, Any], *, quick: bool, workers
 
 
 def _parser(experiment: Any) -> _Parser:
+    from lmtune.laboratory.catalogue import summary
+
     parser = _Parser(
         prog=f"lmtune lab {experiment.name}",
-        description=experiment.summary,
+        description=summary(experiment.name),
         formatter_class=partial(argparse.HelpFormatter, width=100),
         allow_abbrev=False,
     )

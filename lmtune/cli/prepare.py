@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from lmtune.tuning.plan import Plan
 
 
-# Pruning pays where an index holds many times the documents that a run keeps.
-_WORTH_PRUNING = 20
-
-
 @dataclass(frozen=True)
 class Names:
     """What the user named: a collection, or its parts."""
@@ -239,39 +235,24 @@ def build_pool(
 
     Returns the pool and what to tell of unknown terms.
     """
-    from lmtune.candidates.pool import CandidatePool
-    from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW
-    from lmtune.candidates.storage import stored_pool
+    from lmtune.candidates.storage import pool_for
     from lmtune.models.model import find_model
 
-    model = find_model(plan.model).formula.name
-    chosen = {topic: dataset.topics[topic] for topic in topics}
     with stages() as report, timed(f"{dataset.name}: {len(topics)} topics extracted"):
-
-        def progress(done: int, total: int) -> None:
-            report(f"topics of {dataset.name}", done, total)
-
-        if index.num_docs < _WORTH_PRUNING * plan.depth:
-            pool = CandidatePool.build(
-                index, chosen, dataset.qrels, name=dataset.name, model=model, progress=progress
-            )
-        else:
-            pool = stored_pool(
-                index.candidates_path,
-                index,
-                chosen,
-                dataset.qrels,
-                name=dataset.name,
-                model=model,
-                # RankNet may take stand-ins from deeper than a run goes.
-                depth=max(plan.depth, plan.negatives_depth),
-                lambda_high=max(LAMBDA_HIGH, plan.space.lambda_high),
-                # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
-                mu_low=min(MU_LOW, plan.space.mu_low or MU_LOW),
-                mu_high=max(MU_HIGH, plan.space.mu_high),
-                progress=progress,
-                on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
-            )
+        pool = pool_for(
+            index,
+            {topic: dataset.topics[topic] for topic in topics},
+            dataset.qrels,
+            name=dataset.name,
+            model=find_model(plan.model).formula.name,
+            # RankNet may take stand-ins from deeper than a run goes.
+            depth=max(plan.depth, plan.negatives_depth),
+            lambda_high=plan.space.lambda_high,
+            mu_low=plan.space.mu_low,
+            mu_high=plan.space.mu_high,
+            progress=lambda done, total: report(f"topics of {dataset.name}", done, total),
+            on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
+        )
     return pool, unknown_terms(pool)
 
 

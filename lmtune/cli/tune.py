@@ -72,6 +72,12 @@ def tune(
         int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
     ] = 100,
     depth: Annotated[int, typer.Option(help="Run depth of measures and runs.")] = 1000,
+    also: Annotated[
+        str | None, typer.Option(help="Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.")
+    ] = None,
+    evaluations: Annotated[
+        int, typer.Option(help="Settings that each of them may measure, a fold and measure.")
+    ] = 200,
     certify: Annotated[
         float | None,
         typer.Option(
@@ -135,6 +141,8 @@ def tune(
         negatives_depth=negatives_depth,
         seed=seed,
         depth=depth,
+        also=tuple(name.strip() for name in also.split(",")) if also else (),
+        evaluations=evaluations,
         certify=certify,
     )
     analyzer = values.analyzer(stemmer, stopwords, index)

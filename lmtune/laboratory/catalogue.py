@@ -15,6 +15,16 @@ from lmtune.laboratory.experiment import Experiment
 _MODULES: dict[str, tuple[str, bool]] = {
     "smoothness": ("smoothness", True),
     "optimality": ("optimality", True),
+    "map-smoothness": ("map_smoothness", False),
+    "map-optimality": ("map_optimality", False),
+    "spsa": ("spsa", False),
+    "alpha": ("alpha", True),
+    "depth": ("depth", True),
+    "losses": ("losses", True),
+    "gamma": ("gamma", True),
+    "warm-up": ("warm_up", True),
+    "k-song": ("k_song", True),
+    "full-items": ("full_items", True),
 }
 
 NAMES = tuple(_MODULES)

@@ -227,8 +227,10 @@ def _identity(order: Order) -> dict[str, Any]:
         for text in (value if isinstance(value, tuple) else (value,))
         if isinstance(text, str)
     ]
-    # FILE.py:NAME names a file as well.
-    paths = [path for text in given for path in (text, text.rpartition(":")[0])]
+    # FILE.py:NAME and movielens:FILE name files as well.
+    paths = [
+        path for text in given for path in (text, text.rpartition(":")[0], text.partition(":")[2])
+    ]
     identity = {
         "experiment": order.experiment.name,
         "settings": settings,

@@ -19,7 +19,7 @@ from lmtune.formats.files import read_bytes, read_lines
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.reporting.results import RECORD, file_name
 from lmtune.tuning.folds import Fold
-from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,7 +237,7 @@ def _traces(folder: Path, rows: Sequence[Row], folds: int) -> dict[str, pd.DataF
         file_name(name): name
         for row in rows
         for fold in range(1, folds + 1)
-        for kind in ("direct", "certificate", "boxes")
+        for kind in ("direct", "certificate", "boxes", *ALSO)
         for name in [f"{kind}-{row.measure}-fold{fold}"]
     }
     found = sorted(folder.glob("*.csv"))

@@ -213,6 +213,7 @@ def batches(
     seed: int,
     epoch: int,
     list_size: int | None = None,
+    list_relevant: int | None = None,
     shuffle: bool = True,
     start: int = 0,
     bucket: int = 8,
@@ -234,6 +235,10 @@ def batches(
         Longer lists are cut to this many documents: with `shuffle` to a random sample, anew in
         each epoch, in which one document is replaced by a relevant one if it has none and the
         query has; without, to the first ones. Whole lists by default.
+    list_relevant : int, optional
+        With `list_size` and `shuffle`: how many documents of a cut list are relevant ones, drawn
+        among these, the others among the others; all of a kind where it has fewer, and more of
+        the other kind then. A uniform sample by default.
     shuffle : bool
         Whether queries come in random order. Without, they come by length descending, those of
         equal length as in the data.
@@ -253,6 +258,8 @@ def batches(
         For sizes below 1, or numbers below 0.
     """
     given = {"size": size, "bucket": bucket, "list_size": 1 if list_size is None else list_size}
+    if list_relevant is not None:
+        given["list_relevant"] = list_relevant
     for name, value in given.items():
         if value < 1:
             raise InputError(f"{name} is too small", value=value, accepted="1 or more")
@@ -262,7 +269,7 @@ def batches(
     plan = _plan(data, size, seed, epoch, list_size, shuffle, bucket)
     for step in range(start, len(plan)):
         random = np.random.default_rng([seed, epoch, 1, step]) if shuffle else None
-        yield _batch(data, plan[step], list_size, random)
+        yield _batch(data, plan[step], list_size, list_relevant, random)
 
 
 def number_of_batches(data: RankingData, size: int) -> int:
@@ -299,6 +306,7 @@ def _batch(
     data: RankingData,
     queries: NDArray[np.int64],
     list_size: int | None,
+    list_relevant: int | None,
     random: np.random.Generator | None,
 ) -> Batch:
     lengths = data.lengths[queries]
@@ -306,7 +314,7 @@ def _batch(
     rows[rows >= data.starts[queries + 1][:, None]] = -1
     if list_size is not None and rows.shape[1] > list_size:
         if random is not None:
-            rows = _sampled(data, rows, list_size, random)
+            rows = _sampled(data, rows, list_size, list_relevant, random)
         rows = rows[:, :list_size]
     mask = rows >= 0
     features = np.take(data.features, rows, axis=0, mode="clip")
@@ -317,15 +325,25 @@ def _batch(
 
 
 def _sampled(
-    data: RankingData, rows: NDArray[np.int64], list_size: int, random: np.random.Generator
+    data: RankingData,
+    rows: NDArray[np.int64],
+    list_size: int,
+    list_relevant: int | None,
+    random: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Move a random sample of each list's rows to its front; lists that fit stay as they are."""
     keys = random.random(rows.shape)
-    relevant = np.where((rows >= 0) & (np.take(data.labels, rows, mode="clip") > 0), keys, np.inf)
-    # A relevant row whose key comes first is missed only by a sample that has no relevant row.
-    first = relevant.argmin(axis=1)
-    some = np.flatnonzero(np.isfinite(relevant.min(axis=1)))
-    keys[some, first[some]] = -1.0
+    is_relevant = (rows >= 0) & (np.take(data.labels, rows, mode="clip") > 0)
+    relevant = np.where(is_relevant, keys, np.inf)
+    if list_relevant is None:
+        # A relevant row whose key comes first is missed only by a sample that has no relevant row.
+        first = relevant.argmin(axis=1)
+        some = np.flatnonzero(np.isfinite(relevant.min(axis=1)))
+        keys[some, first[some]] = -1.0
+    else:
+        # The first relevant rows before all others, the rest of them behind these.
+        wanted = np.argsort(np.argsort(relevant, axis=1), axis=1) < list_relevant
+        keys[is_relevant] += np.where(wanted, -1.0, 1.0)[is_relevant]
     keys[rows < 0] = np.inf
     chosen = np.sort(np.argsort(keys, axis=1)[:, :list_size], axis=1)
     return np.take_along_axis(rows, chosen, axis=1)

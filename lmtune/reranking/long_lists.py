@@ -146,6 +146,7 @@ def fit(
     *,
     cutoffs: Sequence[int] = (10, 20, 50),
     report: Callable[[Epoch], None] | None = None,
+    watch: Callable[[NeuMF], None] | None = None,
 ) -> Fitted:
     """Train on ``split.train``; keep the epoch with the best NDCG at the first cutoff.
 
@@ -158,6 +159,8 @@ def fit(
         Of the NDCG on the validation items, ranked among all that are not in training.
     report : callable, optional
         Called after each epoch.
+    watch : callable, optional
+        Called after each epoch with the network, to look at it.
 
     Returns
     -------
@@ -205,6 +208,8 @@ def fit(
         epochs.append(Epoch(epoch, named, objective, means))
         if report is not None:
             report(epochs[-1])
+        if watch is not None:
+            watch(network)
         if means[0] > kept[0]:
             state = {name: value.clone() for name, value in network.state_dict().items()}
             kept = (means[0], state)

@@ -116,6 +116,7 @@ class Run:
             seed=settings.seed,
             epoch=self.epoch,
             list_size=settings.list_size,
+            list_relevant=settings.list_relevant,
             start=self.step,
         ):
             self._step(batch, objective)

@@ -3,9 +3,10 @@
 ``linear``: one weight a feature. ``two-layer``: 10 hidden tanh units, the network of Yue and
 Burges's SPSA paper (2007). ``b64`` to ``b1024``: Bruch et al. (2019): ReLU layers of 64, 32 and 16
 units, larger ones with further layers of twice the width before them, batch norm over the input
-and after each layer. ``mlp:256-128-64``: ReLU layers of these widths without batch norm.
-``attention``: the context-aware ranker of Pobrotyn et al. (2020), self-attention over a query's
-items; ``attention:128-2-2`` names width, blocks and heads.
+and after each layer; ``b:256-64`` has layers of these widths instead. ``mlp:256-128-64``: ReLU
+layers of these widths without batch norm. ``attention``: the context-aware ranker of Pobrotyn et
+al. (2020), self-attention over a query's items; ``attention:128-2-2`` names width, blocks and
+heads.
 
 What cannot change a ranking or is taken back by the next layer is left out: the score's own bias,
 biases before a batch norm and of the attention's keys.
@@ -26,7 +27,9 @@ _BRUCH = (64, 128, 256, 512, 1024)
 _HIDDEN = 10
 _MOST_WIDTH, _MOST_LAYERS = 65536, 64
 
-ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, mlp:256-128-64, attention[:128-2-2]"
+ACCEPTED = (
+    "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
+)
 """What `make_network` takes, for messages."""
 
 
@@ -219,7 +222,7 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
     if text == "attention":
         rest = "128-2-2"
     numbers = re.fullmatch(r"[1-9][0-9]{0,5}(-[1-9][0-9]{0,5})*", rest)
-    if numbers is None or kind not in ("mlp", "attention"):
+    if numbers is None or kind not in ("mlp", "b", "attention"):
         raise InputError("unknown network", value=name, accepted=ACCEPTED)
     widths = tuple(map(int, rest.split("-")))
     if kind == "attention" and (len(widths) != 3 or widths[0] % widths[2]):

@@ -40,6 +40,8 @@ class Settings:
         Queries a step.
     list_size : int, optional
         Documents a query in training, drawn anew each epoch; all by default.
+    list_relevant : int, optional
+        How many of these are relevant ones; a uniform sample by default.
     clip : float, optional
         The gradient's largest norm.
     patience : int, optional
@@ -68,6 +70,7 @@ class Settings:
     epochs: int = 30
     batch_size: int = 64
     list_size: int | None = None
+    list_relevant: int | None = None
     clip: float | None = None
     patience: int | None = None
     warm_up: int = 0
@@ -77,13 +80,18 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "list_size", "patience", "measure"):
+        for name in ("epochs", "batch_size", "list_size", "list_relevant", "patience", "measure"):
             _check(name, getattr(self, name), lambda value: value >= 1, "1 or more")
         for name in ("learning_rate", "clip"):
             _check(name, getattr(self, name), lambda value: value > 0, "a positive number")
         for name in ("weight_decay", "seed", "warm_up"):
             _check(name, getattr(self, name), lambda value: value >= 0, "0 or more")
         _check("dropout", self.dropout, lambda value: 0 <= value < 1, "0 or more, below 1")
+        if self.list_relevant is not None and self.list_size is None:
+            raise InputError(
+                "relevant documents of a sample, but no sample", value=self.list_relevant,
+                accepted="a list size, too",
+            )  # fmt: skip
         if self.warm_up >= self.epochs:
             raise InputError(
                 "no epoch is left after the warm-up", value=self.warm_up,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,7 @@ def fit(
     checkpoint: Path | None = None,
     checkpoint_every: int | None = None,
     progress: Progress | None = None,
+    watch: Callable[[Run], None] | None = None,
 ) -> Trained:
     """Train a network.
 
@@ -101,6 +102,8 @@ def fit(
         Keep it after so many steps as well.
     progress : callable, optional
         Called with (steps done, steps in all, a few words).
+    watch : callable, optional
+        Called after each epoch with the training in progress, to look at its network.
 
     Returns
     -------
@@ -127,6 +130,8 @@ def fit(
         while not run.finished:
             run.train_epoch(save, checkpoint_every, progress)
             save()
+            if watch is not None:
+                watch(run)
         return Trained(
             settings,
             train.features.shape[1],

@@ -21,7 +21,17 @@ from lmtune.tuning.optimal import Choice, Progress, best_known, certify, proof
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.ranknet import RankNetTuner
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, STOPPED, CollectionResult, Fit, Row
+from lmtune.tuning.result import (
+    ALSO,
+    DIRECT,
+    OPTIMAL,
+    RANKNET,
+    STOPPED,
+    CollectionResult,
+    Fit,
+    Row,
+)
+from lmtune.tuning.spsa import SEARCHES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +47,8 @@ def run_experiment(
 ) -> CollectionResult:
     """Choose parameters on training topics by every method; report them on test topics.
 
-    Direct is a full grid, then coordinate ascents from its best points and from random ones.
+    Direct is a full grid, then coordinate ascents from its best points and from random ones;
+    `Plan.also` adds gradient-free descents, each from the same start with a budget of evaluations.
     Optimal is the best grid point on the test topics themselves, or another row's setting where
     that is better still: the upper bound that no honest method may use. With `Plan.certify` it is
     searched for and proven to be that near the best possible. Ctrl-C ends such a proof and those
@@ -111,7 +122,8 @@ class _Experiment:
             pool, plan.measures, space=plan.space, shape=plan.grid, depth=plan.depth,
             progress=lambda done, total: progress("grid", done, total),
         )  # fmt: skip
-        methods = [DIRECT, RANKNET, *([STOPPED] if plan.validation else []), OPTIMAL]
+        stopped = [STOPPED] if plan.validation else []
+        methods = [DIRECT, RANKNET, *stopped, *(ALSO[name] for name in plan.also), OPTIMAL]
         self.keys = [(measure, method) for measure in plan.measures for method in methods]
         self.fits: dict[tuple[Measure, str], list[Fit]] = {key: [] for key in self.keys}
         self.values: dict[tuple[Measure, str], list[NDArray[np.float64]]] = {
@@ -159,6 +171,8 @@ class _Experiment:
             stopped = self.stopped.stop_on(self.pool, str(measure), topics=self.validation)
             evaluations = self.descent_evaluations + len(stopped.trace_)
             chosen[STOPPED] = Choice(stopped.lambda_, stopped.mu_, evaluations)
+        for name in self.plan.also:
+            chosen[ALSO[name]] = self._search(name, number, fold, measure)
         optimal, bound = self._optimal(number, fold, measure, list(chosen.values()))
         chosen[OPTIMAL] = optimal
         for method, choice in chosen.items():
@@ -194,6 +208,14 @@ class _Experiment:
         self.traces[f"direct-{measure}-fold{number + 1}"] = ascent.results_
         climbed = zip(ascent.results_["lambda"], ascent.results_["mu"], strict=True)
         return Choice(ascent.lambda_, ascent.mu_, len({*grid, *climbed}))
+
+    def _search(self, name: str, number: int, fold: Fold, measure: Measure) -> Choice:
+        tuner = SEARCHES[name](
+            str(measure), space=self.plan.space, evaluations=self.plan.evaluations,
+            seed=self.plan.seed, depth=self.plan.depth,
+        ).fit(self.pool, topics=fold.train)  # fmt: skip
+        self.traces[f"{name}-{measure}-fold{number + 1}"] = tuner.results_
+        return Choice(tuner.lambda_, tuner.mu_, tuner.n_evaluations_)
 
     def _optimal(
         self, number: int, fold: Fold, measure: Measure, chosen: list[Choice]

@@ -12,10 +12,13 @@ from lmtune.models.model import find_model
 from lmtune.tuning.certificate import check_tolerance
 from lmtune.tuning.certificate_problem import Problem
 from lmtune.tuning.ranknet import OPTIMIZERS
+from lmtune.tuning.result import ALSO
 from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.spsa import EVALUATIONS, FEWEST
 
 _LEAST = {
     "ascents": 1, "restarts": 0, "starts": 1, "rel": 1, "negatives_depth": 1, "seed": 0, "depth": 1,
+    "evaluations": FEWEST,
 }  # fmt: skip
 
 
@@ -51,6 +54,10 @@ class Plan:
         Of every random choice.
     depth : int
         Run depth.
+    also : tuple of str
+        Further methods, ``"spsa"`` and ``"fdsa"``, each a row of the table.
+    evaluations : int
+        Their budget, a fold and measure; see `SPSA`.
     certify : float or None
         Prove Optimal to be this near the best possible; see `CertifiedOptimum`.
     """
@@ -68,6 +75,8 @@ class Plan:
     negatives_depth: int = 100
     seed: int = 0
     depth: int = DEPTH
+    also: tuple[str, ...] = ()
+    evaluations: int = EVALUATIONS
     certify: float | None = None
 
     def __post_init__(self) -> None:
@@ -83,6 +92,12 @@ class Plan:
             raise InputError(
                 "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
             )
+        for name in self.also:
+            if name not in ALSO or self.also.count(name) > 1:
+                raise InputError(
+                    "no such further method, or one named twice", value=name,
+                    accepted=", ".join(ALSO),
+                )  # fmt: skip
         if not 0.0 <= self.validation < 1.0:
             raise InputError(
                 "the validation share is outside its domain",

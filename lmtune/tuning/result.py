@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIRECT, RANKNET, STOPPED, OPTIMAL = "Direct", "RankNet", "RankNet-val", "Optimal"
+ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
+"""Further methods: what a plan calls them, and their rows."""
+
 SIGNIFICANCE = 0.05
 
 
@@ -31,8 +34,8 @@ class Fit:
     train_value, test_value : float
         The measure's means on the fold's training and test topics.
     evaluations : int
-        Parameter settings that the choice took: measured ones for Direct and Optimal, costs with
-        gradients for RankNet.
+        Parameter settings that the choice took: costs with gradients for RankNet, measured ones for
+        the others.
     at_edge : tuple of str
         Bounds of the space that the parameters lie on.
     bound : float or None
@@ -57,7 +60,7 @@ class Row:
     measure : Measure
         What is reported, and what Direct and Optimal maximise.
     method : str
-        ``"Direct"``, ``"RankNet"``, ``"RankNet-val"`` or ``"Optimal"``.
+        ``"Direct"``, ``"RankNet"``, ``"RankNet-val"``, ``"SPSA"``, ``"FDSA"`` or ``"Optimal"``.
     topics : tuple of str
         Test topics of all folds.
     values : numpy.ndarray of float64, shape (topics,)
@@ -99,9 +102,9 @@ class CollectionResult:
     folds : tuple of Fold
         Training and test topics.
     rows : tuple of Row
-        Measure by measure, Direct, RankNet, Optimal.
+        Measure by measure, Direct, RankNet, what else was asked for, Optimal.
     traces : dict of str to pandas.DataFrame
-        RankNet's iterates, Direct's evaluations, certificates' progress and the boxes that they
+        RankNet's iterates, the others' evaluations, certificates' progress and the boxes that they
         did not exclude, by file-name-like key.
     notes : tuple of str
         What a reader must know: rules applied, topics skipped, edges reached.

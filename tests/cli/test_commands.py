@@ -119,6 +119,21 @@ def test_validation_adds_a_row(home: Path) -> None:
     assert "RankNet-val" in shown.stdout, shown.stderr
 
 
+def test_gradient_free_searches_add_rows(home: Path) -> None:
+    arguments = ["tune", "one", "--grid", "2x2", "-m", "AP", "--train-topics", "1-5"]
+    shown = lmtune_command(
+        *arguments, "--also", "spsa, fdsa", "--evaluations", "20", "--format", "csv", cwd=home
+    )
+    assert shown.returncode == 0, shown.stderr
+    rows = [line.split(",") for line in shown.stdout.splitlines()]
+    assert [row[2] for row in rows] == ["method", "Direct", "RankNet", "SPSA", "FDSA", "Optimal"]
+    assert [row[-1] for row in rows[3:5]] == ["20", "20"]
+    wrong = lmtune_command(*arguments, "--also", "newton", cwd=home)
+    assert wrong.returncode == 2
+    assert wrong.stderr.endswith("accepted: spsa, fdsa\n")
+    assert len(wrong.stderr.splitlines()) == 1
+
+
 def test_index_then_search(home: Path) -> None:
     built = lmtune_command("index", "one", "--output", "built", "--stemmer", "none", cwd=home)
     assert built.returncode == 0, built.stderr

@@ -1,8 +1,8 @@
-"""Numbers for roughness, on curves whose numbers are known."""
+"""Roughness against brute force and curves whose answer is known."""
 
 from __future__ import annotations
 
-import math
+import itertools
 
 import numpy as np
 import pytest
@@ -10,58 +10,66 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.laboratory.roughness import local_maxima, roughness
+from lmtune.laboratory.roughness import (
+    jump_noise,
+    local_maxima,
+    needless_variation,
+    roughness,
+    total_variation_ratio,
+)
 
-GRID = np.linspace(-1, 1, 401)
-
-
-def test_smooth_curves() -> None:
-    rising, bump = roughness(np.exp(GRID)), roughness(1 - GRID**2)
-    assert rising.variation == pytest.approx(1.0)
-    assert rising.excess == pytest.approx(1.0)
-    assert rising.optima == 0
-    assert bump.variation == pytest.approx(2.0)
-    assert bump.excess == pytest.approx(1.0)
-    assert bump.optima == 1
-    assert bump.noise < 1e-15
-    waves = roughness(np.cos(6 * math.pi * GRID))
-    assert waves.variation == pytest.approx(12.0, rel=1e-3)
-    assert waves.optima == 5  # the ends are no optima
-    valley = roughness(GRID**2)
-    assert valley.variation == pytest.approx(2.0)
-    assert valley.excess == math.inf  # both ends are the top
+CURVES = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
 
-def test_a_flat_curve_has_no_shape() -> None:
-    flat = roughness(np.ones(9))
-    assert math.isnan(flat.variation)
-    assert math.isnan(flat.excess)
-    assert (flat.optima, flat.noise) == (0, 0.0)
+@given(CURVES)
+def test_total_variation_is_the_sum_over_neighbours(values: list[float]) -> None:
+    variation = sum(abs(b - a) for a, b in itertools.pairwise(values))
+    span = max(values) - min(values)
+    found = roughness(values)
+    assert found.total_variation == variation
+    assert found.range == span
+    assert found.ratio == total_variation_ratio(values) == (variation / span if span else 0.0)
+
+
+@given(CURVES)
+def test_maxima_are_those_that_a_walk_meets(values: list[float]) -> None:
+    count, rising = 0, True
+    for here, after in zip(values, [*values[1:], float("-inf")], strict=True):
+        if after > here:
+            rising = True
+        elif after < here:
+            count += rising
+            rising = False
+    assert local_maxima(values) == count
+
+
+@given(CURVES)
+def test_only_a_hill_has_no_needless_variation(values: list[float]) -> None:
+    top = int(np.argmax(values))
+    hill = [*sorted(values[: top + 1]), *sorted(values[top + 1 :], reverse=True)]
+    one_hill = values == sorted(values[: top + 1]) + sorted(values[top + 1 :], reverse=True)
+    assert (needless_variation(values) == 0.0) == one_hill
+    assert needless_variation(hill) == 0.0
+    assert 1 <= total_variation_ratio(hill) <= 2 or len(set(values)) == 1
+
+
+def test_a_ripple_on_a_hill_is_counted_once() -> None:
+    # Up to 4, down to 0: 8 in all; the dip from 3 to 2 and back adds 2.
+    assert needless_variation([0, 3, 2, 3, 4, 0]) == pytest.approx(0.25)
+    assert needless_variation([1, 0, 1]) == np.inf
 
 
 def test_noise_is_that_of_the_increments() -> None:
     rng = np.random.default_rng(2)
     walk = rng.normal(scale=0.01, size=20_001).cumsum()
     smooth = 3 * np.sin(np.linspace(0, 7, 20_001))
-    assert roughness(walk + smooth).noise == pytest.approx(0.01, rel=0.03)
+    assert jump_noise(walk + smooth) == pytest.approx(0.01, rel=0.03)
+    assert jump_noise(smooth) < 1e-9
+    with pytest.raises(InputError, match="too short a curve: 3; accepted: 4"):
+        jump_noise([1.0, 2.0, 1.0])
 
 
-@given(st.lists(st.integers(-3, 3), min_size=4, max_size=30))
-def test_optima_by_brute_force(values: list[int]) -> None:
-    runs = [v for n, v in enumerate(values) if n == 0 or v != values[n - 1]]
-    expected = sum(a < b > c for a, b, c in zip(runs, runs[1:], runs[2:], strict=False))
-    assert local_maxima(np.array(values, float)) == expected
-    if len(set(values)) > 1:
-        found = roughness(values)
-        assert found.variation >= 1.0
-        assert found.excess >= 1.0 - 1e-12
-        assert (found.excess == pytest.approx(1.0)) == (
-            values == sorted(values[: values.index(max(values)) + 1])
-            + sorted(values[values.index(max(values)) + 1 :], reverse=True)
-        )  # fmt: skip
-
-
-def test_no_curve() -> None:
-    for values in ([1.0, 2.0, 3.0], [1.0, 2.0, math.nan, 3.0], [[1.0] * 4]):
-        with pytest.raises(InputError, match="no curve"):
-            roughness(values)
+@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan]])
+def test_what_is_no_curve_is_refused(values: list[float]) -> None:
+    with pytest.raises(InputError, match="not a curve"):
+        roughness(values)

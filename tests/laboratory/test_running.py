@@ -98,10 +98,11 @@ def test_other_settings_begin_anew_and_leave_nothing_behind(tmp_path: Path) -> N
     }  # fmt: skip
 
 
-def test_a_file_that_settings_name_is_known_by_its_content(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{}", "{}:name", "kind:{}"])
+def test_a_file_that_settings_name_is_known_by_its_content(tmp_path: Path, text: str) -> None:
     named = tmp_path / "named.py"
     named.write_text("")
-    settings = Settings(log=f"{named}:name")
+    settings = Settings(data=text.format(named))
     run(EXPERIMENT, settings, folder=tmp_path / "out")
     before = json.loads((tmp_path / "out" / "made.json").read_text())["files"]
     named.write_text("x = 1\n")

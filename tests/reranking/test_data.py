@@ -93,6 +93,30 @@ def test_cut_lists_are_uniform_and_keep_a_relevant_document() -> None:
         assert 7 in batch.rows[0]
 
 
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=12), wanted=st.integers(1, 4))
+def test_cut_lists_with_a_number_of_relevant_documents(lengths: list[int], wanted: int) -> None:
+    data = made(lengths)
+    for batch in batches(data, size=4, seed=5, epoch=0, list_size=4, list_relevant=wanted):
+        check_batch(data, batch)
+        for row, q in enumerate(batch.queries.tolist()):
+            labels = data.labels[data.rows(q)]
+            seen = batch.labels[row][batch.mask[row]]
+            relevant, others = int((labels > 0).sum()), int((labels == 0).sum())
+            assert len(seen) == min(4, len(labels))
+            if len(labels) > 4:
+                assert (seen > 0).sum() == max(min(wanted, relevant), 4 - others)
+
+
+def test_relevant_and_others_are_drawn_uniformly() -> None:
+    data = RankingData.from_lengths(np.zeros((9, 1)), [1, 0, 2, 0, 0, 1, 0, 0, 0], [9])
+    counts = np.zeros(9)
+    for epoch in range(2_000):
+        [batch] = batches(data, size=1, seed=0, epoch=epoch, list_size=4, list_relevant=2)
+        counts[batch.rows] += 1
+    shares = np.where(data.labels > 0, 2 / 3, 2 / 6)
+    assert np.abs(counts / 2_000 - shares).max() < 4 * np.sqrt(0.25 / 2_000)
+
+
 @pytest.mark.parametrize("list_size", [None, 4])
 def test_resumed_at_a_step_is_never_stopped(list_size: int | None) -> None:
     data = made([int(n) for n in np.random.default_rng(3).integers(1, 15, 50)])
@@ -160,8 +184,12 @@ def test_what_is_no_ranking_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"size": 0}, {"list_size": 0}, {"bucket": 0}, {"seed": -1}, {"start": -1}]
-)
+    "wrong",
+    [
+        {"size": 0}, {"list_size": 0}, {"list_relevant": 0}, {"bucket": 0}, {"seed": -1},
+        {"start": -1},
+    ],
+)  # fmt: skip
 def test_bad_batch_arguments(wrong: dict[str, int]) -> None:
     arguments: dict[str, Any] = {"size": 2, "seed": 0, "epoch": 0, **wrong}
     with pytest.raises(InputError, match=next(iter(wrong))):

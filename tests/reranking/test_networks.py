@@ -97,6 +97,7 @@ def test_batch_norm_is_that_of_the_valid_items() -> None:
         ("b64", [64, 32, 16, 1]),
         ("B1024", [1024, 512, 256, 128, 64, 32, 16, 1]),
         ("mlp:256-128-64", [256, 128, 64, 1]),
+        ("b:48-8", [48, 8, 1]),
     ],
 )
 def test_layers(name: str, widths: list[int]) -> None:

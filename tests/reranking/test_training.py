@@ -18,7 +18,9 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
+from lmtune.reranking.loop import Run  # noqa: E402
 from lmtune.reranking.ndcg import ndcg  # noqa: E402
+from lmtune.reranking.scoring import predict  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402
 
@@ -122,11 +124,27 @@ def test_schedules() -> None:
         ({"learning_rate": float("nan")}, "learning rate"),
         ({"clip": 0.0}, "clip"),
         ({"seed": -1}, "seed"),
+        ({"list_relevant": 0}, "list relevant"),
+        ({"list_size": None, "list_relevant": 2}, "no sample"),
     ],
 )
 def test_bad_settings(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         fit(TRAIN, VALIDATION, replace(SMALL, **changed))
+
+
+def test_the_network_can_be_watched() -> None:
+    seen: list[float] = []
+
+    def watch(run: Run) -> None:
+        assert run.validation is not None
+        assert run.validation_feed is not None
+        scores = predict(run.network, run.validation, run.validation_feed)
+        seen.append(float(np.nanmean(ndcg(scores, run.validation, [SMALL.measure]))))
+
+    watched = fit(TRAIN, VALIDATION, SMALL, watch=watch)
+    assert seen == [row.validation for row in watched.history]
+    assert same(watched, fit(TRAIN, VALIDATION, SMALL))
 
 
 def test_data_that_do_not_fit() -> None:

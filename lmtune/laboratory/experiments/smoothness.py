@@ -25,7 +25,7 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.pictures.smoothness import draw
 from lmtune.laboratory.rested import Training, train_to_rest, without_idle_features
-from lmtune.laboratory.roughness import roughness
+from lmtune.laboratory.roughness import jump_noise, roughness
 from lmtune.reranking.ranking_measures import parse_measure
 
 
@@ -147,11 +147,11 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
                 {
                     **key,
                     "trained": curve["trained"],
-                    "variation": numbers.variation,
+                    "variation": numbers.ratio,
                     "excess": numbers.excess,
-                    "optima": numbers.optima,
+                    "optima": numbers.maxima,
                     # Of a shift by 1%, whatever the grid.
-                    "noise": numbers.noise * np.sqrt((settings.points - 1) / (2 * far)),
+                    "noise": jump_noise(values) * np.sqrt((settings.points - 1) / (2 * far)),
                     "range": float(np.ptp(values)),
                     "best_shift": float(shifts[best]),
                     "gain": float(sign * (values[best] - values[settings.points // 2])),
@@ -174,8 +174,8 @@ def conclusions(settings: Settings, tables: Tables) -> list[str]:
             f"{network} net, {rough['weight'].nunique()} weights shifted by up to "
             f"{settings.shift:g}%: total variation of mean {title} over its range is "
             f"{_listed(by_size['variation'], '.2f')} on {_joined(sizes)} queries (median over "
-            f"weights; 2 for a symmetric single top); {_listed(by_size['excess'], '.2f')} times "
-            f"that of a curve with a single top"
+            f"weights; 2 for a symmetric hill), {_listed(by_size['excess'], '.1%')} more than a "
+            f"single hill needs"
             + ("; smoother with every larger sample." if falls else "; not smoother every time.")
         )
         largest = rough[rough["queries"] == rough["queries"].max()]

@@ -38,7 +38,8 @@ def cost_and_measure(lines: pd.DataFrame, *, measure: str, title: str = "") -> F
     Parameters
     ----------
     lines : pandas.DataFrame
-        One of `lmtune.tuning.lines.measure_lines`' tables, or of ``lines/*.csv``.
+        One of `lmtune.tuning.lines.measure_lines`' tables, or of ``lines/*.csv``; ``test`` may be
+        missing.
     measure : str
         The measure's title, such as ``"MAP"``.
     title : str
@@ -89,9 +90,10 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
     position = part["position"].to_numpy()
     train, cost = part["train"].to_numpy(), part["cost"].to_numpy()
     above.plot(position, train, color=_MEASURE, label="measure, training topics")
-    above.plot(
-        position, part["test"].to_numpy(), color=_TEST, ls="--", label="measure, test topics"
-    )
+    if "test" in part:
+        above.plot(
+            position, part["test"].to_numpy(), color=_TEST, ls="--", label="measure, test topics"
+        )
     below.plot(position, cost, color=_COST, ls="-", label="RankNet cost, training topics")
     best, lowest = int(train.argmax()), int(cost.argmin())
     for ax, values in ((above, train), (below, cost)):

@@ -21,7 +21,7 @@ from lmtune.reporting.figures.style import Picture, alt_text
 from lmtune.reporting.figures.surface import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results import file_name
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
+from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,6 +202,11 @@ class _Kept:
             best = best_so_far(direct[measure])
             steps = points + np.arange(1, best.size + 1)
             searches.append(Search("coordinate ascent", steps, best, topics=train))
+        for name, title in ALSO.items():
+            evaluated = self.table("traces", f"{name}-{measure}-fold{number}", (measure,))
+            if evaluated is not None and len(evaluated):
+                best = best_so_far(evaluated[measure])
+                searches.append(Search(title, np.arange(1, best.size + 1), best, topics=train))
         ranknet = self.table("traces", f"ranknet-fold{number}", ("cost",))
         if ranknet is not None and measure in ranknet and len(ranknet):
             best = at_lowest(ranknet["cost"], ranknet[measure])

@@ -91,7 +91,12 @@ def parameter_spread(parameters: pd.DataFrame, *, title: str = "") -> Figure:
         axes[0].set_yticks([0.0])
     axes[0].set_ylabel(MU_LABEL)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(len(methods), 6 if width > COLUMN else 3),
+    )
     if title:
         figure.suptitle(title, fontsize="medium")
     return finish(figure, _alt(parameters))

@@ -78,6 +78,8 @@ _LOOKS = {
     "RankNet": Look("#D55E00", "--", "^"),
     "RankNet-val": Look("#CC79A7", "-.", "D"),
     "Optimal": Look("#009E73", ":", "s"),
+    "SPSA": Look("#E69F00", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    "FDSA": Look("#56B4E9", (0, (3, 1)), "P"),
 }
 _FURTHER = (
     Look("#000000", "-", "o"),

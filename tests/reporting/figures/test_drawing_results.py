@@ -19,7 +19,10 @@ from lmtune.tuning.lines import measure_lines
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.result import CollectionResult
 
-PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05, validation=0.3)
+PLAN = Plan(
+    tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05, validation=0.3,
+    also=("spsa", "fdsa"), evaluations=20,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +61,19 @@ def test_a_folder_gives_all_pictures(
     assert all(picture.alt and picture.title.startswith("a, b/c") for picture in pictures)
     surface = next(picture for picture in pictures if picture.name.endswith("AP-fold2-surface"))
     rows = {row.method: row for row in result.rows if str(row.measure) == "AP"}
-    for method in ("Direct", "RankNet", "RankNet-val", "Optimal"):
+    for method in ("Direct", "RankNet", "RankNet-val", "SPSA", "FDSA", "Optimal"):
         fit = rows[method].fits[1]
         assert f"{method} chose λ = {fit.lambda_:.3f}, μ = {tokens(fit.mu)}." in surface.alt
     assert "The certificate" in surface.alt
+    for measure in ("AP", "P(rel=2)@5"):
+        name = f"a_b_c-{measure}-fold1-convergence"
+        [convergence] = [picture for picture in pictures if picture.name == name]
+        table = result.traces[f"spsa-{measure}-fold1"]
+        first, best = (
+            f"{x:.4f}".removeprefix("0") for x in (table[measure][0], table[measure].max())
+        )
+        assert f"SPSA: from {first} to {best} after 20 evaluations" in convergence.alt
+        assert "FDSA: from" in convergence.alt
 
 
 def test_tables_that_are_missing_leave_pictures_out(

@@ -1,0 +1,1 @@
+../lmtune/laboratory/lambdas/examples.py

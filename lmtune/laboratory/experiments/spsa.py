@@ -1,0 +1,381 @@
+"""SPSA against finite differences: a linear net's cross-entropy by function evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.gradient_free import Gains, fdsa_gradient, minimise
+from lmtune.laboratory.data import HELP, load
+from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.linear_net import LinearRankNet
+from lmtune.laboratory.pictures.spsa import draw_costs, draw_steps
+from lmtune.reranking.data import RankingData
+
+if TYPE_CHECKING:
+    from lmtune.reporting.figures.style import Picture
+
+FDSA = "FDSA"
+
+# Curves are drawn through so many points.
+_MARKS = 60
+_STABILITY, _ALPHA = 0.1, 0.602
+_THERE = 0.95
+_SMALL_WIDTH = 1e-4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run.
+
+    Raises
+    ------
+    InputError
+        For numbers that make no sense.
+    """
+
+    data: str = option("artificial:1000", HELP)
+    runs: int = option(10, "Starts, the same for all methods.")
+    evaluations: int = option(3000, "Function evaluations of a run.")
+    per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F.")
+    rates: tuple[float, ...] = option(
+        (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "First rates to choose from, for each method."
+    )
+    width: float = option(0.01, "First distance c to the points that are compared.")
+    features: tuple[int, ...] = option(
+        (10, 30, 100, 300, 1000, 3000, 10_000), "Nets' sizes for the cost of a step."
+    )
+    seed: int = option(0, "Of artificial data, starts and perturbations.")
+
+    def __post_init__(self) -> None:
+        for name, least in (("runs", 1), ("evaluations", 10), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(
+                    f"bad {name}", value=getattr(self, name), accepted=f"{least} or more"
+                )
+        for name, positive in (("rates", self.rates), ("width", (self.width,))):
+            if not positive or not all(0.0 < value < math.inf for value in positive):
+                raise InputError(f"bad {name}", value=positive, accepted="positive numbers")
+        for name, distinct in (("per_step", self.per_step), ("features", self.features)):
+            if not distinct or min(distinct) < 1 or len(set(distinct)) < len(distinct):
+                raise InputError(f"bad {name}", value=distinct, accepted="different numbers")
+        if any(evaluations % 2 for evaluations in self.per_step):
+            raise InputError("bad per_step", value=self.per_step, accepted="even numbers")
+
+    @property
+    def methods(self) -> dict[str, int | None]:
+        """Evaluations a step by method; None for two a weight."""
+        return {FDSA: None, **{f"SPSA:{f}": f for f in self.per_step}}
+
+
+def units(settings: Settings) -> list[Unit]:
+    """Return a unit for each method's choice of rate and runs, and two small ones."""
+    common = {"data": settings.data, "seed": settings.seed}
+    runs = {
+        **common, "runs": settings.runs, "evaluations": settings.evaluations,
+        "rates": settings.rates, "width": settings.width,
+    }  # fmt: skip
+    return [
+        *(
+            Unit(name.replace(":", "").lower(), descend, {**runs, "per_step": per_step})
+            for name, per_step in settings.methods.items()
+        ),
+        Unit("gradient", check_gradient, {**common, "width": settings.width}),
+        Unit(
+            "steps", count_evaluations,
+            {"features": settings.features, "methods": settings.methods, "seed": settings.seed},
+        ),
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _net(data: str, seed: int) -> LinearRankNet:
+    return LinearRankNet(load(data, seed).train)
+
+
+def start_of(net: LinearRankNet, seed: int, run: int) -> NDArray[np.float64]:
+    """Draw a start as linear layers are: uniform within one over the root of the features."""
+    edge = 1.0 / math.sqrt(net.features)
+    return np.random.default_rng([seed, run]).uniform(-edge, edge, (net.features,))
+
+
+def marks_of(evaluations: int) -> list[int]:
+    """Return the evaluations at which costs are noted."""
+    return [round(evaluations * k / _MARKS) for k in range(1, _MARKS + 1)]
+
+
+def descend(
+    data: str,
+    seed: int,
+    runs: int,
+    evaluations: int,
+    rates: tuple[float, ...],
+    width: float,
+    per_step: int | None,
+) -> dict[str, Any]:
+    """Choose a method's rate on a run of its own, and descend from each start.
+
+    The chosen rate has the lowest mean cost over that run: the final cost cannot tell rates apart
+    that have reached the minimum.
+    """  # fmt: skip
+    net = _net(data, seed)
+    tried = [_course(net, seed, 0, evaluations, rate, width, per_step) for rate in rates]
+    means = [float(np.mean(costs)) for costs in tried]
+    chosen = rates[int(np.argmin(means))]
+    return {
+        "rate": chosen,
+        "rates": [
+            {"rate": rate, "mean": mean, "final": costs[-1]}
+            for rate, mean, costs in zip(rates, means, tried, strict=True)
+        ],
+        "runs": [
+            _course(net, seed, run, evaluations, chosen, width, per_step)
+            for run in range(1, runs + 1)
+        ],
+    }
+
+
+def _course(
+    net: LinearRankNet,
+    seed: int,
+    run: int,
+    evaluations: int,
+    rate: float,
+    width: float,
+    per_step: int | None,
+) -> list[float]:
+    """Return the cost of the iterate at the start and at each mark; infinite from overflow on."""
+    points: list[NDArray[np.float64]] = []
+    marks = marks_of(evaluations)
+    last = start_of(net, seed, run)
+
+    def observe(step: int, spent: int, x: NDArray[np.float64]) -> None:
+        nonlocal last
+        del step
+        while len(points) < len(marks) and marks[len(points)] < spent:
+            points.append(last)
+        last = x
+
+    steps = (evaluations - 2) // (per_step or 2 * net.features)
+    stability = _STABILITY * steps
+    gains = Gains(rate * (stability + 1.0) ** _ALPHA, width, stability)
+    first = last
+    minimise(
+        net.costs, first, method="spsa" if per_step else "fdsa", evaluations_per_step=per_step,
+        budget=evaluations, gains=gains, seed=seed * 1000 + run, together=True,
+        gradient=None if per_step else net.gradient, keep_iterates=False, observe=observe,
+    )  # fmt: skip
+    points += [last] * (len(marks) - len(points))
+    costs: list[float] = net.exact_costs(np.stack([first, *points])).tolist()
+    return costs
+
+
+def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
+    """Find the minimum by the closed form, and compare that with finite differences."""
+    from scipy.optimize import minimize
+
+    net = _net(data, seed)
+    start = start_of(net, seed, 1)
+
+    def both(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        return float(net.exact_costs(w[None])[0]), net.gradient(w)
+
+    options: Any = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
+    found = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
+    rows = []
+    for place, w in (("start", start), ("minimum", found.x)):
+        closed = net.gradient(w)
+        for c in (width, _SMALL_WIDTH):
+            differences = fdsa_gradient(net.exact_costs, w, c, together=True)
+            rows.append(
+                {
+                    "weights": place,
+                    "c": c,
+                    "largest_slope": float(np.abs(closed).max()),
+                    "largest_difference": float(np.abs(differences - closed).max()),
+                }
+            )
+    return {
+        "minimum": float(found.fun), "features": net.features, "pairs": net.pairs, "rows": rows
+    }  # fmt: skip
+
+
+def count_evaluations(
+    features: tuple[int, ...], methods: Mapping[str, int | None], seed: int
+) -> list[dict[str, Any]]:
+    """Count the cost's evaluations in one step of each method, net by net."""
+    rows = []
+    for d in features:
+        rng = np.random.default_rng([seed, d])
+        x = rng.uniform(-1.0, 1.0, (10, d)).astype(np.float32)
+        net = LinearRankNet(RankingData.from_lengths(x, np.arange(10) % 3, [5, 5]))
+        for name, per_step in methods.items():
+            asked = _Asked(net)
+            budget = 2 + (per_step or 2 * d)
+            found = minimise(
+                asked, np.zeros(d), method="spsa" if per_step else "fdsa",
+                evaluations_per_step=per_step, budget=budget, gains=Gains(0.1, 0.01), seed=seed,
+                together=True, keep_iterates=False,
+            )  # fmt: skip
+            # But for the two ends, which belong to no step.
+            rows.append(
+                {"method": name, "features": d, "evaluations": (asked.count - 2) // found.steps}
+            )
+    return rows
+
+
+class _Asked:
+    def __init__(self, net: LinearRankNet) -> None:
+        self.net, self.count = net, 0
+
+    def __call__(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.count += len(points)
+        return self.net.costs(points)
+
+
+def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
+    """Return the mean costs with their ranges, what became of each method, and the checks."""
+    import pandas as pd
+
+    gradient = results["gradient"]
+    marks = [0, *marks_of(settings.evaluations)]
+    curves, methods, rates = [], [], []
+    for name in settings.methods:
+        own = results[name.replace(":", "").lower()]
+        runs = np.array(own["runs"])
+        mean = runs.mean(axis=0)
+        for mark, column, value in zip(marks, runs.T, mean, strict=True):
+            curves.append(
+                {
+                    "method": name, "evaluations": mark, "cost": value,
+                    "lowest": column.min(), "highest": column.max(),
+                }
+            )  # fmt: skip
+        goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
+        there = np.flatnonzero(mean <= goal)
+        per_step = settings.methods[name] or 2 * gradient["features"]
+        methods.append(
+            {
+                "method": name, "evaluations_per_step": per_step, "rate": own["rate"],
+                "start": mean[0], "final": mean[-1],
+                "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
+                "minimum": gradient["minimum"],
+                "evaluations_to_95": marks[there[0]] if there.size else math.nan,
+            }
+        )  # fmt: skip
+        rates += [
+            {"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]
+        ]
+    return {
+        "costs": pd.DataFrame(curves),
+        "methods": pd.DataFrame(methods),
+        "rates": pd.DataFrame(rates),
+        "gradient": pd.DataFrame(gradient["rows"]),
+        "steps": pd.DataFrame(results["steps"]),
+    }
+
+
+def pictures(settings: Settings, found: Tables) -> list[Picture]:
+    """Draw the costs by evaluations, and a step's evaluations by weights."""
+    return [
+        draw_costs(found["costs"], found["methods"], settings.data),
+        draw_steps(found["steps"]),
+    ]
+
+
+def conclusions(settings: Settings, found: Tables) -> list[str]:
+    """Say whether SPSA converges faster, whether its variants are alike, and what a step costs."""
+    methods = found["methods"].set_index("method")
+    there = methods["evaluations_to_95"]
+    spsa = [name for name in methods.index if name != FDSA]
+    sentences = [
+        f"Mean cost after {settings.evaluations:,} evaluations over {settings.runs} runs: "
+        + ", ".join(f"{name} {methods['final'][name]:.4f}" for name in methods.index)
+        + f"; the minimum is {methods['minimum'].iloc[0]:.4f}."
+    ]
+    sentences.append(_faster(there, spsa, settings))
+    reached = there[spsa].dropna()
+    if len(reached) == len(spsa) > 1:
+        ratio = reached.max() / reached.min()
+        alike = "about alike" if ratio <= 1.5 else "not alike"
+        sentences.append(
+            f"The variants of SPSA are {alike}: the slowest takes {ratio:.2f} times as many "
+            "evaluations as the fastest."
+        )
+    sentences.append(_one_rate(found["rates"], spsa[0]))
+    check = found["gradient"]
+    worst = (check["largest_difference"] / check["largest_slope"].max()).groupby(check["c"]).max()
+    sentences.append(
+        "FDSA's gradient is the closed form, within "
+        + " and ".join(
+            f"{value:.1e} of the largest slope at c = {c:g}" for c, value in worst.items()
+        )
+        + "."
+    )
+    edges = [
+        name
+        for name in methods.index
+        if methods["rate"][name] in (min(settings.rates), max(settings.rates))
+    ]
+    if edges and len(settings.rates) > 1:
+        sentences.append(f"The chosen rate is at the edge of what was tried: {', '.join(edges)}.")
+    steps = found["steps"].pivot_table(index="features", columns="method", values="evaluations")
+    first, last = steps.index[0], steps.index[-1]
+    sentences.append(
+        f"A step's evaluations from {first:,} to {last:,} weights: "
+        + ", ".join(
+            f"{name} {steps[name][first]:,.0f}"
+            + (f" to {steps[name][last]:,.0f}" if steps[name].nunique() > 1 else " throughout")
+            for name in methods.index
+        )
+        + "."
+    )
+    return sentences
+
+
+def _faster(there: Any, spsa: list[str], settings: Settings) -> str:
+    goal = f"{_THERE:.0%} of the way to the minimum, each with the best of its rates"
+    shown = ", ".join(
+        f"{name} {'never' if math.isnan(count) else f'{count:,.0f}'}"
+        for name, count in there.items()
+    )
+    text = f"Evaluations for {goal}: {shown}."
+    best = there[spsa].min()
+    if math.isnan(best) and math.isnan(there[FDSA]):
+        return f"{text} More evaluations are needed to tell which is faster."
+    if math.isnan(there[FDSA]):
+        return f"{text} SPSA converges faster, more than {settings.evaluations / best:.1f} times."
+    if math.isnan(best):
+        return f"{text} SPSA does not converge faster."
+    ratio = there[FDSA] / best
+    if ratio > 1.0:
+        return f"{text} SPSA converges faster, {ratio:.1f} times."
+    return f"{text} SPSA does not converge faster: FDSA takes {ratio:.2f} times as many."
+
+
+def _one_rate(rates: Any, leader: str) -> str:
+    """Compare all methods at the rate that the first SPSA has chosen."""
+    rate = rates[(rates["method"] == leader) & rates["chosen"]]["rate"].iloc[0]
+    same = rates[rates["rate"] == rate]
+    return f"At one rate for all, {rate:g}, the final costs of a run are " + ", ".join(
+        f"{row['method']} {row['final']:.4f}" for row in same.to_dict("records")
+    ) + "."  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    name="spsa",
+    summary="SPSA against finite differences: cross-entropy by function evaluations.",
+    settings=Settings,
+    quick={"data": "artificial:100", "runs": 5, "evaluations": 1500},
+    units=units,
+    tables=tables,
+    pictures=pictures,
+    conclusions=conclusions,
+)

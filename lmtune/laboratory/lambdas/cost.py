@@ -1,0 +1,171 @@
+"""The cost that lambdas are the forces of, rebuilt by a line integral."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.laboratory.lambdas.evidence import SAFETY
+from lmtune.laboratory.lambdas.paths import work
+from lmtune.reranking.lambda_functions import Checked, LambdaFunction, checked
+
+Array = NDArray[np.float64]
+
+_STEP = 1e-3
+_FINE = 1e-11
+
+
+@dataclass(frozen=True)
+class RebuiltCost:
+    """A cost as a function of scores, 0 at its origin.
+
+    Attributes
+    ----------
+    function : Checked
+        The lambda-function.
+    labels, origin : numpy.ndarray, shape (documents,)
+        The query's labels, and where integration begins.
+    """
+
+    function: Checked
+    labels: Array
+    origin: Array
+
+    def __call__(self, scores: ArrayLike) -> float:
+        """Return the cost at some scores."""
+        return self.with_error(scores)[0]
+
+    def with_error(self, scores: ArrayLike) -> tuple[float, float]:
+        """Return the cost, and an estimate of the integral's error."""
+        end = _vector("scores", scores, self.labels.size)
+        found = work(self.function, self.labels, self.origin, end, _FINE)
+        return -found.value, found.error
+
+
+def rebuild_cost(
+    function: LambdaFunction, labels: ArrayLike, *, origin: ArrayLike | None = None
+) -> RebuiltCost:
+    r"""Rebuild the cost of a query from its lambdas.
+
+    .. math:: C(s) = -\int_0^1 \lambda(o + t (s - o)) \cdot (s - o)\, dt
+
+    which is the construction in the proof of Poincaré's lemma, with the minus of lambda = -dC.
+
+    It is a cost only where there is one: `check_cost` and `lmtune.laboratory.lambdas.examine` tell.
+    From the origin 0 the straight line to s meets no tie on its way, so that each ranking gets the
+    cost that would hold if there were no other; its gradient is right within rankings even where,
+    as with LambdaRank, the values of two rankings do not meet at the tie between them.
+
+    Parameters
+    ----------
+    function : callable
+        (scores, labels) -> lambdas.
+    labels : array_like, shape (documents,)
+        The query's.
+    origin : array_like, shape (documents,), optional
+        Where the cost is 0; scores of 0 by default.
+
+    Returns
+    -------
+    RebuiltCost
+
+    Raises
+    ------
+    InputError
+        For labels or an origin that are no vectors of finite numbers, of one length.
+
+    Examples
+    --------
+    Two documents, margin 1, at x = s_1 - s_2 = 0.5: x^2 / 2 - x by the paper's equation 8.
+
+    >>> from lmtune.laboratory.lambdas.functions import margin
+    >>> cost = rebuild_cost(margin(1.0), [1, 0])
+    >>> round(cost([0.7, 0.2]), 12)
+    -0.375
+    """
+    own = _vector("labels", labels, None)
+    start = np.zeros(own.size) if origin is None else _vector("origin", origin, own.size)
+    return RebuiltCost(checked(function), own, start)
+
+
+@dataclass(frozen=True)
+class CostCheck:
+    """Whether a rebuilt cost gives the lambdas back.
+
+    Attributes
+    ----------
+    places : int
+        Scores looked at.
+    largest : float
+        Largest distance between the cost's negative gradient and the lambdas, divided by the
+        largest lambda.
+    error : float
+        The same of what the error estimates explain.
+    scores : numpy.ndarray, shape (documents,)
+        Where it is largest.
+    """
+
+    places: int
+    largest: float
+    error: float
+    scores: Array
+
+    @property
+    def holds(self) -> bool:
+        """Whether errors explain the distance."""
+        return self.largest <= SAFETY * self.error
+
+
+def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
+    """Hold a rebuilt cost's gradient, by differences, against the lambdas.
+
+    The origin should be no tie, such as a random place: see `rebuild_cost` for what the origin 0
+    does not show.
+
+    Parameters
+    ----------
+    cost : RebuiltCost
+        What to check.
+    points : sequence of array_like, shape (documents,)
+        Scores, no two equal in any.
+    """
+    worst = CostCheck(len(points), -1.0, 0.0, cost.origin)
+    for point in points:
+        scores = _vector("scores", point, cost.labels.size)
+        lambdas = cost.function(scores, cost.labels)
+        size = float(np.abs(lambdas).max())
+        for i in range(scores.size):
+            slope, error = _slope(cost, scores, i)
+            apart = abs(slope + float(lambdas[i]))
+            if size > 0.0 and apart / size - SAFETY * error / size > (
+                worst.largest - SAFETY * worst.error
+            ):
+                worst = CostCheck(len(points), apart / size, error / size, scores)
+    return worst
+
+
+def _slope(cost: RebuiltCost, scores: Array, i: int) -> tuple[float, float]:
+    """Differentiate the cost by score i, from differences at two steps."""
+    distance = np.abs(np.delete(scores, i) - scores[i])
+    step = min(_STEP, 0.4 * float(distance.min()))
+    slopes, errors = [], []
+    for one in (step, step / 2.0):
+        ends = np.array([scores, scores])
+        ends[:, i] += one, -one
+        (high, above), (low, below) = (cost.with_error(end) for end in ends)
+        slopes.append((high - low) / (2.0 * one))
+        errors.append((above + below) / (2.0 * one))
+    value = (4.0 * slopes[1] - slopes[0]) / 3.0
+    return value, abs(value - slopes[1]) + (4.0 * errors[1] + errors[0]) / 3.0
+
+
+def _vector(name: str, values: ArrayLike, size: int | None) -> Array:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1 or (size is not None and array.size != size) or not np.isfinite(array).all():
+        accepted = "finite numbers, one a document" + ("" if size is None else f" ({size})")
+        raise InputError(f"bad {name}", value=values, accepted=accepted)
+    return array

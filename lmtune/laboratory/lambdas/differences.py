@@ -1,0 +1,209 @@
+"""Derivatives and jumps of lambda-functions by differences, with estimates of their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.reranking.lambda_functions import Checked
+
+Array = NDArray[np.float64]
+
+_LEVELS = 4
+_JUMP_LEVELS = 6
+_FIRST_STEP = 0.1
+_SHRINK = 8.0
+_TRIES = 4
+_ORDER = 5
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Numbers with an estimate of how wrong each may be.
+
+    Attributes
+    ----------
+    value : numpy.ndarray
+        The numbers.
+    doubt, blurred : numpy.ndarray, of the same shape
+        What the method leaves open, and what rounding does; 0 or more.
+    """
+
+    value: Array
+    doubt: Array
+    blurred: Array
+
+    @property
+    def error(self) -> Array:
+        """Both together."""
+        return self.doubt + self.blurred
+
+
+def gaps(scores: Array) -> Array:
+    """Return each document's distance to the nearest other score, shape (documents,)."""
+    distance = np.abs(scores[:, None] - scores[None, :])
+    np.fill_diagonal(distance, np.inf)
+    nearest: Array = distance.min(axis=1)
+    return nearest
+
+
+def noise(function: Checked, scores: Array, labels: Array, precision: float) -> Array:
+    """Estimate how much rounding blurs each lambda.
+
+    From fifth differences of nine values close by, which leave nothing of a smooth function
+    (Moré and Wild, Estimating Computational Noise, 2011); at least what one unit in the last place
+    of the largest lambda and of the largest score come to.
+
+    Parameters
+    ----------
+    function : Checked
+        The lambda-function.
+    scores, labels : numpy.ndarray, shape (documents,)
+        The place; no two scores equal.
+    precision : float
+        Of the function's numbers, as `Checked.precision` tells.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (documents,)
+    """
+    reach = min(1.0, float(gaps(scores).min()))
+    # Directions that differ, so that differences of scores move too.
+    direction = np.cos(1.0 + np.arange(scores.size))
+
+    def at(step: float) -> Array:
+        return function(scores + step * reach * direction, labels)
+
+    table = np.array([at(1e-5 * k) for k in range(-_ORDER + 1, _ORDER)])
+    share = factorial(_ORDER) ** 2 / factorial(2 * _ORDER)
+    spread = np.sqrt(share * np.mean(np.diff(table, _ORDER, axis=0) ** 2, axis=0))
+    slope = float(np.abs(at(0.1) - at(-0.1)).max()) / (0.2 * reach)
+    floor = precision * (np.abs(table).max() + slope * np.abs(scores).max())
+    blurred: Array = np.maximum(spread, floor)
+    return blurred
+
+
+def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Estimate:
+    r"""Estimate :math:`J_{ij} = \partial \lambda_i / \partial s_j` within the present ranking.
+
+    Central differences with steps h, h/2, h/4, h/8, extrapolated to 0 (Richardson); h is less than
+    half the way to the nearest tie. The error is the distance to the two estimates of the order
+    below, plus what rounding can do. Where it is large, as with a kink within reach, smaller steps
+    are tried, and the best are kept. A kink at the very place does not show in central differences:
+    where the slopes to the left and right differ beyond doubt, half the difference is added.
+
+    Parameters
+    ----------
+    function, scores, labels
+        As for `noise`.
+    blur : numpy.ndarray, shape (documents,)
+        What `noise` returned.
+
+    Returns
+    -------
+    Estimate
+        Of shape (documents, documents).
+    """
+    reach = np.minimum(0.4 * gaps(scores), _FIRST_STEP)
+    here = function(scores, labels)
+    value, doubt, blurred = np.empty((3, scores.size, scores.size))
+    for j in range(scores.size):
+        bends: dict[float, Array] = {}
+
+        def difference(step: float, j: int = j, bends: dict[float, Array] = bends) -> Array:
+            moved = scores.copy()
+            moved[j] = scores[j] + step
+            after, above = function(moved, labels), moved[j]
+            moved[j] = scores[j] - step
+            before = function(moved, labels)
+            bends[step] = (after - here - (here - before)) / step
+            slope: Array = (after - before) / (above - moved[j])
+            return slope
+
+        orders = [2.0 ** (2 * order) for order in range(1, _LEVELS)]
+        best, first = _refined(difference, float(reach[j]), orders, lambda step: blur / step)
+        odd = [2.0 ** (2 * order - 1) for order in range(1, _LEVELS)]
+        bend = _extrapolated(bends.__getitem__, first, odd, lambda step: 4.0 * blur / step)
+        kink = np.where(np.abs(bend.value) > 10.0 * bend.error, np.abs(bend.value) / 2.0, 0.0)
+        value[:, j], doubt[:, j], blurred[:, j] = best.value, best.doubt + kink, best.blurred
+    return Estimate(value, doubt, blurred)
+
+
+def jump(function: Checked, scores: Array, labels: Array, i: int, j: int, blur: Array) -> Estimate:
+    """Estimate by how much the lambdas change as s_i - s_j goes from just below 0 to just above.
+
+    From differences across the tie at shrinking distances, extrapolated to distance 0.
+
+    Parameters
+    ----------
+    function, labels, blur
+        As for `jacobian`.
+    scores : numpy.ndarray, shape (documents,)
+        With s_i = s_j and no other tie.
+    i, j : int
+        The tied documents.
+
+    Returns
+    -------
+    Estimate
+        Of shape (documents,).
+    """
+    others = np.delete(scores, [i, j])
+    clear = float(np.abs(others - scores[i]).min()) if others.size else np.inf
+
+    def across(step: float) -> Array:
+        above, below = scores.copy(), scores.copy()
+        above[i], above[j] = scores[i] + step, scores[j] - step
+        below[i], below[j] = scores[i] - step, scores[j] + step
+        return function(above, labels) - function(below, labels)
+
+    first = min(0.4 * clear, _FIRST_STEP)
+    orders = [2.0**order for order in range(1, _JUMP_LEVELS)]
+    return _refined(across, first, orders, lambda _: 2.0 * blur)[0]
+
+
+def _refined(
+    sample: Callable[[float], Array],
+    first: float,
+    factors: Sequence[float],
+    rounding: Callable[[float], Array],
+) -> tuple[Estimate, float]:
+    """Extrapolate to step 0, with smaller first steps as long as they bring something."""
+    best: tuple[Estimate, float] | None = None
+    for attempt in range(_TRIES):
+        step = first / _SHRINK**attempt
+        found = _extrapolated(sample, step, factors, rounding)
+        if best is None or found.error.max() < best[0].error.max():
+            best = found, step
+        if (found.doubt <= np.maximum(found.blurred, 1e-9 * np.abs(found.value).max())).all():
+            break
+    assert best is not None
+    return best
+
+
+def _extrapolated(
+    sample: Callable[[float], Array],
+    first: float,
+    factors: Sequence[float],
+    rounding: Callable[[float], Array],
+) -> Estimate:
+    """Extrapolate to step 0 from the first step, half of it, and so on.
+
+    Halving the step divides the error's first term by the first factor, the next by the next;
+    `rounding` bounds what rounding does to a sample.
+    """
+    steps = [first / 2.0**level for level in range(len(factors) + 1)]
+    column = [sample(step) for step in steps]
+    blown = 1.0
+    for factor in factors:
+        blown *= (factor + 1.0) / (factor - 1.0)
+        lower = column
+        column = [(factor * fine - coarse) / (factor - 1.0) for coarse, fine in pairwise(lower)]
+    value = column[-1]
+    doubt = np.maximum(np.abs(value - lower[-1]), np.abs(value - lower[-2]))
+    return Estimate(value, doubt, blown * rounding(steps[-1]))

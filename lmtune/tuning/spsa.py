@@ -1,0 +1,276 @@
+"""Direct search by estimated gradients: SPSA and FDSA over (lambda, mu)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.gradient_free import Gains, minimise
+from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.measure import parse_measure
+from lmtune.tuning.space import ParameterSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EVALUATIONS = 200
+"""How many settings a search measures by default."""
+
+FEWEST = 8
+"""Enough for FDSA in two coordinates: the gains, the two ends and a step."""
+
+# In logit lambda and log mu: wide enough to see across a measure's steps, and no step leaps over
+# a hill.
+_WIDTH, _FIRST_STEP, _LONGEST_STEP = 0.4, 0.8, 1.0
+_MOST_FOR_GAINS = 20
+
+
+class _Search:
+    """What SPSA and FDSA share.
+
+    They descend in the coordinates of `ParameterSpace.unbounded_box`, (logit lambda, log mu), of
+    which those that the space fixes are left out.
+    """
+
+    method: ClassVar[str]
+
+    lambda_: float
+    mu_: float
+    best_params_: dict[str, float]
+    best_score_: float
+    results_: pd.DataFrame
+    n_evaluations_: int
+    seconds_: list[float]
+    gains_: Gains | None
+
+    def __init__(
+        self,
+        measure: str,
+        space: ParameterSpace | None,
+        start: tuple[float, float],
+        evaluations: int,
+        gains: Gains | None,
+        seed: int,
+        depth: int,
+    ) -> None:
+        if evaluations < FEWEST:
+            raise InputError("too few evaluations", value=evaluations, accepted=f"{FEWEST} or more")
+        if seed < 0:
+            raise InputError("bad seed", value=seed, accepted="0 or more")
+        self.measure = parse_measure(measure)
+        self.space = space or ParameterSpace()
+        self.start = start
+        self.evaluations = evaluations
+        self.gains = gains
+        self.seed = seed
+        self.depth = depth
+
+    @property
+    def _per_step(self) -> int | None:
+        return None
+
+    def fit(
+        self,
+        pool: CandidatePool,
+        *,
+        topics: Sequence[str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Search on topics of a pool (all by default).
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The collection.
+        topics : sequence of str, optional
+            Topics to search on.
+        progress : callable, optional
+            Called with (evaluations made, evaluations in all).
+
+        Raises
+        ------
+        InputError
+            For unknown topics.
+        """
+        import pandas as pd
+
+        begin = time.monotonic()
+        places = pool.positions(topics)
+        settings: list[tuple[float, float]] = []
+        means: list[float] = []
+        self.seconds_ = []
+        box = np.array(self.space.unbounded_box)
+        free = np.flatnonzero(box[:, 0] < box[:, 1])
+        at = self.space.to_unbounded(*self.start)
+
+        def objective(points: NDArray[np.float64]) -> NDArray[np.float64]:
+            """Return the measure's mean at each point, below 0: lower is better."""
+            whole = np.repeat(at[None], len(points), axis=0)
+            whole[:, free] = points
+            asked = [self.space.from_unbounded(x) for x in whole]
+            lambdas, mus = zip(*asked, strict=True)
+            values = measure_settings(
+                pool, lambdas, mus, [self.measure], topics=places, depth=self.depth
+            )
+            found: NDArray[np.float64] = values[:, :, 0].mean(axis=0)
+            settings.extend(asked)
+            means.extend(found.tolist())
+            self.seconds_ += [time.monotonic() - begin] * len(asked)
+            if progress is not None:
+                progress(len(means), self.evaluations)
+            return -found
+
+        steps = self._descend(objective, at[free], box[free])
+        best = int(np.argmax(means))
+        self.lambda_, self.mu_ = settings[best]
+        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
+        self.best_score_ = means[best]
+        self.n_evaluations_ = len(means)
+        self.results_ = pd.DataFrame(
+            {
+                "step": steps,
+                "lambda": [lambda_ for lambda_, _ in settings],
+                "mu": [mu for _, mu in settings],
+                str(self.measure): means,
+            }
+        )
+        return self
+
+    def _descend(
+        self,
+        objective: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        start: NDArray[np.float64],
+        box: NDArray[np.float64],
+    ) -> list[int]:
+        """Spend the budget; return the step that each evaluation was for, 0 before the first."""
+        self.gains_ = self.gains
+        if not start.size:  # The space is a single setting.
+            objective(start[None])
+            return [0]
+        per_step = self._per_step or 2 * start.size
+        bounds = box[:, 0], box[:, 1]
+        spent = 0
+        if self.gains_ is None:
+            spent = max(2, min(_MOST_FOR_GAINS, self.evaluations // 20 * 2))
+            self.gains_ = Gains.practical(
+                objective, start, steps=-(-(self.evaluations - spent - 2) // per_step),
+                first_step=_FIRST_STEP, c=_WIDTH, evaluations=spent, seed=self.seed, box=bounds,
+                together=True,
+            )  # fmt: skip
+        found = minimise(
+            objective, start, method=self.method, evaluations_per_step=per_step,
+            budget=self.evaluations - spent, gains=self.gains_, seed=self.seed, box=bounds,
+            longest_step=_LONGEST_STEP, together=True,
+        )  # fmt: skip
+        numbers = np.searchsorted(found.spent, np.arange(1, found.evaluations + 1))
+        return [0] * spent + [min(int(number), found.steps) for number in numbers]
+
+
+class SPSA(_Search):
+    """Climb a measure along gradients estimated by simultaneous perturbations.
+
+    The measure is the objective itself; `lmtune.gradient_free.minimise` descends its negative in
+    (logit lambda, log mu). What is returned is the best setting that was measured.
+
+    Parameters
+    ----------
+    measure : str
+        What to maximise, in ir_measures' or trec_eval's spelling.
+    space : ParameterSpace
+        The range of lambda and mu.
+    start : (lambda, mu)
+        Moved into the range.
+    evaluations : int
+        Settings to measure in all, 8 or more; an even number is spent to the last.
+    evaluations_per_step : int
+        F of SPSA:F, even: F/2 perturbations are averaged.
+    gains : lmtune.gradient_free.Gains, optional
+        By default `Gains.practical`, which spends up to 20 evaluations of the budget.
+    seed : int
+        For the perturbations.
+    depth : int
+        Run depth.
+
+    Attributes
+    ----------
+    lambda_, mu_ : float
+        The best parameters; also in `best_params_`.
+    best_params_ : dict of str to float
+        ``{"lambda": ..., "mu": ...}``; the first of equally good settings.
+    best_score_ : float
+        The measure's mean there.
+    results_ : pandas.DataFrame
+        One row an evaluation, in order: the step that it was for (0: for the gains, or the
+        start), lambda, mu and the mean.
+    n_evaluations_ : int
+        Settings measured; one that comes again counts again.
+    seconds_ : list of float
+        When each evaluation was known, since the start of the fit.
+    gains_ : Gains or None
+        Those that were used; None where the space is a single setting, which is measured once.
+
+    Examples
+    --------
+    >>> tuner = SPSA("AP", evaluations=100, seed=0).fit(pool, topics=train)  # doctest: +SKIP
+    >>> tuner.best_params_  # doctest: +SKIP
+    """
+
+    method = "spsa"
+
+    def __init__(
+        self,
+        measure: str = "AP",
+        *,
+        space: ParameterSpace | None = None,
+        start: tuple[float, float] = (0.5, 1000.0),
+        evaluations: int = EVALUATIONS,
+        evaluations_per_step: int = 2,
+        gains: Gains | None = None,
+        seed: int = 0,
+        depth: int = DEPTH,
+    ) -> None:
+        super().__init__(measure, space, start, evaluations, gains, seed, depth)
+        if evaluations_per_step < 2 or evaluations_per_step % 2:
+            raise InputError(
+                "bad number of evaluations a step", value=evaluations_per_step,
+                accepted="2, 4, 6 ...",
+            )  # fmt: skip
+        self.evaluations_per_step = evaluations_per_step
+
+    @property
+    def _per_step(self) -> int:
+        return self.evaluations_per_step
+
+
+class FDSA(_Search):
+    """Climb a measure along gradients estimated one coordinate at a time.
+
+    As `SPSA`, with two evaluations for each parameter that the space leaves free in a step, and
+    the budget spent but for what no longer makes a step. Parameters and attributes are those of
+    `SPSA`, without `evaluations_per_step`; the seed is the gains' alone.
+    """
+
+    method = "fdsa"
+
+    def __init__(
+        self,
+        measure: str = "AP",
+        *,
+        space: ParameterSpace | None = None,
+        start: tuple[float, float] = (0.5, 1000.0),
+        evaluations: int = EVALUATIONS,
+        gains: Gains | None = None,
+        seed: int = 0,
+        depth: int = DEPTH,
+    ) -> None:
+        super().__init__(measure, space, start, evaluations, gains, seed, depth)
+
+
+SEARCHES: dict[str, type[SPSA | FDSA]] = {"spsa": SPSA, "fdsa": FDSA}
+"""By the names of the command line."""
