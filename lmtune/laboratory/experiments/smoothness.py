@@ -199,7 +199,7 @@ def conclusions(settings: Settings, tables: Tables) -> list[str]:
         found.append(
             f"{network} net on {sizes[-1]} queries: the best shift of a single weight "
             f"({gain['weight']}, {gain['best_shift']:+.3g}%) is worth {gain['gain']:.5f}, against "
-            f"a fall by {largest['range'].median():.3f} over the whole range (median)."
+            f"a range of {largest['range'].median():.3f} (median)."
         )
     return found
 
