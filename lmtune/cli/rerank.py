@@ -56,12 +56,14 @@ def train(
         str,
         typer.Option(
             help="lambdarank, song, k-song:theoretical=true ...; lambdas:FILE.py:NAME, a function"
-            " of yours; lambdamart grows trees instead."
+            " of yours; by spsa also a measure: ndcg@10, mrr ...; lambdamart grows trees instead."
         ),
     ] = "lambdarank",
     net: rerank_options.Net = "b256",
     dropout: rerank_options.Dropout = 0.0,
     optimizer: rerank_options.Optimizer = "adam",
+    evaluations_per_step: rerank_options.EvaluationsPerStep = 4,
+    perturbation: rerank_options.Perturbation = 0.01,
     learning_rate: Annotated[float, typer.Option(help="The first step's.")] = 0.001,
     weight_decay: rerank_options.WeightDecay = 0.0,
     schedule: rerank_options.Schedule = "constant",
@@ -111,6 +113,7 @@ def train(
         weight_decay=weight_decay, schedule=schedule, epochs=epochs, batch_size=batch_size,
         list_size=list_size, clip=clip, patience=patience, warm_up=warm_up,
         warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
+        evaluations_per_step=evaluations_per_step, perturbation=perturbation,
     )  # fmt: skip
     rerank_options.check_names(settings)
     rerank_options.use_threads(threads)

@@ -46,6 +46,8 @@ def compare(
     net: rerank_options.Net = "b256",
     dropout: rerank_options.Dropout = 0.0,
     optimizer: rerank_options.Optimizer = "adam",
+    evaluations_per_step: rerank_options.EvaluationsPerStep = 4,
+    perturbation: rerank_options.Perturbation = 0.01,
     learning_rate: Annotated[
         str, typer.Option(help="One, or several to choose from by validation: 0.001,0.003,0.01.")
     ] = "0.001",
@@ -94,6 +96,7 @@ def compare(
         weight_decay=weight_decay, schedule=schedule, epochs=epochs, batch_size=batch_size,
         list_size=list_size, clip=clip, patience=patience, warm_up=warm_up,
         warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
+        evaluations_per_step=evaluations_per_step, perturbation=perturbation,
     )  # fmt: skip
     for own in contenders:
         if own.loss == comparison.LAMBDAMART:

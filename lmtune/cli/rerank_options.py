@@ -27,7 +27,15 @@ Net = Annotated[
     typer.Option(help="linear, two-layer, b64 ... b1024, mlp:256-128-64, attention[:128-2-2]."),
 ]
 Dropout = Annotated[float, typer.Option(help="After each hidden layer.")]
-Optimizer = Annotated[str, typer.Option(help="adam, adamw or sgd.")]
+Optimizer = Annotated[
+    str, typer.Option(help="adam, adamw, sgd; spsa or fdsa, which need no gradient.")
+]
+EvaluationsPerStep = Annotated[
+    int, typer.Option(help="Of spsa: the loss's evaluations a step, an even number.")
+]
+Perturbation = Annotated[
+    float, typer.Option(help="Of spsa and fdsa: how far weights are moved to look.")
+]
 WeightDecay = Annotated[float, typer.Option(help="The optimizer's.")]
 Schedule = Annotated[
     str, typer.Option(help="constant, step, step:20,25 (a tenth after these epochs) or cosine.")
@@ -103,9 +111,8 @@ def normaliser(method: str, log1p: bool) -> Callable[[RankingData], Normaliser]:
 def check_names(settings: Settings) -> None:
     """Raise InputError for a loss or a network that there is not, before data are read."""
     from lmtune.reranking.networks import parse_network
-    from lmtune.reranking.objectives import loss_names
+    from lmtune.reranking.objectives import check_objective
 
     parse_network(settings.network)
-    for name in (settings.loss, settings.warm_up_loss):
-        if name not in loss_names():
-            raise InputError("unknown loss", value=name, accepted=", ".join(loss_names()))
+    for loss in (settings.loss, settings.warm_up_loss):
+        check_objective(loss, settings.optimizer)

@@ -15,7 +15,9 @@ from lmtune.laboratory.experiment import Experiment
 _MODULES: dict[str, tuple[str, bool]] = {
     "map-smoothness": ("map_smoothness", False),
     "map-optimality": ("map_optimality", False),
+    "estimators": ("estimators", False),
     "spsa": ("spsa", False),
+    "lambdas": ("lambdas", False),
     "alpha": ("alpha", True),
     "depth": ("depth", True),
     "losses": ("losses", True),
@@ -23,7 +25,6 @@ _MODULES: dict[str, tuple[str, bool]] = {
     "warm-up": ("warm_up", True),
     "k-song": ("k_song", True),
     "full-items": ("full_items", True),
-    "lambdas": ("lambdas", False),
 }
 
 NAMES = tuple(_MODULES)

@@ -85,6 +85,7 @@ def load_pool(
     return pool_for(index, chosen, dataset.qrels, name=dataset.name)
 
 
+@lru_cache(maxsize=1)
 def _checked(name: str) -> Dataset:
     dataset = check(load(name)).dataset
     if dataset.documents is None:

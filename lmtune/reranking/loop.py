@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
@@ -18,9 +17,10 @@ from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
 from lmtune.reranking.ndcg import ndcg
 from lmtune.reranking.networks import ItemNorm, make_network
-from lmtune.reranking.objectives import Lists, Objective, make_objective
+from lmtune.reranking.objectives import Lists, Objective, check_objective, make_objective
+from lmtune.reranking.perturbation import Perturbing
 from lmtune.reranking.scoring import Feed, predict
-from lmtune.reranking.settings import Settings, rate_at
+from lmtune.reranking.settings import GRADIENT_FREE, Settings, rate_at
 from lmtune.reranking.song.iterates import PreviousIterate
 from lmtune.reranking.song.warmup import reinitialise_last_layer
 
@@ -61,11 +61,14 @@ class Run:
         self.settings, self.device, self.train, self.validation = (
             settings, device, train, validation,
         )  # fmt: skip
+        for loss in (settings.loss, settings.warm_up_loss):
+            check_objective(loss, settings.optimizer)
         features = train.features.shape[1]
         self.network = make_network(
             settings.network, features, dropout=settings.dropout, seed=settings.seed
         ).to(device)
-        self.optimizer = _optimizer(settings, self.network)
+        self.steps = number_of_batches(train, settings.batch_size)
+        self.optimizer = _optimizer(settings, self.network, self.steps)
         self.objective = make_objective(settings.loss, settings.loss_options, train, device)
         norms = any(isinstance(module, ItemNorm) for module in self.network.modules())
         if self.objective.needs == "direction" and norms:
@@ -81,7 +84,6 @@ class Run:
         self.validation_feed = None if validation is None else Feed(validation, device)
         # Rows and labels only: features are gathered from the feed.
         self.lists = replace(train, features=np.empty((train.labels.size, 0), np.float32))
-        self.steps = number_of_batches(train, settings.batch_size)
         self.epoch, self.step = 0, 0
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)
         self.history: list[Epoch] = []
@@ -106,7 +108,7 @@ class Run:
         warming = self.epoch < settings.warm_up
         if self.epoch == settings.warm_up > 0 and self.step == 0:
             reinitialise_last_layer(self.network, seed=settings.seed + 1, layer=self.network.last)
-            self.optimizer = _optimizer(settings, self.network)
+            self.optimizer = _optimizer(settings, self.network, self.steps)
             self.previous = PreviousIterate(self.network)
         objective = self.warm if warming and self.warm is not None else self.objective
         self.network.train()
@@ -132,11 +134,9 @@ class Run:
     def _step(self, batch: Batch, objective: Objective) -> None:
         settings = self.settings
         rate = rate_at(settings, self.epoch, self.step, self.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         # Seeded anew at each step, so that resuming needs no generator's state.
         seeds = np.random.SeedSequence([settings.seed, self.epoch, self.step, distributed.rank()])
-        torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+        own_seed = int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1))
         common = np.random.SeedSequence([settings.seed, self.epoch, self.step])
         lists = Lists(
             self.feed.to_device(batch.labels),
@@ -145,39 +145,57 @@ class Run:
             self.feed.to_device(batch.rows),
             int(common.generate_state(1, np.uint64)[0] >> np.uint64(1)),
         )
-        self.optimizer.zero_grad(set_to_none=True)
         count = batch.queries.size
-        with torch.autocast(
-            torch.device(self.device).type, torch.bfloat16, enabled=settings.amp_bf16
-        ):
-            own, before = self._scores(batch.rows[distributed.part_of(count)], objective.needs)
-        scores = distributed.gather_parts(own, count)
-        if before is not None:
-            before = distributed.gather_parts(before, count)
-        loss, value = objective(scores, lists, before)
-        loss.backward()  # type: ignore[no-untyped-call]
-        distributed.add_gradients(self.network.parameters())
-        if settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
-        if objective.needs:
-            self.previous.remember()
-        self.optimizer.step()
+        inputs = self.feed.inputs(self.network, batch.rows[distributed.part_of(count)])
+
+        def evaluate() -> tuple[Tensor, Tensor]:
+            torch.manual_seed(own_seed)
+            with torch.autocast(
+                torch.device(self.device).type, torch.bfloat16, enabled=settings.amp_bf16
+            ):
+                own, before = self._scores(inputs, objective.needs)
+            scores = distributed.gather_parts(own, count)
+            if before is not None:
+                before = distributed.gather_parts(before, count)
+            return objective(scores, lists, before)
+
+        if isinstance(self.optimizer, Perturbing):
+            number = self.epoch * self.steps + self.step
+            mean = self.optimizer.descend(
+                lambda: self._finite(float(evaluate()[0])), rate, number, lists.seed
+            )
+            loss = value = self.totals.new_tensor(mean)
+        else:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.zero_grad(set_to_none=True)
+            loss, value = evaluate()
+            loss.backward()  # type: ignore[no-untyped-call]
+            distributed.add_gradients(self.network.parameters())
+            if settings.clip is not None:
+                torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
+            if objective.needs:
+                self.previous.remember()
+            self.optimizer.step()
         self.totals += count * torch.stack([loss.detach(), value, torch.ones_like(value)]).double()
 
-    def _scores(self, rows: NDArray[np.int64], needs: str) -> tuple[Tensor, Tensor | None]:
-        inputs = self.feed.inputs(self.network, rows)
+    def _scores(self, inputs: tuple[Tensor, Tensor], needs: str) -> tuple[Tensor, Tensor | None]:
         if not needs:
             return self.network(*inputs), None
         both = self.previous.scores if needs == "previous" else self.previous.changes
         return both(*inputs)
 
-    def _end_epoch(self, warming: bool) -> None:
-        loss, objective, count = self.totals.tolist()
+    def _finite(self, loss: float) -> float:
         if not math.isfinite(loss):
             raise InputError(
-                f"the loss is no longer finite in epoch {self.epoch + 1}", value=loss / count,
+                f"the loss is no longer finite in epoch {self.epoch + 1}", value=loss,
                 accepted="a smaller learning rate, clipping, or another loss",
             )  # fmt: skip
+        return loss
+
+    def _end_epoch(self, warming: bool) -> None:
+        loss, objective, count = self.totals.tolist()
+        self._finite(loss / count)
         rate = float(self.optimizer.param_groups[0]["lr"])
         measured = self._validate()
         self.epoch, self.step = self.epoch + 1, 0
@@ -248,7 +266,9 @@ class Run:
         self.seconds = list(record["seconds"])
 
 
-def _optimizer(settings: Settings, network: torch.nn.Module) -> torch.optim.Optimizer:
+def _optimizer(settings: Settings, network: torch.nn.Module, steps: int) -> torch.optim.Optimizer:
+    if settings.optimizer in GRADIENT_FREE:
+        return Perturbing(network, settings, settings.epochs * steps)
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
         return torch.optim.SGD(

@@ -15,6 +15,8 @@ from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambda_functions import LAMBDAS, named_options
 from lmtune.reranking.lambda_loss import loss_from_options
+from lmtune.reranking.ranking_measures import ACCEPTED, Measurer, parse_measure
+from lmtune.reranking.settings import GRADIENT_FREE
 
 _REMEMBERING = ("song", "k-song", "cross-entropy")
 
@@ -73,6 +75,41 @@ def loss_names() -> list[str]:
     return [*LOSSES, *_REMEMBERING, LAMBDAS]
 
 
+def is_measure(name: str) -> bool:
+    """Say whether a name is a measure's, of `lmtune.reranking.ranking_measures`."""
+    try:
+        parse_measure(name)
+    except InputError:
+        return False
+    return True
+
+
+def check_objective(name: str, optimizer: str) -> None:
+    """Raise InputError for a loss that there is not, or that the optimizer cannot minimise.
+
+    A measure has no gradient. A loss that remembers earlier scores is no function of the weights,
+    whose values SPSA could compare, and lambdas need not have a cost at all.
+    """
+    if is_measure(name):
+        if optimizer not in GRADIENT_FREE:
+            raise InputError(
+                f"the measure {name} has no gradient for the optimizer", value=optimizer,
+                accepted=", ".join(GRADIENT_FREE),
+            )  # fmt: skip
+    elif name not in loss_names():
+        accepted = ", ".join(loss_names())
+        if optimizer in GRADIENT_FREE:
+            accepted += f"; measures: {ACCEPTED}"
+        raise InputError("unknown loss", value=name, accepted=accepted)
+    elif name in (*_REMEMBERING, LAMBDAS) and optimizer in GRADIENT_FREE:
+        plain = [loss for loss in loss_names() if loss not in (*_REMEMBERING, LAMBDAS)]
+        problem = "has no value" if name == LAMBDAS else "remembers earlier scores"
+        raise InputError(
+            f"{optimizer} cannot minimise a loss that {problem}", value=name,
+            accepted=f"{', '.join(plain)}; {ACCEPTED}",
+        )  # fmt: skip
+
+
 def make_objective(
     name: str, options: Mapping[str, Any], data: RankingData, device: str
 ) -> Objective:
@@ -81,7 +118,7 @@ def make_objective(
     Parameters
     ----------
     name : str
-        One of `loss_names`.
+        One of `loss_names`, or a measure.
     options : mapping
         The loss's own keyword arguments.
     data : RankingData
@@ -103,6 +140,8 @@ def make_objective(
         return _Plain(loss_from_options(named_options(options)), {}, device)
     if name in _REMEMBERING:
         return _Remembering(_module(name, options, data).to(device))
+    if is_measure(name):
+        return _Measured(name, options)
     raise InputError("unknown loss", value=name, accepted=", ".join(loss_names()))
 
 
@@ -124,6 +163,50 @@ class _Plain:
             drawn["generator"] = self.generator.manual_seed(lists.seed)
         value = self.loss(scores, lists.labels, mask=lists.mask, **drawn, **self.options)
         return value, value.detach()
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        pass
+
+
+class _Measured:
+    """A measure as a loss without a gradient: 1 minus its mean over a batch, or a cost's mean.
+
+    Queries that no order could better do not count; a batch without any other has loss 0.
+    """
+
+    needs = ""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        for option in options:
+            if option != "threshold":
+                raise InputError(f"{name} has no such option", value=option, accepted="threshold")
+        self.measure, self.options = parse_measure(name), dict(options)
+        self._known: tuple[Lists, Measurer] | None = None
+
+    def __call__(
+        self, scores: Tensor, lists: Lists, before: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        del before
+        mean = self._measurer(lists).mean(scores.detach()[lists.mask].double().cpu().numpy())
+        cost = 1.0 - mean if self.measure.higher_is_better else mean
+        if np.isnan(mean):
+            cost = 0.0
+        value = torch.tensor(cost, dtype=torch.float64, device=scores.device)
+        return value, value
+
+    def _measurer(self, lists: Lists) -> Measurer:
+        # A step asks for the same lists several times.
+        if self._known is None or self._known[0] is not lists:
+            labels, mask = lists.labels.cpu().numpy(), lists.mask.cpu().numpy()
+            lengths = mask.sum(axis=1)
+            data = RankingData.from_lengths(
+                np.empty((int(lengths.sum()), 0)), labels[mask], lengths
+            )
+            self._known = lists, Measurer(self.measure, data, **self.options)
+        return self._known[1]
 
     def state(self) -> dict[str, Tensor]:
         return {}

@@ -10,7 +10,10 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.reranking.lambda_functions import LAMBDAS, named_options
 
-OPTIMIZERS = ("adam", "adamw", "sgd")
+GRADIENT_FREE = ("spsa", "fdsa")
+"""Optimizers that need the loss's values alone."""
+
+OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
 
 
@@ -21,7 +24,8 @@ class Settings:
     Attributes
     ----------
     loss : str
-        A name of `lmtune.reranking.objectives.loss_names`.
+        One of `lmtune.reranking.objectives.loss_names`; with SPSA and FDSA also a measure, such as
+        ``"ndcg@10"``, whose mean over queries is maximised (of costs: minimised).
     loss_options : dict
         Passed to the loss, such as ``{"alpha": 1.0}``; for the loss ``"lambdas"``
         ``{"function": "FILE.py:NAME"}``, to which the file's digest is added.
@@ -29,8 +33,12 @@ class Settings:
         As `lmtune.reranking.networks.make_network` takes.
     dropout : float
         In [0, 1).
-    optimizer : {"adam", "adamw", "sgd"}
-        ``"sgd"`` has momentum 0.9.
+    optimizer : {"adam", "adamw", "sgd", "spsa", "fdsa"}
+        ``"sgd"`` has momentum 0.9; the last two are `lmtune.reranking.perturbation.Perturbing`.
+    evaluations_per_step : int
+        F of SPSA:F, even; F/2 perturbations are averaged.
+    perturbation : float
+        SPSA's and FDSA's first distance between weights and the points that are compared.
     learning_rate, weight_decay : float
         The rate is positive.
     schedule : str
@@ -66,6 +74,8 @@ class Settings:
     network: str = "b256"
     dropout: float = 0.0
     optimizer: str = "adam"
+    evaluations_per_step: int = 4
+    perturbation: float = 0.01
     learning_rate: float = 0.001
     weight_decay: float = 0.0
     schedule: str = "constant"
@@ -84,7 +94,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "list_size", "list_relevant", "patience", "measure"):
             _check(name, getattr(self, name), lambda value: value >= 1, "1 or more")
-        for name in ("learning_rate", "clip"):
+        for name in ("learning_rate", "clip", "perturbation"):
             _check(name, getattr(self, name), lambda value: value > 0, "a positive number")
         for name in ("weight_decay", "seed", "warm_up"):
             _check(name, getattr(self, name), lambda value: value >= 0, "0 or more")
@@ -99,6 +109,10 @@ class Settings:
                 "no epoch is left after the warm-up", value=self.warm_up,
                 accepted=f"fewer than the {self.epochs} epochs in all",
             )  # fmt: skip
+        _check(
+            "evaluations_per_step", self.evaluations_per_step,
+            lambda value: value >= 2 and value % 2 == 0, "2, 4, 6 ...",
+        )  # fmt: skip
         if self.optimizer not in OPTIMIZERS:
             raise InputError(
                 "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
@@ -20,6 +20,7 @@ from lmtune.laboratory.roughness import (
 CURVES = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(CURVES)
 def test_total_variation_is_the_sum_over_neighbours(values: list[float]) -> None:
     variation = sum(abs(b - a) for a, b in itertools.pairwise(values))
@@ -30,6 +31,7 @@ def test_total_variation_is_the_sum_over_neighbours(values: list[float]) -> None
     assert found.ratio == total_variation_ratio(values) == (variation / span if span else 0.0)
 
 
+@settings(deadline=None)
 @given(CURVES)
 def test_maxima_are_those_that_a_walk_meets(values: list[float]) -> None:
     count, rising = 0, True
@@ -42,6 +44,7 @@ def test_maxima_are_those_that_a_walk_meets(values: list[float]) -> None:
     assert local_maxima(values) == count
 
 
+@settings(deadline=None)
 @given(CURVES)
 def test_only_a_hill_has_no_needless_variation(values: list[float]) -> None:
     top = int(np.argmax(values))

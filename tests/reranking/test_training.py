@@ -272,6 +272,7 @@ TOGETHER: list[dict[str, Any]] = [
     {"loss": "listmle", "network": "b64"},
     {"loss": "song", "network": "attention:8-1-2"},
     {"loss": "k-song", "network": "b64"},
+    {"loss": "ndcg@5", "network": "mlp:8", "optimizer": "spsa"},
 ]
 # Batches of 5: one process has three queries, the other two; the last batch has four.
 PARTED = Settings(epochs=2, batch_size=5, clip=1.0)

@@ -43,7 +43,7 @@ class Settings:
 
     data: str = option("artificial:1000", HELP)
     runs: int = option(10, "Starts, the same for all methods.")
-    evaluations: int = option(3000, "Function evaluations of a run.")
+    evaluations: int = option(2000, "Function evaluations of a run.")
     per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F.")
     rates: tuple[float, ...] = option(
         (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "First rates to choose from, for each method."
