@@ -13,13 +13,13 @@ from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory.experiments`, imported when asked for; whether they need torch.
 _MODULES: dict[str, tuple[str, bool]] = {
-    "smoothness": ("smoothness", True),
-    "optimality": ("optimality", True),
     "map-smoothness": ("map_smoothness", False),
     "map-optimality": ("map_optimality", False),
     "estimators": ("estimators", False),
     "spsa": ("spsa", False),
     "spsa-ndcg": ("spsa_ndcg", True),
+    "smoothness": ("smoothness", True),
+    "optimality": ("optimality", True),
     "lambdas": ("lambdas", False),
     "alpha": ("alpha", True),
     "depth": ("depth", True),
