@@ -108,6 +108,15 @@ class Examination:
         return "undecided" if "unclear" in outcomes else "yes"
 
 
+def in_words(has_cost: str, convex: str) -> str:
+    """Say both verdicts in a few words."""
+    if has_cost != "yes":
+        return "no cost" if has_cost == "no" else "cost or none, undecided"
+    return {"yes": "a convex cost", "no": "a cost that is not convex"}.get(
+        convex, "a cost, convex or not"
+    )
+
+
 def examine(
     function: LambdaFunction,
     *,
@@ -257,7 +266,8 @@ def _jumps(
     i, j, clear = at
     beside = tied.copy()
     beside[[i, j]] += np.array([0.1, -0.1]) * clear
-    found = jump(function, tied, labels, i, j, noise(function, beside, labels, precision))
+    blur = noise(function, beside, labels, precision)
+    found = jump(function, tied, labels, (i, j), blur, precision)
     size = max(float(np.linalg.norm(function(beside, labels))), float(np.linalg.norm(found.value)))
     apart = found.value[i] - found.value[j]
     rest = found.value.copy()

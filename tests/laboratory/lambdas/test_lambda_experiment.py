@@ -108,6 +108,8 @@ def test_a_users_function(name: str, says: list[str], tmp_path: Path) -> None:
     found = run(EXPERIMENT, settings, folder=tmp_path / "out")
     assert [picture.name for picture in found.pictures] == ["lambda_violations"]
     assert (tmp_path / "out" / "lambda_violations.svg").is_file()
+    again = EXPERIMENT.pictures(settings, found.tables)
+    assert render(found.pictures[0].figure, "svg") == render(again[0].figure, "svg")
     text = " ".join(found.conclusions)
     for words in says:
         assert words in text
