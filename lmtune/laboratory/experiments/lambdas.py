@@ -19,7 +19,8 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.lambdas import functions
 from lmtune.laboratory.lambdas.builtin import BUILTIN
 from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examine import COST_TESTS, Examination, examine
+from lmtune.laboratory.lambdas.examination import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
 from lmtune.laboratory.lambdas.regularise import needed_alpha
 from lmtune.laboratory.pictures import lambdas as pictures

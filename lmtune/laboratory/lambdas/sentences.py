@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.lambdas.examine import CONVEXITY_TESTS, COST_TESTS
+from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, COST_TESTS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmtune.laboratory.lambdas.examine import CONVEXITY_TESTS, in_words
+from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
 from lmtune.reporting.figures.style import (
     PAGE,
     Picture,

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas import examples, functions
-from lmtune.laboratory.lambdas.examine import TESTS, Examination, examine
+from lmtune.laboratory.lambdas.examination import TESTS, Examination
+from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
 from lmtune.reranking.lambda_functions import LambdaFunction
 
