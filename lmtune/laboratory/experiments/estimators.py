@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
 from lmtune.laboratory.concavity import concavity
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.frames import records
@@ -31,7 +30,7 @@ from lmtune.tuning.folds import Fold, cross_validation
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, CollectionResult
+from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED, CollectionResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,14 +53,21 @@ class Settings:
     measures: tuple[str, ...] = option(("AP", "Bpref", "P@10"), "AP, P@k, Bpref, nDCG@k ...")
     folds: int = option(2, "Cross-validation of the table.")
     small: int = option(50, "Topics in each small training and test set; 0 for none.")
+    validation: float = option(
+        0.2, "Share of training topics that RankNet-val stops on; 0 for no such row."
+    )
     seed: int = option(0, "Of topics, folds and the methods' starts.")
 
 
 def units(settings: Settings) -> list[Unit]:
     """Make a unit a collection."""
     measures = parse_measures(settings.measures)
+    Plan(tuple(measures), validation=settings.validation)
     if not settings.datasets:
         raise InputError("no datasets", accepted="one or more")
+    names = [short_name(dataset) for dataset in settings.datasets]
+    if len(set(names)) < len(names):
+        raise InputError("two collections have one name", value=names, accepted="different names")
     for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
         if getattr(settings, name) < least:
             raise InputError(
@@ -77,7 +83,7 @@ def units(settings: Settings) -> list[Unit]:
             )
     return [
         Unit(
-            key=f"{number}-{file_name(Path(dataset).name)}",
+            key=file_name(short_name(dataset)),
             function=compare_estimators,
             arguments={
                 "dataset": dataset,
@@ -85,15 +91,23 @@ def units(settings: Settings) -> list[Unit]:
                 "measures": [str(measure) for measure in measures],
                 "folds": settings.folds,
                 "small": settings.small,
+                "validation": settings.validation,
                 "seed": settings.seed,
             },
         )
-        for number, dataset in enumerate(settings.datasets, 1)
+        for dataset in settings.datasets
     ]
 
 
 def compare_estimators(
-    *, dataset: str, topics: int, measures: Sequence[str], folds: int, small: int, seed: int
+    *,
+    dataset: str,
+    topics: int,
+    measures: Sequence[str],
+    folds: int,
+    small: int,
+    validation: float,
+    seed: int,
 ) -> dict[str, Any]:
     """Compare Direct, RankNet and Optimal on one collection.
 
@@ -103,7 +117,7 @@ def compare_estimators(
         See `lmtune.laboratory.collections.load_pool`.
     measures : sequence of str
         What is reported, and what Direct and Optimal maximise.
-    folds, small
+    folds, small, validation
         See `Settings`.
 
     Returns
@@ -113,7 +127,7 @@ def compare_estimators(
         ``concavity`` and ``notes``.
     """
     pool = load_pool(dataset, topics=topics, seed=seed)
-    plan = Plan(tuple(parse_measures(measures)), seed=seed)
+    plan = Plan(tuple(parse_measures(measures)), validation=validation, seed=seed)
     result = run_experiment(pool, cross_validation(pool.topics, folds, seed=seed), plan)
     splits = small_splits(pool.topics, small, seed=seed)
     many = run_experiment(pool, splits, plan) if splits else None
@@ -220,6 +234,7 @@ def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]
             yield {
                 "measure": str(measure),
                 "part": part,
+                "range": float(np.ptp(means)),
                 **found._asdict(),
                 "concave_within": within.concave,
                 "quasi_concave_within": within.quasi_concave,
@@ -234,14 +249,14 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     """
     import pandas as pd
 
-    names = list(dict.fromkeys(settings.datasets))
+    names = [short_name(dataset) for dataset in settings.datasets]
 
     def joined(part: str) -> pd.DataFrame:
         tables = []
         for name, result in zip(names, results.values(), strict=True):
             own = pd.DataFrame(result[part])
             if len(own):
-                own.insert(0, "dataset", Path(name).name if "/" in name else name)
+                own.insert(0, "dataset", name)
                 tables.append(own)
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
@@ -268,10 +283,10 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
 
 
 def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return Direct's and RankNet's folds with ``loss``: 1 - test value / Optimal's."""
+    """Return all methods' folds but Optimal's with ``loss``: 1 - test value / Optimal's."""
     keys = ["dataset", "measure", "fold"]
     best = fits[fits["method"] == OPTIMAL].set_index(keys)["test"].rename("best")
-    own = fits[fits["method"].isin([DIRECT, RANKNET])].join(best, on=keys)
+    own = fits[fits["method"] != OPTIMAL].join(best, on=keys)
     return own.assign(loss=np.where(own["best"] > 0.0, 1.0 - own["test"] / own["best"], 0.0))
 
 
@@ -313,12 +328,20 @@ def _verdicts(found: Tables) -> Iterator[str]:
             f"collections and measures its loss is larger on average in {larger[0]}, varies more "
             f"in {larger[1]} and is larger at worst in {larger[2]}."
         )
-    for near, own in found["concavity"].groupby("part", sort=False):
+        if ("mean", STOPPED) in cases:
+            smaller = [int((cases[name, STOPPED] < cases[name, RANKNET]).sum()) for name in figures]
+            yield (
+                f"Stopped on validation topics, RankNet's loss over {_WHAT[str(sets)]} is smaller "
+                f"on average in {smaller[0]}, varies less in {smaller[1]} and is smaller at worst "
+                f"in {smaller[2]}."
+            )
+    uneven = found["concavity"][found["concavity"]["range"] > 0.0]
+    for near, own in uneven.groupby("part", sort=False):
         where = "over the grid" if near == "whole" else "near the top"
         yield (
-            f"Concave {where}: {(own['concave'] == 1.0).sum()} of {len(own)} surfaces, "
-            f"{(own['concave_within'] == 1.0).sum()} up to {_SLACK:.0%} of the range; one hill "
-            f"without side valleys: {(own['quasi_concave'] == 1.0).sum()}, "
+            f"Concave {where}: {(own['concave'] == 1.0).sum()} of {len(own)} surfaces that are "
+            f"not constant, {(own['concave_within'] == 1.0).sum()} up to {_SLACK:.0%} of the "
+            f"range; one hill without side valleys: {(own['quasi_concave'] == 1.0).sum()}, "
             f"{(own['quasi_concave_within'] == 1.0).sum()} up to {_SLACK:.0%}."
         )
 
@@ -356,8 +379,8 @@ def _small(small: pd.DataFrame) -> Iterator[str]:
         marked = ranknet["p_value_direct"].to_numpy() < SIGNIFICANCE
         yield (
             f"On {gain.size} small disjoint training and test sets RankNet's {_title(measure)} is "
-            f"higher than Direct's {(gain > 0).sum()} times ({(marked & (gain > 0)).sum()} "
-            f"significantly) and lower {(gain < 0).sum()} times ({(marked & (gain < 0)).sum()} "
+            f"higher than Direct's on {(gain > 0).sum()} ({(marked & (gain > 0)).sum()} "
+            f"significantly) and lower on {(gain < 0).sum()} ({(marked & (gain < 0)).sum()} "
             f"significantly); the mean difference is {gain.mean():+.4f} "
             f"(p = {paired_t_test(ranknet['test'], direct['test']):.2g} over the sets)."
         )
