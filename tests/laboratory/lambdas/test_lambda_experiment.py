@@ -45,6 +45,7 @@ def test_verdicts_are_the_known_ones(small: Result) -> None:
     with_cost = table[table["has_cost"] == "yes"]
     assert len(with_cost) == len(COST)
     assert (with_cost["gradient"] <= 10 * with_cost["gradient_error"]).all()
+    assert with_cost["gradient"].between(0.0, 1e-6).all()
     assert with_cost["closed_form"].max() < 1e-9
     alphas = table.set_index("function")["alpha"]
     assert alphas["ranknet"] == 0.0

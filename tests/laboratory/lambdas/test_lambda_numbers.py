@@ -207,6 +207,23 @@ def test_rebuilt_costs_are_the_known_ones(
     assert check_cost(rebuilt, [rng.normal(size=4)]).holds
 
 
+def test_a_wrong_gradient_is_seen_where_others_are_zero() -> None:
+    labels = np.array([1.0, 0.0])
+    cost = rebuild_cost(examples.winner, labels, origin=[-1.0, 1.0])
+    still, moved = [1.0, 0.0], [0.0, 0.3]
+    assert check_cost(cost, [still]).holds
+    assert check_cost(cost, [still]).largest < 1e-9
+    assert check_cost(cost, [still, moved]).holds
+    # Forces of 1 and -1/2 while 2 leads: on the way they stop sooner or later with the sum.
+    half = rebuild_cost(
+        lambda s, y: np.array([1.0, 0.5]) * examples.winner(s, y), labels, origin=[-1.0, 1.0]
+    )
+    assert check_cost(half, [moved]).holds
+    assert not check_cost(half, [still]).holds
+    with pytest.raises(InputError, match="no points"):
+        check_cost(cost, [])
+
+
 def test_what_lambdaranks_rebuilt_cost_is() -> None:
     labels, rng = np.array([2.0, 1.0, 0.0]), np.random.default_rng(4)
     points = [rng.normal(size=3) for _ in range(2)]
