@@ -16,7 +16,7 @@ from lmtune.laboratory.experiments.lambdas import EXPERIMENT, Settings, margin_c
 from lmtune.laboratory.running import Result, run, settings_of
 from lmtune.reporting.figures.style import render
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "lambda_functions.py"
+EXAMPLES = Path(__file__).parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
 COST = {
     "margin 0.5": "yes", "margin 1": "yes", "margin 2": "no", "ranknet": "yes", "listnet": "yes",
     "constant pairs": "yes", "by rank": "yes", "by rank, reversed": "no", "winner": "no",
