@@ -90,9 +90,10 @@ def examine(settings: Settings, network: str, loss: str) -> dict[str, Any]:
     fold = load(settings.data, settings.seed)
     train, test = without_idle_features(fold.train, fold.test)
     measure = parse_measure(settings.measure)
+    epochs = settings.epochs if network == "linear" else _MORE * settings.epochs
     training = Training(
-        loss, _options(loss, measure), network, settings.epochs * (_MORE if network != "linear" else 1),
-        settings.batch_size, settings.learning_rate, settings.seed,
+        loss, _options(loss, measure), network, epochs, settings.batch_size,
+        settings.learning_rate, settings.seed,
     )  # fmt: skip
     rested = train_to_rest(train, training)
     flat, objective = rested.network, NetworkMeasure(rested.network, train, measure)
