@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
 from lmtune.reporting.figures.style import (
     PAGE,
     Picture,
@@ -120,7 +121,8 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     Picture
     """
     own, row = evidence.set_index("test"), functions.iloc[0]
-    tests = [test for test in (*_WORDS, "sum") if test in own.index]
+    hidden = CONVEXITY_TESTS if row["has_cost"] == "no" else ()
+    tests = [test for test in (*_WORDS, "sum") if test in own.index and test not in hidden]
     figure, [[ax]] = new_figure(PAGE * 0.8, 0.9 + 0.22 * len(tests))
     style = looks(["tests"])["tests"]
     for place, test in enumerate(tests):
@@ -142,11 +144,12 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("largest violation, relative; filled: beyond errors; |: what errors explain")
     name = _short(str(row["function"]))
-    ax.set_title(f"{name}: cost {row['has_cost']}, convex {row['convex']}", loc="left")
+    verdict = in_words(str(row["has_cost"]), str(row["convex"]))
+    ax.set_title(f"{name}: {verdict}", loc="left")
     bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
     alt = (
-        f"Relative violations of {name}, test by test. Cost: {row['has_cost']}; convex: "
-        f"{row['convex']}. Beyond errors: {_list(bad_tests)}."
+        f"Relative violations of {name}, test by test: {verdict}. Beyond errors: "
+        f"{_list(bad_tests)}."
     )
     title = f"Does {name} come from a cost?"
     return Picture("lambda_violations", title, finish(figure, alt), alt)

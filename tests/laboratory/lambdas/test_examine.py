@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas import examples, functions
-from lmtune.laboratory.lambdas.examine import TESTS, Examination, examine
+from lmtune.laboratory.lambdas.examination import TESTS, Examination
+from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
 from lmtune.reranking.lambda_functions import LambdaFunction
 
@@ -150,6 +151,17 @@ def test_piecewise_constant_lambdas_against_all_rankings(
 ) -> None:
     expected = "yes" if brute_force_fits(function, np.array(labels)) else "no"
     assert examine(function, labels=[labels], points=12).has_cost == expected
+
+
+def test_a_wrong_jump_that_is_no_tie() -> None:
+    def step(scores: Array, labels: Array) -> Array:
+        # Beyond s_1 = s_2 + 1/2 all are pushed: a jump not along e_1 - e_2, and at no tie.
+        return np.where(scores[0] > scores[1] + 0.5, 1.0, 0.0) + 0.0 * labels
+
+    found = examine(step, documents=(3,), label_vectors=2, points=6)
+    assert found.has_cost == "no"
+    assert "paths" in found.refuting()
+    assert found.evidence["symmetry"].outcome == "holds"
 
 
 def test_single_precision_is_no_asymmetry() -> None:

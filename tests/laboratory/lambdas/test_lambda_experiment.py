@@ -16,7 +16,7 @@ from lmtune.laboratory.experiments.lambdas import EXPERIMENT, Settings, margin_c
 from lmtune.laboratory.running import Result, run, settings_of
 from lmtune.reporting.figures.style import render
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "lambda_functions.py"
+EXAMPLES = Path(__file__).parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
 COST = {
     "margin 0.5": "yes", "margin 1": "yes", "margin 2": "no", "ranknet": "yes", "listnet": "yes",
     "constant pairs": "yes", "by rank": "yes", "by rank, reversed": "no", "winner": "no",
@@ -45,6 +45,7 @@ def test_verdicts_are_the_known_ones(small: Result) -> None:
     with_cost = table[table["has_cost"] == "yes"]
     assert len(with_cost) == len(COST)
     assert (with_cost["gradient"] <= 10 * with_cost["gradient_error"]).all()
+    assert with_cost["gradient"].between(0.0, 1e-6).all()
     assert with_cost["closed_form"].max() < 1e-9
     alphas = table.set_index("function")["alpha"]
     assert alphas["ranknet"] == 0.0
@@ -108,6 +109,8 @@ def test_a_users_function(name: str, says: list[str], tmp_path: Path) -> None:
     found = run(EXPERIMENT, settings, folder=tmp_path / "out")
     assert [picture.name for picture in found.pictures] == ["lambda_violations"]
     assert (tmp_path / "out" / "lambda_violations.svg").is_file()
+    again = EXPERIMENT.pictures(settings, found.tables)
+    assert render(found.pictures[0].figure, "svg") == render(again[0].figure, "svg")
     text = " ".join(found.conclusions)
     for words in says:
         assert words in text
