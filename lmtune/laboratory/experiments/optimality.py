@@ -31,6 +31,9 @@ from lmtune.laboratory.rested import Training, train_to_rest, without_idle_featu
 from lmtune.reranking.objectives import loss_names
 from lmtune.reranking.ranking_measures import RankingMeasure, parse_measure
 
+# Two-layer nets come to rest so much more slowly.
+_MORE = 4
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -50,7 +53,9 @@ class Settings:
     shift: float = option(50.0, "largest shift of a single weight, percent")
     shifts: int = option(21, "shifts of a single weight, an odd number")
     weights: int = option(50, "single weights a net, the largest of each layer first")
-    epochs: int = option(200, "passes over the training queries")
+    epochs: int = option(
+        100, "passes over the training queries, by a two-layer net four times that"
+    )
     learning_rate: float = option(0.03, "Adam's first rate, which falls to 0")
     batch_size: int = option(100, "queries a step")
     seed: int = option(0, "draws artificial data, first weights, batches and directions")
@@ -85,8 +90,9 @@ def examine(settings: Settings, network: str, loss: str) -> dict[str, Any]:
     fold = load(settings.data, settings.seed)
     train, test = without_idle_features(fold.train, fold.test)
     measure = parse_measure(settings.measure)
+    epochs = settings.epochs if network == "linear" else _MORE * settings.epochs
     training = Training(
-        loss, _options(loss, measure), network, settings.epochs, settings.batch_size,
+        loss, _options(loss, measure), network, epochs, settings.batch_size,
         settings.learning_rate, settings.seed,
     )  # fmt: skip
     rested = train_to_rest(train, training)
@@ -248,7 +254,7 @@ EXPERIMENT = Experiment(
         "steps": (0.01, 0.1, 1.0),
         "shifts": 11,
         "weights": 10,
-        "epochs": 100,
+        "epochs": 40,
         "batch_size": 60,
     },
     units=units,
