@@ -332,8 +332,8 @@ def _verdicts(found: Tables) -> Iterator[str]:
             smaller = [int((cases[name, STOPPED] < cases[name, RANKNET]).sum()) for name in figures]
             yield (
                 f"Stopped on validation topics, RankNet's loss over {_WHAT[str(sets)]} is smaller "
-                f"on average in {smaller[0]}, varies less in {smaller[1]} and is smaller at worst "
-                f"in {smaller[2]}."
+                f"than without on average in {smaller[0]}, varies less in {smaller[1]} and is "
+                f"smaller at worst in {smaller[2]}."
             )
     uneven = found["concavity"][found["concavity"]["range"] > 0.0]
     for near, own in uneven.groupby("part", sort=False):
