@@ -46,7 +46,7 @@ class Settings:
     evaluations: int = option(2000, "Function evaluations of a run.")
     per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F.")
     rates: tuple[float, ...] = option(
-        (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "First rates to choose from, for each method."
+        (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "First rates to choose from, for each method."
     )
     width: float = option(0.01, "First distance c to the points that are compared.")
     features: tuple[int, ...] = option(
@@ -301,6 +301,7 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
         + f"; the minimum is {methods['minimum'].iloc[0]:.4f}."
     ]
     sentences.append(_faster(there, spsa, settings))
+    sentences.append(_overtaken(found["costs"], methods["final"], spsa))
     reached = there[spsa].dropna()
     if len(reached) == len(spsa) > 1:
         ratio = reached.max() / reached.min()
@@ -349,7 +350,7 @@ def _faster(there: Any, spsa: list[str], settings: Settings) -> str:
     text = f"Evaluations for {goal}: {shown}."
     best = there[spsa].min()
     if math.isnan(best) and math.isnan(there[FDSA]):
-        return f"{text} More evaluations are needed to tell which is faster."
+        return text
     if math.isnan(there[FDSA]):
         return f"{text} SPSA converges faster, more than {settings.evaluations / best:.1f} times."
     if math.isnan(best):
@@ -358,6 +359,18 @@ def _faster(there: Any, spsa: list[str], settings: Settings) -> str:
     if ratio > 1.0:
         return f"{text} SPSA converges faster, {ratio:.1f} times."
     return f"{text} SPSA does not converge faster: FDSA takes {ratio:.2f} times as many."
+
+
+def _overtaken(costs: Any, final: Any, spsa: list[str]) -> str:
+    """Say when SPSA's best variant is where FDSA ends, or the other way round."""
+    leader = str(final[spsa].idxmin())
+    ahead, behind = (leader, FDSA) if final[leader] <= final[FDSA] else (FDSA, leader)
+    course = costs[costs["method"] == ahead]
+    reached = course.loc[course["cost"] <= final[behind], "evaluations"].iloc[0]
+    total = costs["evaluations"].max()
+    return (
+        f"{ahead} has by {reached:,} evaluations the cost at which {behind} ends after {total:,}."
+    )
 
 
 def _one_rate(rates: Any, leader: str) -> str:

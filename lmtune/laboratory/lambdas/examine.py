@@ -155,8 +155,8 @@ def examine(
     >>> found.has_cost, found.convex
     ('yes', 'yes')
     >>> found = examine(lambdarank(), documents=(3,), points=4)
-    >>> found.has_cost, found.refuting()
-    ('no', ['jumps', 'loops', 'trios', 'paths'])
+    >>> found.has_cost, found.evidence["symmetry"].outcome, found.evidence["jumps"].outcome
+    ('no', 'holds', 'violated')
     """
     called = checked(function, name)
     evidence = {test: Evidence(test) for test in TESTS}
