@@ -254,7 +254,7 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
         counts = "; ".join(
             f"{row['step']:g}: {row['ascents']} of {row['inside']}"
             + (f" ({row['outside']} leave the range)" if row["outside"] else "")
-            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.5f}"
+            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.2g}"
             for row in own
         )
         sentences.append(f"{method}'s choice, directions that ascend in {name} by step: {counts}.")
