@@ -277,7 +277,7 @@ def _verdict(method: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"With {_CONFIDENCE:.0%} confidence fewer than {_SHARE:.0%} of the directions that stay in "
         f"the range ascend from {method}'s choice at {_steps(kept, len(tried))}; fewer than "
-        f"{_SHARE:.0%} ascend by more than twice the jumps of {name} at "
+        f"{_SHARE:.0%} ascend clearly, by more than jumps of {name} come to by chance, at "
         f"{_steps(clear, len(tried))}."
     )
 
