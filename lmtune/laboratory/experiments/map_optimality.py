@@ -254,7 +254,7 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
         counts = "; ".join(
             f"{row['step']:g}: {row['ascents']} of {row['inside']}"
             + (f" ({row['outside']} leave the range)" if row["outside"] else "")
-            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.5f}"
+            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.2g}"
             for row in own
         )
         sentences.append(f"{method}'s choice, directions that ascend in {name} by step: {counts}.")
@@ -277,7 +277,7 @@ def _verdict(method: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"With {_CONFIDENCE:.0%} confidence fewer than {_SHARE:.0%} of the directions that stay in "
         f"the range ascend from {method}'s choice at {_steps(kept, len(tried))}; fewer than "
-        f"{_SHARE:.0%} ascend by more than twice the jumps of {name} at "
+        f"{_SHARE:.0%} ascend clearly, by more than jumps of {name} come to by chance, at "
         f"{_steps(clear, len(tried))}."
     )
 
