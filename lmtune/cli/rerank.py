@@ -55,8 +55,8 @@ def train(
     loss: Annotated[
         str,
         typer.Option(
-            help="lambdarank, song, k-song:theoretical=true ...; lambdamart grows trees instead;"
-            " by spsa also a measure: ndcg@10, mrr ..."
+            help="lambdarank, song, k-song:theoretical=true ...; lambdas:FILE.py:NAME, a function"
+            " of yours; by spsa also a measure: ndcg@10, mrr ...; lambdamart grows trees instead."
         ),
     ] = "lambdarank",
     net: rerank_options.Net = "b256",

@@ -24,7 +24,9 @@ Only = Annotated[
 Depth = Annotated[int, typer.Option(help="Documents of a topic that are scored.")]
 Net = Annotated[
     str,
-    typer.Option(help="linear, two-layer, b64 ... b1024, mlp:256-128-64, attention[:128-2-2]."),
+    typer.Option(
+        help="linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]."
+    ),
 ]
 Dropout = Annotated[float, typer.Option(help="After each hidden layer.")]
 Optimizer = Annotated[

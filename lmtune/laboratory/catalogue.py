@@ -15,8 +15,12 @@ from lmtune.laboratory.experiment import Experiment
 _MODULES: dict[str, tuple[str, bool]] = {
     "map-smoothness": ("map_smoothness", False),
     "map-optimality": ("map_optimality", False),
+    "estimators": ("estimators", False),
     "spsa": ("spsa", False),
     "spsa-ndcg": ("spsa_ndcg", True),
+    "smoothness": ("smoothness", True),
+    "optimality": ("optimality", True),
+    "lambdas": ("lambdas", False),
     "alpha": ("alpha", True),
     "depth": ("depth", True),
     "losses": ("losses", True),

@@ -14,7 +14,7 @@ from lmtune.reranking.settings import Settings
 
 MAIN = 10
 RATINGS = "movielens:"
-_DATA = "artificial:QUERIES[xDOCUMENTS], a LETOR folder, or movielens:FILE of ratings."
+_DATA = "artificial:QUERIES[xDOCUMENTS], a LETOR folder, or movielens:FILE of ratings"
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,38 @@ class LongLists(Common):
     """What sweeps over long lists have."""
 
     data: str = option("artificial:100x1000", _DATA)
-    least: int = option(3, "Labels below this one count as 0; 1 keeps all. Not for ratings.")
-    network: str = option("mlp:64-32", "The scorer; not for ratings, which take NeuMF.")
-    trials: int = option(5, "Trials a value, with seeds that follow each other; 2 or more.")
-    epochs: int = option(60, "Passes over the training lists, warm-up included.")
-    warm_up: int = option(0, "Epochs of cross-entropy first.")
-    sampled: int = option(20, "Items a list and step, drawn anew each time.")
-    relevant: int = option(10, "How many of them are relevant.")
-    margin: float = option(1.0, "Of the squared hinge; 1 gives the tightest bound.")
-    learning_rate: float = option(0.002, "Adam's.")
+    least: int = option(3, "labels below this one count as 0 (not for ratings); 1 keeps all")
+    network: str = option("mlp:64-32", "the scorer; not for ratings, which take NeuMF")
+    trials: int = option(5, "trials a value, with seeds that follow each other; 2 or more")
+    epochs: int = option(60, "passes over the training lists, warm-up included")
+    warm_up: int = option(0, "epochs of cross-entropy first")
+    sampled: int = option(20, "items a list and step, drawn anew each time")
+    relevant: int = option(10, "how many of them are relevant")
+    margin: float = option(1.0, "of the squared hinge; 1 gives the tightest bound")
+    learning_rate: float = option(0.002, "Adam's rate")
+
+
+QUICK: dict[str, Any] = {
+    "data": "artificial:40x500",
+    "trials": 3,
+    "epochs": 30,
+    "batch_size": 10,
+    "learning_rate": 0.005,
+}
+"""What small runs have in common."""
 
 
 def cutoffs_of(settings: LongLists) -> tuple[int, ...]:
     """Return the cutoffs to measure at; the epoch is chosen at `MAIN`."""
     return (10, 20, 50) if settings.data.startswith(RATINGS) else (1, 5, 10)
+
+
+def check_gammas(*gammas: float, most: float = 1.0) -> None:
+    """Raise InputError unless all are above 0, and at most `most`."""
+    for own in gammas:
+        if not 0.0 < own <= most:
+            accepted = "above 0, at most 1" if most == 1.0 else "above 0, below 1"
+            raise InputError("gamma out of range", value=own, accepted=accepted)
 
 
 def song_case(

@@ -20,9 +20,6 @@ from lmtune.laboratory.experiment import Tables, Unit, option
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL = 0.05
-"""A difference with a smaller p-value, corrected by Holm, is called significant."""
-
 QUERIES = ("validation", "test")
 
 CHOSEN_AT = 5
@@ -35,11 +32,11 @@ _COURSES = ("objective", "training", "validation")
 class Common:
     """What every sweep's settings have."""
 
-    data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder.")
-    trials: int = option(10, "Trials a value, with seeds that follow each other; 2 or more.")
-    epochs: int = option(20, "Passes over the training queries, warm-up included.")
-    batch_size: int = option(32, "Queries a step.")
-    seed: int = option(0, "Draws artificial data; the first trial's seed.")
+    data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
+    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more")
+    epochs: int = option(20, "passes over the training queries, warm-up included")
+    batch_size: int = option(32, "queries a step")
+    seed: int = option(0, "draws artificial data; the first trial's seed")
 
 
 @dataclass(frozen=True)
@@ -255,58 +252,6 @@ def differences(trials: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.Da
         corrected = adjusted(p_values)
         rows += [row | {"p_holm": p} for row, p in zip(found, corrected, strict=True)]
     return pd.DataFrame(rows)
-
-
-def mean_of(made: Tables, value: str, cutoff: int, queries: str = "validation") -> float:
-    """Return a mean of the summary."""
-    table = made["summary"]
-    row = table[
-        (table["value"] == value) & (table["queries"] == queries) & (table["cutoff"] == cutoff)
-    ]
-    return float(row["mean"].iloc[0])
-
-
-def difference_of(
-    made: Tables, a: str, b: str, cutoff: int, queries: str = "validation"
-) -> dict[str, float]:
-    """Return a row of the differences: ``difference``, ``low``, ``high``, ``p``, ``p_holm``."""
-    table = made["differences"]
-    row = table[
-        (table["a"] == a)
-        & (table["b"] == b)
-        & (table["queries"] == queries)
-        & (table["cutoff"] == cutoff)
-    ].iloc[0]
-    return {name: float(row[name]) for name in ("difference", "low", "high", "p", "p_holm")}
-
-
-def in_words(row: Mapping[str, float]) -> str:
-    """Print a row of the differences."""
-    from lmtune.reporting.figures.style import short
-
-    p = "p < .001" if row["p_holm"] < 0.001 else f"p = {row['p_holm']:.3f}".replace("0.", ".")
-    low, high = short(row["low"]), short(row["high"])
-    return f"{signed(row['difference'])} (95% interval {low} to {high}, {p})"
-
-
-def signed(value: float) -> str:
-    """Print a difference: a sign, four digits, no leading zero."""
-    from lmtune.reporting.figures.style import short
-
-    return ("+" if value >= 0 else "") + short(value).replace("-0.", "-.")
-
-
-def verdict(row: Mapping[str, float]) -> str:
-    """Say whether a is better than b: "better", "worse" or "not significantly different"."""
-    if row["p_holm"] >= LEVEL:
-        return "not significantly different"
-    return "better" if row["difference"] > 0 else "worse"
-
-
-def at_end(made: Tables, value: str, course: str) -> float:
-    """Return a course's mean over trials in the last epoch."""
-    own = made["courses"][made["courses"]["value"] == value]
-    return float(own[own["epoch"] == own["epoch"].max()][course].mean())
 
 
 def number(value: float) -> str:

@@ -189,13 +189,12 @@ def objective_of_ratings(
     loss = _loss(pairs, margin, cutoff)
     total, count = 0.0, 0
     labels = np.zeros(scores.shape)
-    users = np.repeat(np.arange(len(pairs.queries)), pairs.counts)
-    labels[pairs.queries[users], pairs.items] = pairs.labels
+    labels[np.repeat(pairs.queries, pairs.counts), pairs.items] = pairs.labels
     items = np.arange(scores.shape[1], dtype=np.int64)
-    for first in range(0, len(scores), _LISTS):
-        own = np.arange(first, min(first + _LISTS, len(scores)), dtype=np.int64)
-        taken = labels[own]
-        value, some = _value(loss, scores[own], taken, own, np.tile(items, (len(own), 1)))
+    for first in range(0, len(pairs.queries), _LISTS):
+        own = pairs.queries[first : first + _LISTS]
+        rows = np.tile(items, (len(own), 1))
+        value, some = _value(loss, scores[own], labels[own], own, rows)
         total, count = total + value * some, count + some
     return total / max(count, 1)
 

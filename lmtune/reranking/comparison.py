@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.lambda_functions import LAMBDAS
 from lmtune.reranking.letor_folder import Fold
 from lmtune.reranking.ndcg import Empty, ndcg
 from lmtune.reranking.normalisation import Normaliser
@@ -75,6 +76,7 @@ def parse_contender(text: str) -> Contender:
     ----------
     text : str
         ``NAME`` or ``NAME:OPTION=VALUE:OPTION=VALUE``; values are numbers, true, false or words.
+        Or ``lambdas:FILE.py:NAME``, a lambda-function.
 
     Raises
     ------
@@ -82,6 +84,8 @@ def parse_contender(text: str) -> Contender:
         Where an option has no value.
     """
     name, *parts = text.strip().split(":")
+    if name.lower() == LAMBDAS:
+        return Contender(text.strip(), LAMBDAS, {"function": ":".join(parts)})
     options = {}
     for part in parts:
         option, equals, value = part.partition("=")

@@ -13,7 +13,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ from lmtune.formats.files import read_bytes
 
 LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 """(scores, labels) -> lambdas, all of shape (documents,)."""
+
+LAMBDAS = "lambdas"
+"""The loss of training that takes such a function."""
 
 _ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
 
@@ -224,3 +227,26 @@ def _is_own(value: Any, module: str) -> bool:
 
 def _numbers(values: NDArray[np.float64]) -> str:
     return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"
+
+
+def named_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Complete the options of the loss ``lambdas``.
+
+    Parameters
+    ----------
+    options : mapping
+        ``function``, as `load_function` takes it; ``digest`` of its file, found where left out. So
+        a training, its checkpoints and its model say which function they are of.
+
+    Raises
+    ------
+    InputError
+        Without a function, for another option, or where the file cannot be read.
+    """
+    for option in options:
+        if option not in ("function", "digest"):
+            raise InputError(f"{LAMBDAS} has no such option", value=option, accepted="function")
+    if "function" not in options:
+        raise InputError(f"the loss {LAMBDAS} needs a function", accepted=f"{LAMBDAS}:FILE.py:NAME")
+    named = str(options["function"])
+    return {"function": named, "digest": str(options.get("digest") or file_digest(named))}

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.lambda_functions import LAMBDAS, named_options
+from lmtune.reranking.lambda_loss import loss_from_options
 from lmtune.reranking.ranking_measures import ACCEPTED, Measurer, parse_measure
 from lmtune.reranking.settings import GRADIENT_FREE
 
@@ -70,7 +72,7 @@ def loss_names() -> list[str]:
     """Return the losses that networks can be trained with."""
     from lmtune.reranking.losses import LOSSES
 
-    return [*LOSSES, *_REMEMBERING]
+    return [*LOSSES, *_REMEMBERING, LAMBDAS]
 
 
 def is_measure(name: str) -> bool:
@@ -85,8 +87,8 @@ def is_measure(name: str) -> bool:
 def check_objective(name: str, optimizer: str) -> None:
     """Raise InputError for a loss that there is not, or that the optimizer cannot minimise.
 
-    A measure has no gradient; a loss that remembers earlier scores is no function of the weights,
-    whose values SPSA could compare.
+    A measure has no gradient. A loss that remembers earlier scores is no function of the weights,
+    whose values SPSA could compare, and lambdas need not have a cost at all.
     """
     if is_measure(name):
         if optimizer not in GRADIENT_FREE:
@@ -99,10 +101,11 @@ def check_objective(name: str, optimizer: str) -> None:
         if optimizer in GRADIENT_FREE:
             accepted += f"; measures: {ACCEPTED}"
         raise InputError("unknown loss", value=name, accepted=accepted)
-    elif name in _REMEMBERING and optimizer in GRADIENT_FREE:
-        plain = [loss for loss in loss_names() if loss not in _REMEMBERING]
+    elif name in (*_REMEMBERING, LAMBDAS) and optimizer in GRADIENT_FREE:
+        plain = [loss for loss in loss_names() if loss not in (*_REMEMBERING, LAMBDAS)]
+        problem = "has no value" if name == LAMBDAS else "remembers earlier scores"
         raise InputError(
-            f"{optimizer} cannot minimise a loss that remembers earlier scores", value=name,
+            f"{optimizer} cannot minimise a loss that {problem}", value=name,
             accepted=f"{', '.join(plain)}; {ACCEPTED}",
         )  # fmt: skip
 
@@ -133,6 +136,8 @@ def make_objective(
     if name in LOSSES:
         _check(name, LOSSES[name], options)
         return _Plain(LOSSES[name], options, device)
+    if name == LAMBDAS:
+        return _Plain(loss_from_options(named_options(options)), {}, device)
     if name in _REMEMBERING:
         return _Remembering(_module(name, options, data).to(device))
     if is_measure(name):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.reranking.lambda_functions import LAMBDAS, named_options
 
 GRADIENT_FREE = ("spsa", "fdsa")
 """Optimizers that need the loss's values alone."""
@@ -26,7 +27,8 @@ class Settings:
         One of `lmtune.reranking.objectives.loss_names`; with SPSA and FDSA also a measure, such as
         ``"ndcg@10"``, whose mean over queries is maximised (of costs: minimised).
     loss_options : dict
-        Passed to the loss, such as ``{"alpha": 1.0}``.
+        Passed to the loss, such as ``{"alpha": 1.0}``; for the loss ``"lambdas"``
+        ``{"function": "FILE.py:NAME"}``, to which the file's digest is added.
     network : str
         As `lmtune.reranking.networks.make_network` takes.
     dropout : float
@@ -116,6 +118,8 @@ class Settings:
                 "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
             )
         rate_at(self, 0, 0, 1)
+        if self.loss == LAMBDAS:
+            object.__setattr__(self, "loss_options", named_options(self.loss_options))
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""

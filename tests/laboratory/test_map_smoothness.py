@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
@@ -98,6 +98,7 @@ def test_more_topics_than_there_are_mean_all(found: Any) -> None:
     assert f"{every:,}" in found.conclusions[1]
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.0, 5.0), min_size=1, max_size=6), st.floats(0.01, 1.0))
 def test_smooth_from_is_between_rough_and_smooth(excess: list[float], smooth: float) -> None:
     topics = [10 * 3**place for place in range(len(excess))]

@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
 from lmtune.laboratory.roughness import (
+    jump_noise,
     local_maxima,
     needless_variation,
     roughness,
@@ -20,6 +21,7 @@ from lmtune.laboratory.roughness import (
 CURVES = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(CURVES)
 def test_total_variation_is_the_sum_over_neighbours(values: list[float]) -> None:
     variation = sum(abs(b - a) for a, b in itertools.pairwise(values))
@@ -30,6 +32,7 @@ def test_total_variation_is_the_sum_over_neighbours(values: list[float]) -> None
     assert found.ratio == total_variation_ratio(values) == (variation / span if span else 0.0)
 
 
+@settings(deadline=None)
 @given(CURVES)
 def test_maxima_are_those_that_a_walk_meets(values: list[float]) -> None:
     count, rising = 0, True
@@ -42,6 +45,7 @@ def test_maxima_are_those_that_a_walk_meets(values: list[float]) -> None:
     assert local_maxima(values) == count
 
 
+@settings(deadline=None)
 @given(CURVES)
 def test_only_a_hill_has_no_needless_variation(values: list[float]) -> None:
     top = int(np.argmax(values))
@@ -56,6 +60,16 @@ def test_a_ripple_on_a_hill_is_counted_once() -> None:
     # Up to 4, down to 0: 8 in all; the dip from 3 to 2 and back adds 2.
     assert needless_variation([0, 3, 2, 3, 4, 0]) == pytest.approx(0.25)
     assert needless_variation([1, 0, 1]) == np.inf
+
+
+def test_noise_is_that_of_the_increments() -> None:
+    rng = np.random.default_rng(2)
+    walk = rng.normal(scale=0.01, size=20_001).cumsum()
+    smooth = 3 * np.sin(np.linspace(0, 7, 20_001))
+    assert jump_noise(walk + smooth) == pytest.approx(0.01, rel=0.03)
+    assert jump_noise(smooth) < 1e-9
+    with pytest.raises(InputError, match="too short a curve: 3; accepted: 4"):
+        jump_noise([1.0, 2.0, 1.0])
 
 
 @pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan]])

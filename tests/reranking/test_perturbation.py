@@ -27,6 +27,7 @@ from lmtune.reranking.training import Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "lambda_functions.py"
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
 SMALL = Settings(
     loss="ranknet", network="linear", optimizer="spsa", epochs=3, batch_size=5, learning_rate=0.1
@@ -210,6 +211,8 @@ def test_names_of_measures() -> None:
         ({"optimizer": "adam", "loss": "ndcg@10"},
          "the measure ndcg@10 has no gradient for the optimizer: 'adam'; accepted: spsa, fdsa"),
         ({"loss": "song"}, "spsa cannot minimise a loss that remembers earlier scores: 'song'"),
+        ({"loss": "lambdas", "loss_options": {"function": f"{EXAMPLES}:winner"}},
+         "spsa cannot minimise a loss that has no value: 'lambdas'"),
         ({"warm_up": 1, "warm_up_loss": "cross-entropy"}, "remembers earlier scores"),
         ({"loss": "ndgc@10"}, "unknown loss: 'ndgc@10'; accepted: ranknet"),
         ({"loss": "wta", "loss_options": {"k": 2}}, "wta has no such option: 'k'"),

@@ -10,18 +10,8 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.pictures.sweeps import value_picture
-from lmtune.laboratory.sweeps import (
-    LEVEL,
-    Common,
-    difference_of,
-    in_words,
-    mean_of,
-    network_case,
-    number,
-    tables,
-    units,
-    verdict,
-)
+from lmtune.laboratory.sweep_words import LEVEL, difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import Common, network_case, number, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 CUTOFFS = (1, 5, 10)
@@ -31,13 +21,13 @@ CUTOFFS = (1, 5, 10)
 class Settings(Common):
     """What to sweep, and how."""
 
-    alphas: tuple[float, ...] = option((0.1, 0.5, 1, 5, 10, 20, 40, 100), "Above 0.")
+    alphas: tuple[float, ...] = option((0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0), "above 0")
     alike: tuple[float, ...] = option(
-        (5, 10, 20, 40), "Those of which the paper finds none better."
+        (5.0, 10.0, 20.0, 40.0), "those of which the paper finds none better"
     )
-    reference: float = option(10.0, "The one that the others are compared with.")
-    learning_rate: float = option(0.005, "Adam's; the paper's.")
-    network: str = option("b:64", "The scorer: one hidden layer, batch norm before and after.")
+    reference: float = option(10.0, "the one that the others are compared with")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's")
+    network: str = option("b:64", "the scorer: one hidden layer, batch norm before and after")
 
 
 def make_units(settings: Settings) -> list[Unit]:
@@ -98,12 +88,13 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
             for cutoff in CUTOFFS
         ]
         if rows:
-            count = sum(row["p_holm"] < LEVEL for row, *_ in rows)
+            apart = [f"{a} and {b} at {c}" for row, a, b, c in rows if row["p_holm"] < LEVEL]
             row, a, b, cutoff = max(rows, key=lambda own: abs(own[0]["difference"]))
+            which = f" ({', '.join(apart)})" if apart else ""
             said.append(
                 f"Of {len(rows)} comparisons among alphas {', '.join(map(number, settings.alike))}"
-                f" at nDCG@1, 5 and 10 on the {queries} queries, {count} are significant; the"
-                f" largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
+                f" at nDCG@1, 5 and 10 on the {queries} queries, {len(apart)} are significant"
+                f"{which}; the largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
             )
         for a, b in _others(settings):
             row = difference_of(made, a, b, 5, queries)
@@ -129,8 +120,8 @@ EXPERIMENT = Experiment(
     summary="ApproxNDCG's alpha: how steep should its sigmoids be?",
     settings=Settings,
     quick={
-        "data": "artificial:100", "alphas": (0.1, 1, 10, 100), "alike": (10,), "trials": 3,
-        "epochs": 12,
+        "data": "artificial:200", "alphas": (0.1, 1.0, 10.0, 100.0), "alike": (10.0,), "trials": 3,
+        "epochs": 15,
     },
     units=make_units,
     tables=make_tables,

@@ -10,16 +10,8 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.pictures.sweeps import value_picture
-from lmtune.laboratory.sweeps import (
-    Common,
-    difference_of,
-    in_words,
-    mean_of,
-    network_case,
-    tables,
-    units,
-    verdict,
-)
+from lmtune.laboratory.sweep_words import difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import Common, network_case, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 CUTOFFS = (1, 5, 10)
@@ -32,8 +24,8 @@ class Settings(Common):
     networks: tuple[str, ...] = option(
         ("b64", "b128", "b256", "b512", "b1024"), "From the shallowest to the deepest."
     )
-    learning_rate: float = option(0.005, "Adam's; the paper's.")
-    alpha: float = option(10.0, "ApproxNDCG's.")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's")
+    alpha: float = option(10.0, "ApproxNDCG's")
 
 
 def make_units(settings: Settings) -> list[Unit]:

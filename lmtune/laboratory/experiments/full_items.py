@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, cutoffs_of, song_case
-from lmtune.laboratory.pictures.sweeps import course_picture
-from lmtune.laboratory.sweeps import (
-    at_end,
-    difference_of,
-    in_words,
-    number,
-    tables,
-    units,
-    verdict,
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
 )
+from lmtune.laboratory.pictures.sweeps import course_picture
+from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, verdict
+from lmtune.laboratory.sweeps import number, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 FULL = "all items"
@@ -28,11 +30,14 @@ BIASED = "biased mini-batch"
 class Settings(LongLists):
     """What to compare, and how."""
 
-    gammas: tuple[float, ...] = option((0.1, 0.3), "SONG's, below 1; the best is taken.")
+    gammas: tuple[float, ...] = option((0.1, 0.3), "SONG's, below 1; the best is taken")
 
 
 def make_units(settings: Settings) -> list[Unit]:
     """Make one training a method and trial."""
+    if not settings.gammas:
+        raise InputError("no gamma for SONG", accepted="one or more")
+    check_gammas(*settings.gammas, most=math.nextafter(1.0, 0.0))
     cases = [
         song_case(settings, FULL, {"gamma": 1.0}, whole=True),
         song_case(settings, BIASED, {"gamma": 1.0}),
@@ -94,7 +99,7 @@ EXPERIMENT = Experiment(
     name="full-items",
     summary="SONG on samples against training on all items and the biased mini-batch gradient.",
     settings=Settings,
-    quick={"data": "artificial:40x500", "gammas": (0.3,), "trials": 3, "epochs": 30},
+    quick={**QUICK, "gammas": (0.3,), "epochs": 20},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,

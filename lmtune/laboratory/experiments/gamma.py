@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, cutoffs_of, song_case
-from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
-from lmtune.laboratory.sweeps import (
-    at_end,
-    difference_of,
-    in_words,
-    mean_of,
-    number,
-    tables,
-    units,
-    verdict,
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
 )
+from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
+from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import number, tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 
@@ -26,11 +26,14 @@ from lmtune.reporting.figures.style import Picture, short
 class Settings(LongLists):
     """What to sweep, and how."""
 
-    gammas: tuple[float, ...] = option((0.1, 0.3, 0.5, 0.7, 0.9, 1.0), "In (0, 1]; two or more.")
+    gammas: tuple[float, ...] = option((0.1, 0.3, 0.5, 0.7, 0.9, 1.0), "in (0, 1]; two or more")
 
 
 def make_units(settings: Settings) -> list[Unit]:
     """Make one training a gamma and trial."""
+    if len(settings.gammas) < 2:
+        raise InputError("too few gammas", value=settings.gammas, accepted="2 or more")
+    check_gammas(*settings.gammas)
     cases = [song_case(settings, number(own), {"gamma": own}) for own in settings.gammas]
     return units(cases, settings.trials, settings.seed)
 
@@ -89,7 +92,7 @@ EXPERIMENT = Experiment(
     name="gamma",
     summary="SONG's gamma: what the running estimates bring when steps see few of the items.",
     settings=Settings,
-    quick={"data": "artificial:40x500", "gammas": (0.3, 1.0), "trials": 3, "epochs": 40},
+    quick={**QUICK, "gammas": (0.3, 1.0)},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,

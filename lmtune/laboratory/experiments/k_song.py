@@ -8,9 +8,17 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
+)
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
-from lmtune.laboratory.sweeps import difference_of, in_words, mean_of, tables, units, verdict
+from lmtune.laboratory.sweep_words import difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 FORMS = {"theoretical": True, "practical": False}
@@ -20,15 +28,17 @@ FORMS = {"theoretical": True, "practical": False}
 class Settings(LongLists):
     """What to compare, and how."""
 
-    warm_up: int = option(20, "Of all epochs, those of cross-entropy.")
-    gamma: float = option(0.3, "Of the running estimates.")
-    cutoffs: tuple[int, ...] = option((10, 50), "K-SONG's K; below the lists' length.")
+    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more")
+    warm_up: int = option(20, "of all epochs, those of cross-entropy")
+    gamma: float = option(0.3, "of the running estimates")
+    cutoffs: tuple[int, ...] = option((10, 50), "K-SONG's K; below the lists' length")
 
 
 def make_units(settings: Settings) -> list[Unit]:
     """Make one training a form, K and trial."""
     if not settings.cutoffs or min(settings.cutoffs) < 1:
         raise InputError("bad K", value=settings.cutoffs, accepted="1 or more")
+    check_gammas(settings.gamma)
     cases = [
         song_case(
             settings, _label(form, cutoff),
@@ -90,11 +100,9 @@ EXPERIMENT = Experiment(
     name="k-song",
     summary="Theoretical against practical K-SONG.",
     settings=Settings,
-    quick={
-        "data": "artificial:40x500", "trials": 3, "epochs": 20, "warm_up": 7, "cutoffs": (50,),
-    },
+    quick={**QUICK, "warm_up": 10, "cutoffs": (50,)},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,
     conclusions=conclude,
-)  # fmt: skip
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,20 +10,16 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.pictures.sweeps import value_picture
+from lmtune.laboratory.sweep_words import LEVEL, difference_of, in_words, mean_of, verdict
 from lmtune.laboratory.sweeps import (
     CHOSEN_AT,
-    LEVEL,
     Case,
     Common,
-    difference_of,
     differences,
-    in_words,
     key,
-    mean_of,
     network_case,
     tables,
     units,
-    verdict,
 )
 from lmtune.laboratory.trainings import grow
 from lmtune.reporting.figures.style import Picture, short
@@ -53,13 +50,13 @@ class Settings(Common):
         ),
         "Losses, each with options as NAME:OPTION=VALUE.",
     )  # fmt: skip
-    network: str = option("b64", "The scorer of all but the trees.")
+    network: str = option("b64", "the scorer of all but the trees")
     rates: tuple[float, ...] = option(
-        (0.003, 0.01), "Learning rates to choose each loss's from, by validation nDCG@5."
+        (0.003, 0.01), "learning rates to choose each loss's from, by validation nDCG@5"
     )
-    trials: int = option(5, "Trials a loss and rate, with seeds that follow each other.")
-    epochs: int = option(30, "Passes over the training queries, warm-up included.")
-    warm_up: int = option(10, "Of these, epochs of cross-entropy, whatever the loss.")
+    trials: int = option(5, "trials a loss and rate, with seeds that follow each other")
+    epochs: int = option(30, "passes over the training queries, warm-up included")
+    warm_up: int = option(10, "of these, epochs of cross-entropy, whatever the loss")
 
 
 def make_units(settings: Settings) -> list[Unit]:
@@ -74,6 +71,7 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     """Choose each loss's rate, gather the trials at it, and compare as the papers do."""
     import pandas as pd
 
+    named = _names(settings)
     chosen, rows = {}, []
     for own in settings.losses:
         labels = [case.label for case in _cases(settings, own)]
@@ -81,12 +79,12 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
         means = [mean_of(every, label, CHOSEN_AT) for label in labels]
         best = labels[means.index(max(means))]
         for trial in range(settings.trials):
-            chosen[key(_name(own), trial)] = results[key(best, trial)]
+            chosen[key(named[own], trial)] = results[key(best, trial)]
         rows += [
             {"value": label, f"validation_ndcg{CHOSEN_AT}": mean, "chosen": label == best}
             for label, mean in zip(labels, means, strict=True)
         ]
-    names = [_name(own) for own in settings.losses]
+    names = list(named.values())
     made = tables(names, chosen, trials=settings.trials, cutoffs=CUTOFFS, pairs=())
     compared = [
         differences(made["trials"], pairs) for pairs in (_bruch(names), _qiu(names)) if pairs
@@ -108,7 +106,7 @@ def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
 
 def conclude(settings: Settings, made: Tables) -> list[str]:
     """Say which losses are better, and whether the papers' order holds."""
-    names = [_name(own) for own in settings.losses]
+    names = list(_names(settings).values())
     said = []
     for cutoff in (_SHOWN, 10):
         means = {name: mean_of(made, name, cutoff, "test") for name in names}
@@ -143,7 +141,7 @@ def _cases(settings: Settings, text: str) -> list[Case]:
     """Make one case a learning rate; trees have their own."""
     contender = parse_contender(text)
     if contender.loss == LAMBDAMART:
-        trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT}
+        trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT, "threads": 1}
         where = {"data": settings.data, "data_seed": settings.seed}
         return [Case(text, grow, {**where, "settings": trees, "cutoffs": list(CUTOFFS)})]
     if contender.loss not in loss_names():
@@ -161,11 +159,17 @@ def _cases(settings: Settings, text: str) -> list[Case]:
     ]  # fmt: skip
 
 
-def _name(text: str) -> str:
-    """Name a loss as papers do, with its options but for the trees' size."""
-    contender = parse_contender(text)
-    name = _NAMES.get(contender.loss, contender.loss)
-    return name if contender.loss in (LAMBDAMART, "k-song") else name + text[len(contender.loss) :]
+def _names(settings: Settings) -> dict[str, str]:
+    """Name losses as papers do, with their options where that alone tells them apart."""
+    plain = {}
+    for text in settings.losses:
+        loss = parse_contender(text).loss
+        plain[text] = _NAMES.get(loss, loss)
+    counts = Counter(plain.values())
+    return {
+        text: name if counts[name] == 1 else name + text[len(parse_contender(text).loss) :]
+        for text, name in plain.items()
+    }
 
 
 def _bruch(names: Sequence[str]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +18,15 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool
-from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
+from lmtune.laboratory.directions import (
+    ascent_test,
+    directions_needed,
+    line_noise,
+    random_directions,
+)
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.frames import records
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.tuning.experiment import run_experiment
@@ -31,13 +37,14 @@ from lmtune.tuning.result import DIRECT, RANKNET
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from lmtune.reporting.figures.style import Picture
 
 _CONFIDENCE, _SHARE = 0.99, 0.01
 _NOISE_LINES = 4
 _SCALE = (1.0, 1.0)
+_BATCH = 250
+
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,12 @@ def examine_choice(
     [fit] = next(row.fits for row in result.rows if row.method == method)
     objective = Objective(pool, what, plan.space, plan.depth)
     at = plan.space.to_unbounded(fit.lambda_, fit.mu)
+    sizes = np.array(steps)[:, None]
+    objective.remember(
+        np.concatenate(
+            [at + sizes * way for way in random_directions(directions, _SCALE, seed=seed)]
+        )
+    )
     noise = line_noise(
         objective, at, _SCALE, steps, lines=_NOISE_LINES, seed=seed, along=objective.along
     )
@@ -163,35 +176,44 @@ class Objective:
         The domain: NaN outside its `unbounded_box`.
     depth : int
         Run depth.
+    known : dict
+        Values by a point's bytes.
     """
 
     pool: CandidatePool
     measure: Measure
     space: ParameterSpace
     depth: int
+    known: dict[bytes, float] = field(default_factory=dict)
 
-    def __call__(self, point: NDArray[np.float64]) -> float:
+    def __call__(self, point: Vector) -> float:
         """Return the mean at a point."""
         return float(self._means(point[None])[0])
 
-    def along(
-        self, point: NDArray[np.float64], direction: NDArray[np.float64], steps: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def along(self, point: Vector, direction: Vector, steps: Vector) -> Vector:
         """Return the means at ``point + step * direction``, shape (steps,)."""
         return self._means(point + steps[:, None] * direction)
 
-    def _means(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def remember(self, points: Vector) -> None:
+        """Measure points, shape (points, 2), for later: many at once take half the time."""
+        for first in range(0, len(points), _BATCH):
+            self._means(points[first : first + _BATCH])
+
+    def _means(self, points: Vector) -> Vector:
         low, high = np.array(self.space.unbounded_box).T
         inside = ((points >= low) & (points <= high)).all(axis=1)
-        means = np.full(len(points), np.nan)
-        if inside.any():
-            settings = np.array([self.space.from_unbounded(point) for point in points[inside]])
+        new = [point for point in points[inside] if point.tobytes() not in self.known]
+        if new:
+            settings = np.array([self.space.from_unbounded(point) for point in new])
             values = measure_settings(
                 self.pool, settings[:, 0], settings[:, 1], [self.measure], depth=self.depth
             )
             # A row a setting, so that its sum does not depend on how many there are.
-            means[inside] = np.ascontiguousarray(values[:, :, 0].T).mean(axis=1)
-        return means
+            means = np.ascontiguousarray(values[:, :, 0].T).mean(axis=1)
+            for point, mean in zip(new, means.tolist(), strict=True):
+                self.known[point.tobytes()] = mean
+        found = [self.known.get(point.tobytes(), math.nan) for point in points]
+        return np.array(found, np.float64)
 
 
 def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
@@ -218,17 +240,17 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
 def conclusions(settings: Settings, found: Tables) -> list[str]:
     """Say whether either choice is a local optimum of the measure."""
     name = parse_measure(settings.measure).title
-    points = {row["method"]: row for row in _records(found["points"])}
+    points = {row["method"]: row for row in records(found["points"])}
     ranknet, direct = points[RANKNET], points[DIRECT]
     loss = 1.0 - ranknet["value"] / direct["value"] if direct["value"] > 0.0 else 0.0
     sentences = [
-        f"{settings.dataset}: {name} is {ranknet['value']:.4f} at RankNet's choice ("
+        f"{short_name(settings.dataset)}: {name} is {ranknet['value']:.4f} at RankNet's choice ("
         f"{_setting(ranknet)}) and {direct['value']:.4f} at Direct's ({_setting(direct)}): "
         f"RankNet loses {loss:.2%} on the topics that both were fitted to."
     ]
     ascents = found["ascents"]
     for method in (RANKNET, DIRECT):
-        own = _records(ascents[ascents["method"] == method])
+        own = records(ascents[ascents["method"] == method])
         counts = "; ".join(
             f"{row['step']:g}: {row['ascents']} of {row['inside']}"
             + (f" ({row['outside']} leave the range)" if row["outside"] else "")
@@ -238,10 +260,6 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
         sentences.append(f"{method}'s choice, directions that ascend in {name} by step: {counts}.")
         sentences.append(_verdict(method, name, own))
     return sentences
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
 def _setting(point: Mapping[str, Any]) -> str:
@@ -280,15 +298,15 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
 
     name = parse_measure(settings.measure).title
     lines = cost_and_measure(found["lines"], measure=name)
+    group = short_name(settings.dataset)
     shares = ascending(found["ascents"], measure=name)
     return [
         Picture(
             "lines", f"{name} and the RankNet cost along lines through RankNet's choice", lines,
-            alt_text(lines), settings.dataset,
+            alt_text(lines), group,
         ),
         Picture(
-            "ascents", f"Directions in which {name} ascends", shares, alt_text(shares),
-            settings.dataset,
+            "ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group,
         ),
     ]  # fmt: skip
 

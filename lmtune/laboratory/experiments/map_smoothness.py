@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.roughness import roughness
 from lmtune.measures.evaluate import measure_settings
@@ -328,8 +328,9 @@ def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -
 def conclusions(settings: Settings, found: Tables) -> list[str]:
     """Say how many topics make each measure smooth."""
     sentences = [
-        f"Smooth is called a curve that goes up and down at most {settings.smooth:.0%} more than "
-        "one hill with its ends and its maximum, in the median sample."
+        f"{short_name(settings.dataset)}: smooth is called a curve that goes up and down at most "
+        f"{settings.smooth:.0%} more than one hill with its ends and its maximum, in the median "
+        "sample."
     ]
     rough, needed, single = (found[name] for name in ("roughness", "needed", "single"))
     for (measure, line), part in needed.groupby(["measure", "line"], sort=False):
@@ -373,7 +374,7 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
     from lmtune.laboratory.pictures.map_smoothness import curves, roughness_by_topics
     from lmtune.reporting.figures.style import Picture, alt_text
 
-    drawn = []
+    drawn, group = [], short_name(settings.dataset)
     for measure in found["needed"]["measure"].unique():
         what = parse_measure(measure)
         own = {name: table[table["measure"] == measure] for name, table in found.items()}
@@ -386,9 +387,7 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
             ),
         ):
             name = f"{kind}-{file_name(measure)}"
-            drawn.append(
-                Picture(name, f"{what.title}: {title}", figure, alt_text(figure), settings.dataset)
-            )
+            drawn.append(Picture(name, f"{what.title}: {title}", figure, alt_text(figure), group))
     return drawn
 
 

@@ -8,9 +8,18 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import MAIN, LongLists, cutoffs_of, song_case
+from lmtune.laboratory.long_list_sweeps import (
+    MAIN,
+    QUICK,
+    RATINGS,
+    LongLists,
+    check_gammas,
+    cutoffs_of,
+    song_case,
+)
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
-from lmtune.laboratory.sweeps import difference_of, in_words, mean_of, tables, units, verdict
+from lmtune.laboratory.sweep_words import difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.sweeps import tables, units
 from lmtune.reporting.figures.style import Picture, short
 
 LOSSES = {"song": "SONG", "k-song": "K-SONG"}
@@ -20,22 +29,29 @@ LOSSES = {"song": "SONG", "k-song": "K-SONG"}
 class Settings(LongLists):
     """What to compare, and how."""
 
-    warm_up: int = option(20, "Of all epochs, those of cross-entropy; 1 or more.")
-    gamma: float = option(0.3, "Of both losses.")
-    cutoff: int = option(50, "K-SONG's K.")
+    trials: int = option(7, "trials a value, with seeds that follow each other; 2 or more")
+    warm_up: int = option(20, "of all epochs, those of cross-entropy; 1 or more")
+    gamma: float = option(0.3, "of both losses")
+    cutoff: int = option(50, "K-SONG's K")
 
 
 def make_units(settings: Settings) -> list[Unit]:
     """Make one training a loss, with and without warm-up, and trial."""
     if settings.warm_up < 1:
         raise InputError("no warm-up to compare with", value=settings.warm_up, accepted="1 or more")
+    check_gammas(settings.gamma)
     cases = []
     for loss, name in LOSSES.items():
         options: dict[str, Any] = {"gamma": settings.gamma}
         if loss == "k-song":
             options["cutoff"] = settings.cutoff
         for label, epochs in ((_cold(name), 0), (_warm(name), settings.warm_up)):
-            cases.append(song_case(settings, label, options, loss=loss, warm_up=epochs))
+            cases.append(
+                song_case(
+                    settings, label, options, loss=loss, warm_up=epochs,
+                    watched="" if settings.data.startswith(RATINGS) else loss,
+                )
+            )  # fmt: skip
     return units(cases, settings.trials, settings.seed)
 
 
@@ -90,7 +106,7 @@ EXPERIMENT = Experiment(
     name="warm-up",
     summary="SONG and K-SONG with and without epochs of cross-entropy first.",
     settings=Settings,
-    quick={"data": "artificial:40x500", "trials": 3, "epochs": 20, "warm_up": 7},
+    quick={**QUICK, "epochs": 18, "warm_up": 6},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,

@@ -14,7 +14,7 @@ What the laboratory finds:
 winner            a cost, not convex  piecewise constant; a ridge where two winners tie
 soft_errors       a cost, not convex  smooth; flat for pairs that are far from right
 squared_hinge     a cost, convex      smooth up to kinks that do no harm
-leader_pull       no cost             smooth, but i feels j otherwise than j feels i
+soft_swaps        no cost             smooth, but i feels j otherwise than j feels i
 swap_pull         no cost             constant in each ranking; the rankings do not fit together
 ================  ==================  ======================================================
 """
@@ -58,17 +58,17 @@ def squared_hinge(scores: Array, labels: Array) -> Array:
     return _up_and_down(np.maximum(0.0, 1.0 - (scores[:, None] - scores[None, :])), labels)
 
 
-def leader_pull(scores: Array, labels: Array) -> Array:
-    """Weigh RankNet's pairs by how near the top they are, with weights that scores change.
+def soft_swaps(scores: Array, labels: Array) -> Array:
+    """Weigh RankNet's pairs as LambdaRank does, at smooth ranks instead of true ones.
 
-    A pair's weight is the sum of its two documents' shares in a softmax of the scores. Only the
-    pair's own difference is meant to be changed, but a third document's score changes the weight,
-    and nothing pushes back on that document.
+    The weights no longer jump; but a third document's score changes the ranks of a pair and so the
+    force within it, and nothing pushes back on that document.
     """
-    powers = np.exp(scores - scores.max())
-    share = powers / powers.sum()
     wrong = 1.0 / (1.0 + np.exp(scores[:, None] - scores[None, :]))
-    return _up_and_down((share[:, None] + share[None, :]) * wrong, labels)
+    rank = 0.5 + wrong.sum(axis=1)
+    gain, discount = 2.0**labels - 1.0, 1.0 / np.log2(1.0 + rank)
+    worth = (gain[:, None] - gain[None, :]) * np.abs(discount[:, None] - discount[None, :])
+    return _up_and_down(worth * wrong, labels)
 
 
 def swap_pull(scores: Array, labels: Array) -> Array:

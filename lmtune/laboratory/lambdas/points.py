@@ -47,13 +47,14 @@ def draw_points(
     Parameters
     ----------
     labels : sequence of array_like, or None
-        Label vectors; drawn where None, each with two grades at least.
+        Label vectors. Drawn where None: one relevant document, then different grades 0 to 4, then
+        half relevant, then any grades that are not all the same.
     documents : sequence of int
         Lengths of the drawn label vectors, 2 or more.
     label_vectors : int
         How many of each length.
     points : int
-        Score vectors for each.
+        Score vectors for each, 3 or more.
     seed : int
         The same one, the same points.
 
@@ -62,7 +63,7 @@ def draw_points(
     InputError
         For fewer than two documents, no points, or labels that are no finite grades of 0 or more.
     """
-    asked = [("points", 1, points), ("label vectors", 1, label_vectors)]
+    asked = [("points", 3, points), ("label vectors", 1, label_vectors)]
     for name, low, value in (*asked, *(("documents", 2, size) for size in documents)):
         if value < low:
             raise InputError(f"bad number of {name}", value=value, accepted=f"{low} or more")
@@ -102,15 +103,20 @@ def tie_of(rng: np.random.Generator, scores: Array, count: int) -> tuple[Array, 
 
 
 def _labels(rng: np.random.Generator, size: int, number: int) -> Array:
-    # First one relevant document, then all grades.
+    # First one relevant document, then grades that all differ, then two kinds half and half.
     if number == 0:
         own = np.zeros(size)
-        own[rng.integers(size)] = 1.0
-        return own
-    while True:
-        own = rng.integers(0, GRADES, size).astype(np.float64)
-        if np.unique(own).size > 1:
-            return own
+        own[0] = 1.0
+    elif number == 1:
+        own = (np.arange(size) % GRADES).astype(np.float64)
+    elif number == 2:
+        own = (np.arange(size) < (size + 1) // 2).astype(np.float64)
+    else:
+        while True:
+            own = rng.integers(0, GRADES, size).astype(np.float64)
+            if np.unique(own).size > 1:
+                return own
+    return rng.permutation(own)
 
 
 def _scores(rng: np.random.Generator, size: int, kind: str) -> Array:

@@ -32,6 +32,8 @@ _NAMES = {
     "validation": "nDCG@{}, validation",
 }
 _BAND = 0.15
+# Room on the side where trainings begin, and on the other, to the range of their second half.
+_WAY, _MARGIN = 0.8, 0.1
 _APART = 0.16
 
 
@@ -178,14 +180,18 @@ def _courses(
     drawn = looks(values)
     figure, [panels] = new_figure(PAGE, 2.9, columns=len(courses))
     for ax, course in zip(panels, courses, strict=True):
-        floors, tops = [], []
-        for place, value in enumerate(values):
-            low, high = _course(ax, table, value, course, drawn[value], place)
-            floors.append(low)
-            tops.append(high)
-        # Where trainings begin is far from where they end.
-        room = 0.05 * (max(tops) - min(floors))
-        ax.set_ylim(min(floors) - room, max(tops) + room)
+        ends = [
+            _course(ax, table, value, course, drawn[value], place)
+            for place, value in enumerate(values)
+        ]
+        # Where trainings begin, or begin again after a warm-up, is far from where they end.
+        low, high = min(own[0] for own in ends), max(own[1] for own in ends)
+        room = (high - low) or 1e-3
+        upwards = table[course].iloc[0] < low
+        ax.set_ylim(
+            low - (_WAY if upwards else _MARGIN) * room,
+            high + (_MARGIN if upwards else _WAY) * room,
+        )
         ax.set_ylabel(_NAMES[course].format(cutoff))
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
@@ -199,7 +205,7 @@ def _courses(
 def _course(
     ax: Axes, table: pd.DataFrame, value: str, course: str, look: Look, place: int
 ) -> tuple[float, float]:
-    """Draw one, and return the range of all but its first tenth."""
+    """Draw one, and return the range of its second half."""
     from scipy.special import stdtrit
 
     rows = table[table["value"] == value].pivot(index="trial", columns="epoch", values=course)
@@ -212,5 +218,5 @@ def _course(
         epochs, mean, color=look.color, ls=look.line, marker=look.marker, ms=3.5, label=value,
         markevery=(min(place % step, len(epochs) - 1), step),
     )  # fmt: skip
-    late = slice(len(epochs) // 10, None)
+    late = slice(len(epochs) // 2, None)
     return float((mean - half)[late].min()), float((mean + half)[late].max())

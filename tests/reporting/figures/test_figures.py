@@ -247,6 +247,10 @@ def test_cost_stands_below_the_measure(figures: dict[str, Figure]) -> None:
     with pytest.raises(InputError, match="no line"):
         cost_and_measure(LINES.iloc[:0], measure="MAP")
     assert len(cost_and_measure(LINES[LINES["line"] != "across"], measure="MAP").axes) == 4
+    fitted_alone = cost_and_measure(LINES.drop(columns="test"), measure="MAP")
+    labels = [text.get_text() for text in fitted_alone.legends[0].get_texts()]
+    assert "measure, training topics" in labels
+    assert "measure, test topics" not in labels
 
 
 def test_differences_are_sorted_and_counted() -> None:

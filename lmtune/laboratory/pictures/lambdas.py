@@ -1,0 +1,297 @@
+"""Pictures of lambda-functions: violations, the margin example's costs, a walk across a tie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lmtune.reporting.figures.style import (
+    PAGE,
+    Picture,
+    finish,
+    in_style,
+    looks,
+    new_figure,
+    thin_outline,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_FLOOR = 1e-17
+_PANELS = {
+    "is there a cost?": ("symmetry", "jumps", "loops", "trios", "paths"),
+    "is it convex?": ("curvature", "kinks", "midpoints"),
+}
+_WORDS = {
+    "symmetry": "Jacobian's asymmetry",
+    "jumps": "jump at a tie, not along it",
+    "loops": "work around a tie of two",
+    "trios": "work around a tie of three",
+    "paths": "work around a triangle",
+    "curvature": "negative eigenvalue",
+    "kinks": "jump that bends the cost down",
+    "midpoints": "midpoint above the chord",
+}
+
+
+@in_style
+def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
+    """Draw each test's largest relative violation against what errors explain.
+
+    Parameters
+    ----------
+    evidence, functions : pandas.DataFrame
+        Of the experiment.
+
+    Returns
+    -------
+    Picture
+    """
+    names = list(functions["function"])
+    figure, [axes] = new_figure(PAGE, 1.7 + 0.2 * len(names), columns=2, sharey=True)
+    look = looks(list(_WORDS))
+    verdicts = functions.set_index("function")
+    for (title, tests), ax, verdict in zip(
+        _PANELS.items(), axes, ("has_cost", "convex"), strict=True
+    ):
+        ax.set_xscale("log")
+        ax.set_xlim(_FLOOR / 3, 30.0)
+        for row in range(len(names)):
+            if row % 2 == 0:
+                ax.axhspan(row - 0.5, row + 0.5, color="0.95", lw=0, zorder=0)
+        for place, test in enumerate(tests):
+            own = evidence[evidence["test"] == test]
+            if verdict == "convex":
+                own = own[own["function"].map(verdicts["has_cost"]) != "no"]
+            shift = (place - (len(tests) - 1) / 2) * 0.15
+            height = np.array([names.index(name) for name in own["function"]]) + shift
+            value = np.maximum(own["relative"].to_numpy(np.float64), _FLOOR)
+            bad = (own["outcome"] == "violated").to_numpy()
+            line = np.maximum(own["tolerance"].to_numpy(np.float64), _FLOOR)
+            name = "what errors explain" if ax is axes[0] and place == 0 else None
+            ax.plot(line, height, ls="none", marker="|", ms=4, color="0.55", zorder=2, label=name)
+            style = look[test]
+            for chosen, fill in ((bad, style.color), (~bad, "white")):
+                ax.plot(value[chosen], height[chosen], ls="none", marker=style.marker, ms=3.6,
+                        color=style.color, mfc=fill, mew=0.8, zorder=3,
+                        label=_WORDS[test] if fill == style.color else None)  # fmt: skip
+        for row, name in enumerate(names):
+            ax.text(1.01, row, str(verdicts.loc[name, verdict]), transform=ax.get_yaxis_transform(),
+                    va="center", fontsize=6.5, clip_on=False)  # fmt: skip
+        ax.set_title(title, loc="left")
+        ax.set_xlabel("largest violation, relative; filled: beyond errors")
+        ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        below = (0.5, -0.5 / (0.2 * len(names) + 0.4))
+        ax.legend(
+            loc="upper center", bbox_to_anchor=below, ncols=2, columnspacing=1.0, handletextpad=0.3
+        )
+    axes[0].set_yticks(range(len(names)), [_short(name) for name in names])
+    for ax in axes:
+        ax.tick_params(axis="y", length=0)
+    with_cost = [name for name in names if verdicts.loc[name, "has_cost"] == "yes"]
+    convex = [name for name in with_cost if verdicts.loc[name, "convex"] == "yes"]
+    without = [name for name in names if verdicts.loc[name, "has_cost"] == "no"]
+    alt = (
+        f"Relative violations of {len(names)} lambda-functions, test by test. "
+        f"A convex cost: {_list(convex)}. "
+        f"A cost that is not convex: {_list([n for n in with_cost if n not in convex])}. "
+        f"No cost: {_list(without)}."
+    )
+    title = "Which lambdas come from a cost"
+    return Picture("lambda_violations", title, finish(figure, alt), alt)
+
+
+@in_style
+def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
+    """Draw one function's tests, a row each.
+
+    Parameters
+    ----------
+    evidence, functions : pandas.DataFrame
+        Of the experiment.
+
+    Returns
+    -------
+    Picture
+    """
+    own, row = evidence.set_index("test"), functions.iloc[0]
+    tests = [test for test in (*_WORDS, "sum") if test in own.index]
+    figure, [[ax]] = new_figure(PAGE * 0.8, 0.9 + 0.22 * len(tests))
+    style = looks(["tests"])["tests"]
+    for place, test in enumerate(tests):
+        numbers = own.loc[[test]].iloc[0]
+        value, line = (max(float(numbers[name]), _FLOOR) for name in ("relative", "tolerance"))
+        if place % 2 == 0:
+            ax.axhspan(place - 0.5, place + 0.5, color="0.95", lw=0, zorder=0)
+        bad = numbers["outcome"] == "violated"
+        ax.plot([line], [place], marker="|", ms=8, color="0.45", ls="none")
+        ax.plot([value], [place], marker="o", color=style.color, ls="none",
+                mfc=style.color if bad else "white")  # fmt: skip
+        words = f"{numbers['violated']} of {numbers['tests']} violated"
+        ax.text(1.01, place, words, transform=ax.get_yaxis_transform(), va="center", fontsize=6.5)
+    ax.set_xscale("log")
+    ax.set_xlim(_FLOOR / 3, 30.0)
+    ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
+    ax.set_ylim(len(tests) - 0.5, -0.5)
+    ax.set_yticks(range(len(tests)), [{**_WORDS, "sum": "sum of the lambdas"}[t] for t in tests])
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("largest violation, relative; filled: beyond errors; |: what errors explain")
+    name = _short(str(row["function"]))
+    ax.set_title(f"{name}: cost {row['has_cost']}, convex {row['convex']}", loc="left")
+    bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
+    alt = (
+        f"Relative violations of {name}, test by test. Cost: {row['has_cost']}; convex: "
+        f"{row['convex']}. Beyond errors: {_list(bad_tests)}."
+    )
+    title = f"Does {name} come from a cost?"
+    return Picture("lambda_violations", title, finish(figure, alt), alt)
+
+
+@in_style
+def margin_costs(margin: pd.DataFrame) -> Picture:
+    """Draw the two-document example: lambdas, and rebuilt costs over equations 7 to 9.
+
+    Parameters
+    ----------
+    margin : pandas.DataFrame
+        Of the experiment.
+
+    Returns
+    -------
+    Picture
+    """
+    figure, [[left, right]] = new_figure(PAGE, 2.6, columns=2)
+    deltas = sorted(set(margin["delta"]))
+    styles = looks([f"{delta:g}" for delta in deltas])
+    for delta in deltas:
+        own, style = margin[margin["delta"] == delta], styles[f"{delta:g}"]
+        x = own["x"].to_numpy()
+        for part in (x < 0.0, x >= 0.0):
+            # Not through the jump at 0.
+            left.plot(x[part], own["lambda"].to_numpy()[part], color=style.color, ls=style.line,
+                      label=f"δ = {delta:g}" if part[0] else None)  # fmt: skip
+        right.plot(
+            x, own["paper"], color=style.color, ls=style.line, label=f"equations 7–9, δ = {delta:g}"
+        )
+        right.plot(
+            x, own["rebuilt"], color=style.color, ls="none", marker="o", ms=2.6, mfc="white",
+            mew=0.7, label="rebuilt from the λ's" if delta == deltas[-1] else None,
+        )  # fmt: skip
+    for ax, name in ((left, "λ₁ = −λ₂"), (right, "cost")):
+        ax.axvline(0.0, color="0.7", lw=0.6, zorder=0)
+        ax.set_xlabel("x = s₁ − s₂")
+        ax.set_ylabel(name)
+        ax.legend(loc="upper right")
+    largest = float(np.abs(margin["rebuilt"] - margin["paper"]).max())
+    alt = (
+        f"The two-document margin example for δ = {_list([f'{delta:g}' for delta in deltas])}. "
+        "Left: the force on the relevant document, 1 where it stands below, falling from δ to 0 "
+        "above. Right: costs rebuilt from the forces lie on equations 7 to 9, at most "
+        f"{largest:.1e} away."
+    )
+    title = "The two-document example's cost, rebuilt"
+    return Picture("lambda_margin", title, finish(figure, alt), alt)
+
+
+@in_style
+def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
+    """Draw LambdaRank's forces on three documents, a walk around a tie, and the cost's gap there.
+
+    Parameters
+    ----------
+    found : mapping of str to pandas.DataFrame
+        The experiment's tables; ``field``, ``corners``, ``walk`` and ``across`` are drawn.
+
+    Returns
+    -------
+    Picture
+    """
+    figure, [[plane, round_, gap]] = new_figure(PAGE, 2.75, columns=3, width_ratios=(1.25, 1, 1))
+    _plane(plane, found)
+    done = found["walk"]
+    styles = looks(["RankNet", "LambdaRank"])
+    steps = done["step"].to_numpy()
+    for name in ("RankNet", "LambdaRank"):
+        style = styles[name]
+        round_.plot(steps / steps[-1] * 4, done[name.lower()], color=style.color, ls=style.line)
+        gap.plot(
+            *_broken(found["across"], name.lower()), color=style.color, ls=style.line, label=name
+        )
+    end = float(done["lambdarank"].iloc[-1])
+    round_.plot([4, 4], [0, end], color="black", lw=2, solid_capstyle="butt")
+    round_.text(4.1, end / 2, f"{end:.4f}", va="center")
+    round_.set_xlim(-0.15, 5.2)
+    round_.axhline(0, color="0.7", lw=0.6, zorder=0)
+    round_.set_xticks(range(5), ["A", "B", "C", "D", "A"])
+    round_.set_xlabel("way around the square")
+    round_.set_ylabel("work done by the λ's")
+    gap.set_xlabel("s₁ − s₂")
+    gap.set_ylabel("cost rebuilt from s = 0")
+    gap.axvline(0.0, color="0.7", lw=0.6, zorder=0)
+    figure.legend(*gap.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    across = found["across"]
+    sides = across["lambdarank"].to_numpy()
+    middle = int(np.searchsorted(across["difference"], 0.0))
+    alt = (
+        "LambdaRank on three documents with labels 2, 1 and 0. Left: its forces in the plane in "
+        "which the scores have a fixed sum, with the three ties and a square ABCD across the tie "
+        "of documents 1 and 2. Middle: the work done on the way around the square, which ends at "
+        f"0 for RankNet and at {end:.4f} for LambdaRank. Right: the costs rebuilt from 0 on either "
+        f"side of the tie, which for LambdaRank do not meet: {sides[middle - 1]:.4f} and "
+        f"{sides[middle]:.4f} beside it."
+    )
+    title = "Why LambdaRank has no cost"
+    return Picture("lambda_walk", title, finish(figure, alt), alt)
+
+
+def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:
+    field, corners = found["field"], found["corners"].to_numpy()
+    reach = float(field["x"].max()) * 1.08
+    # In these coordinates the ties are the lines at 90, 150 and 30 degrees.
+    for angle, words in ((90, "s₁ = s₂"), (150, "s₁ = s₃"), (30, "s₂ = s₃")):
+        x, y = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+        long = reach / max(abs(x), abs(y))
+        ax.plot([-long * x, long * x], [-long * y, long * y], color="0.6", lw=0.7, zorder=1)
+        ax.text(
+            -0.86 * long * x, -0.86 * long * y, words, fontsize=6.5, ha="center", va="center",
+            zorder=3, path_effects=thin_outline(3.0),
+        )  # fmt: skip
+    ax.quiver(field["x"], field["y"], field["force_x"], field["force_y"], color="#0072B2",
+              angles="xy", scale=6.0, width=0.006, zorder=2)  # fmt: skip
+    closed = np.vstack([corners, corners[:1]])
+    ax.plot(closed[:, 0], closed[:, 1], color="#CC79A7", lw=1.4, zorder=3)
+    centre = corners.mean(axis=0)
+    for name, corner in zip("ABCD", corners, strict=True):
+        at = centre + 1.32 * (corner - centre)
+        ax.text(
+            at[0], at[1], name, color="#CC79A7", ha="center", va="center", weight="bold",
+            zorder=4, path_effects=thin_outline(),
+        )  # fmt: skip
+    ax.set_xlim(-reach, reach)
+    ax.set_ylim(-reach, reach)
+    ax.set_aspect("equal")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.set_xlabel("LambdaRank's forces")
+
+
+def _broken(across: pd.DataFrame, name: str) -> tuple[Any, Any]:
+    """Return a line that is broken at the tie."""
+    x, y = across["difference"].to_numpy(), across[name].to_numpy()
+    middle = int(np.searchsorted(x, 0.0))
+    return np.insert(x, middle, 0.0), np.insert(y, middle, np.nan)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 24 else f"…{name[-23:]}"
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) or "none"
