@@ -11,6 +11,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
+from lmtune.laboratory import descents
 from lmtune.laboratory.catalogue import find_experiment
 from lmtune.laboratory.data import load
 from lmtune.laboratory.experiments import spsa
@@ -57,7 +58,7 @@ def test_costs_are_those_of_the_iterates(found: Result) -> None:
     finals = []
     for number in (1, 2):
         alone = minimise(
-            net.costs, spsa.start_of(net, 1, number), evaluations_per_step=4, budget=420,
+            net.costs, descents.start_of(net, 1, number), evaluations_per_step=4, budget=420,
             gains=gains, seed=1000 + number, together=True,
         )  # fmt: skip
         finals.append(alone.value)
@@ -138,4 +139,4 @@ def test_bad_settings(changes: dict[str, Any]) -> None:
 
 def test_too_few_evaluations_for_a_step() -> None:
     with pytest.raises(InputError, match="too few evaluations: 50; accepted: 102"):
-        spsa.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)
+        descents.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)

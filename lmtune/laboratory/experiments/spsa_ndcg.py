@@ -16,10 +16,9 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.linear_net import LinearMeasure
 from lmtune.laboratory.pictures.spsa_ndcg import draw_levels
 from lmtune.measures.significance import paired_t_test
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.ranking_measures import Measurer
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
@@ -104,29 +103,16 @@ def units(settings: Settings) -> list[Unit]:
     return [spsa, *(Unit(loss, train, {**gradient, "loss": loss}) for loss in LOSSES.values())]
 
 
-class _Part:
-    """Queries as a linear net sees them, and their NDCG."""
-
-    def __init__(self, data: RankingData, cutoff: int) -> None:
-        self.x = np.ascontiguousarray(data.features, np.float32)
-        self.measurer = Measurer(f"ndcg@{cutoff}", data)
-
-    def costs(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return 1 minus the mean NDCG at points, (points, features) to (points,)."""
-        return 1.0 - self.measurer.means(points.astype(np.float32) @ self.x.T)
-
-    def values(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return each query's NDCG; NaN where it does not count."""
-        return self.measurer.values(self.x @ point.astype(np.float32))
+_Parts = tuple[LinearMeasure, LinearMeasure, LinearMeasure]
 
 
 @lru_cache(maxsize=1)
-def _parts(data: str, seed: int, cutoff: int) -> tuple[_Part, _Part, _Part]:
-    fold = load(data, seed)
+def _parts(data: str, seed: int, cutoff: int) -> _Parts:
+    fold, measure = load(data, seed), f"ndcg@{cutoff}"
     return (
-        _Part(fold.train, cutoff),
-        _Part(fold.validation, cutoff),
-        _Part(fold.test, cutoff),
+        LinearMeasure(fold.train, measure),
+        LinearMeasure(fold.validation, measure),
+        LinearMeasure(fold.test, measure),
     )
 
 
@@ -152,7 +138,7 @@ def descend(
 
 
 def _descent(
-    parts: tuple[_Part, _Part, _Part],
+    parts: _Parts,
     seed: int,
     evaluations: int,
     per_step: int,
@@ -160,7 +146,7 @@ def _descent(
     width: float,
 ) -> dict[str, Any]:
     train, validation, _ = parts
-    features = train.x.shape[1]
+    features = train.features
     edge = 1.0 / math.sqrt(features)
     start = np.random.default_rng([seed, 0]).uniform(-edge, edge, (features,))
     steps = max(1, (evaluations - 2) // per_step)
@@ -174,22 +160,23 @@ def _descent(
 
     stability = _STABILITY * steps
     minimise(
-        train.costs, start, evaluations_per_step=per_step, budget=evaluations,
+        lambda points: 1.0 - train.means(points), start, evaluations_per_step=per_step,
+        budget=evaluations,
         gains=Gains(rate * (stability + 1.0) ** _ALPHA, width, stability), seed=seed,
         together=True, keep_iterates=False, observe=observe,
     )  # fmt: skip
-    best = int(np.argmin(validation.costs(np.stack(points))))
+    best = int(np.argmax(validation.means(np.stack(points))))
     return {
         **_reached(parts, points[best]),
         "evaluations": spent[best],
         "course": {
             "evaluations": spent,
-            "train": (1.0 - train.costs(np.stack(points))).tolist(),
+            "train": (train.means(np.stack(points))).tolist(),
         },
     }
 
 
-def _reached(parts: tuple[_Part, _Part, _Part], point: NDArray[np.float64]) -> dict[str, Any]:
+def _reached(parts: _Parts, point: NDArray[np.float64]) -> dict[str, Any]:
     values = [part.values(point) for part in parts]
     return {
         **{
