@@ -111,6 +111,11 @@ def test_comparisons_are_paired_over_queries() -> None:
     assert "worse than LambdaRank: -0.3" in said
     assert "not significantly different from RankNet" in said
     assert "artificial:20x10 that is seen as well" in said
+    tables["comparisons"]["p_value"] = 0.2
+    assert "that is not seen" in spsa_ndcg.conclusions(SETTINGS, tables)[-1]
+    tables["means"].loc[tables["means"]["method"] == "SPSA:4", "train"] = 0.45
+    said = spsa_ndcg.conclusions(SETTINGS, tables)[-1]
+    assert "that is seen on the training queries alone (-0.0500)." in said
 
 
 @pytest.mark.parametrize(

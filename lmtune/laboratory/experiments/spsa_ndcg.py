@@ -32,6 +32,7 @@ PARTS = ("train", "validation", "test")
 _CHECKS = 50
 _STABILITY, _ALPHA = 0.1, 0.602
 _SIGNIFICANT = 0.05
+_CLEAR = 0.01  # of training NDCG, which is a third of what the paper found
 _LEAST = {"seeds": 1, "evaluations": 10, "epochs": 1, "batch_size": 1, "cutoff": 1, "seed": 0}
 
 
@@ -308,10 +309,15 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
         f"{train[settings.spsa] - train[best]:+.4f} from {best}, the better of the two."
     )
     against = found["comparisons"].set_index("baseline").loc["LambdaRank"]
-    worse = against["difference"] < 0.0 and against["p_value"] < _SIGNIFICANT
+    behind = train[settings.spsa] - train["LambdaRank"]
+    seen = "not seen"
+    if against["difference"] < 0.0 and against["p_value"] < _SIGNIFICANT:
+        seen = "seen as well"
+    elif behind < -_CLEAR:
+        seen = f"seen on the training queries alone ({behind:+.4f})"
     sentences.append(
-        "Yue and Burges found SPSA:4 well below LambdaRank, 0.677 against 0.707 on test queries; "
-        f"on {settings.data} that is {'seen as well' if worse else 'not seen'}."
+        "Yue and Burges found SPSA:4 well below LambdaRank, 0.690 against 0.721 on training and "
+        f"0.677 against 0.707 on test queries; on {settings.data} that is {seen}."
     )
     return sentences
 
