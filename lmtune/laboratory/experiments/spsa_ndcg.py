@@ -327,7 +327,7 @@ EXPERIMENT = Experiment(
     summary="A linear net trained on NDCG itself by SPSA, against LambdaRank and RankNet.",
     settings=Settings,
     quick={
-        "data": "artificial:200", "seeds": 2, "evaluations": 1500, "epochs": 20, "rates": (0.3,),
+        "data": "artificial:150", "seeds": 2, "evaluations": 1000, "epochs": 15, "rates": (0.3,),
         "widths": (0.03, 0.1), "learning_rates": (0.03,),
     },
     units=units,
