@@ -12,6 +12,7 @@ from lmtune.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FINDINGS = (ROOT / "FINDINGS.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -26,9 +27,9 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_commands_and_options_it_names_exist() -> None:
-    commands = "tune|index|search|datasets|evaluate|compare|report|plot|rerank [a-z]+"
-    shown = re.findall(rf"lmtune ({commands})([^\n`#]*)", README)
-    assert len(shown) >= 8
+    commands = "tune|index|search|datasets|evaluate|compare|report|plot|rerank [a-z]+|lab [a-z-]+"
+    shown = re.findall(rf"lmtune ({commands})([^\n`#]*)", README + FINDINGS)
+    assert len(shown) >= 30
     for command, rest in shown:
         result = CliRunner().invoke(app, [*command.split(), "--help"])
         assert result.exit_code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
 from lmtune.indexing.cache import HOME, index_for
+
+
+def short_name(name: str) -> str:
+    """Return what to call a collection: a folder's own name, or the name as it is."""
+    return name if ":" in name else Path(name).resolve().name
 
 
 def index_collection(name: str, indexes: str | os.PathLike[str] = HOME) -> int:

@@ -6,9 +6,9 @@ that is below 1% for p = 1%: where none of 459 ascends, fewer than 1% of all dir
 99% confidence (the one-sided Monte Carlo test of Yue and Burges 2007). Where some ascend, the exact
 upper bound of Clopper and Pearson (1934) takes the place of the claim.
 
-A function of ranks is a step function: close by, half of all directions ascend by a jump's height
-from any point whatever. So steps are taken on a range, and `line_noise` tells how high the
-jumps are, that ascents larger than they can be counted apart.
+A function of ranks is a step function: close by, about half of all directions ascend by a jump or
+two from any point whatever. So steps are taken on a range, and `line_noise` tells what the jumps
+along a step amount to, that ascents beyond them can be counted apart.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Objective = Callable[[Vector], float]
 Along = Callable[[Vector, Vector, Vector], Vector]
 """Values at ``point + step * direction`` for each step, of (point, direction, steps)."""
 
-_DEGREE = 4
+_CLEARLY = 3.0
+_FEWEST_POINTS = 5
+_OTHER_SEEDS = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ class StepCounts:
     outside : int
         Directions that leave the domain at this step; they count nowhere else.
     clear_ascents : int
-        Those of the ascents by more than twice the noise: more than a jump up at the step and a
-        jump down at the point can explain.
+        Those of the ascents by more than three times the noise: more than jumps would come to by
+        chance.
     noise : float
-        The height of jumps given for this step.
+        What the jumps along this step amount to, as given.
     largest : float
         The largest change; negative if every direction descends; NaN if all are outside.
     mean : float
@@ -233,7 +235,7 @@ def ascent_test(
     confidence : float
         Of the bounds, in (0, 1).
     noise : float or sequence of float
-        The height of the objective's jumps, one or one a step; see `line_noise`.
+        What the objective's jumps along a step amount to, one or one a step; see `line_noise`.
     tolerance : float
         Changes no larger count as none: what rounding may do to a sum.
     along : callable, optional
@@ -292,53 +294,55 @@ def line_noise(
     scale: ArrayLike,
     steps: Sequence[float],
     *,
-    lines: int = 8,
-    points: int = 25,
+    lines: int = 4,
+    points: int = 33,
     seed: int = 0,
     along: Along | None = None,
 ) -> NDArray[np.float64]:
-    """Measure how high an objective's jumps are near a point, at each step size.
+    r"""Measure what an objective's jumps along a step amount to, at each step size.
 
-    On random lines through the point the objective is taken at even distances from one step behind
-    to one step ahead, and a polynomial of degree 4 is fitted by least squares. The noise is the
-    largest distance of a value from its polynomial, over all lines.
+    The noise is the standard deviation that the change over a step would have if each jump on the
+    way were as likely up as down: the root of the sum of squared jumps. On random lines through
+    the point, from one step behind to one step ahead, the objective is taken at even distances,
+    n to a step; with :math:`\Delta^3` its third differences, to which a smooth part adds next to
+    nothing and independent increments of variance v add 6 v, the sum of squares is
+    :math:`n \, \overline{(\Delta^3)^2} / 6`, the mean taken over all lines.
 
     Parameters
     ----------
     objective, point, scale, steps, along
-        As for `ascent_test`; values outside the domain are left out.
+        As for `ascent_test`; differences with a value outside the domain are left out.
     lines : int
         How many, 1 or more. They are not the directions that `ascent_test` draws by this seed.
     points : int
-        Values a line, 7 or more.
+        Values a line, 5 or more.
     seed : int
         Of the lines.
 
     Returns
     -------
     numpy.ndarray of float64, shape (steps,)
-        NaN where no line has 7 values inside the domain.
+        0 where no four neighbouring values are inside the domain.
 
     Raises
     ------
     InputError
         For numbers out of range.
     """
-    if points < _DEGREE + 3:
-        raise InputError("too few points", value=points, accepted=f"{_DEGREE + 3} or more")
+    if points < _FEWEST_POINTS:
+        raise InputError("too few points", value=points, accepted=f"{_FEWEST_POINTS} or more")
     at, sizes = np.asarray(point, np.float64), _steps(steps)
     follow = along or _one_by_one(objective)
     grid = np.linspace(-1.0, 1.0, points)
-    noise = np.full(sizes.size, np.nan)
-    for direction in random_directions(lines, scale, seed=seed + 1_000_003):
+    squares, counts = np.zeros(sizes.size), np.zeros(sizes.size)
+    for direction in random_directions(lines, scale, seed=seed + _OTHER_SEEDS):
         for s, size in enumerate(sizes):
-            values = follow(at, direction, grid * size)
-            inside = ~np.isnan(values)
-            if inside.sum() < _DEGREE + 3:
-                continue
-            powers = np.vander(grid[inside], _DEGREE + 1)
-            fitted = powers @ np.linalg.lstsq(powers, values[inside], rcond=None)[0]
-            noise[s] = np.fmax(noise[s], np.abs(values[inside] - fitted).max())
+            thirds = np.diff(follow(at, direction, grid * size), 3)
+            thirds = thirds[~np.isnan(thirds)]
+            squares[s] += (thirds**2).sum()
+            counts[s] += thirds.size
+    each = (points - 1) / 2
+    noise: NDArray[np.float64] = np.sqrt(each * squares / (6.0 * np.maximum(counts, 1.0)))
     return noise
 
 
@@ -361,7 +365,7 @@ def _count(
 ) -> StepCounts:
     inside = changes[~np.isnan(changes)]
     ascents, descents = int((inside > tolerance).sum()), int((inside < -tolerance).sum())
-    clear = int((inside > max(tolerance, 2.0 * noise)).sum())
+    clear = int((inside > max(tolerance, _CLEARLY * noise)).sum())
     trials = inside.size
     return StepCounts(
         step=step,

@@ -1,4 +1,4 @@
-"""How rough a curve is: its total variation, against its range and against one hill."""
+"""How rough a curve is: its total variation, against its range and against one hill; its jumps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+
+_FEWEST_FOR_NOISE = 4
 
 
 class Roughness(NamedTuple):
@@ -147,6 +149,36 @@ def local_maxima(values: ArrayLike) -> int:
     levels = curve[np.append(True, curve[1:] != curve[:-1])]
     padded = np.concatenate(([-np.inf], levels, [-np.inf]))
     return int(np.sum((padded[1:-1] > padded[:-2]) & (padded[1:-1] > padded[2:])))
+
+
+def jump_noise(values: ArrayLike) -> float:
+    r"""Estimate what the jumps between neighbouring values of a curve amount to.
+
+    The standard deviation of an increment without the curve's smooth part: independent increments
+    of variance v have third differences of variance 6 v, to which a smooth part adds next to
+    nothing on a fine grid. Over n increments jumps amount to :math:`\sqrt n` times as much.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (points,)
+        The curve at even distances; 4 points or more.
+
+    Raises
+    ------
+    InputError
+        As `roughness`, and for fewer points.
+
+    Examples
+    --------
+    >>> jump_noise([0.0, 1.0, 4.0, 9.0, 16.0])
+    0.0
+    """
+    curve = _curve(values)
+    if curve.size < _FEWEST_FOR_NOISE:
+        raise InputError(
+            "too short a curve", value=curve.size, accepted=f"{_FEWEST_FOR_NOISE} values or more"
+        )
+    return float(np.sqrt((np.diff(curve, 3) ** 2).mean() / 6.0))
 
 
 def _curve(values: ArrayLike) -> NDArray[np.float64]:

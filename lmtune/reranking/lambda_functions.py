@@ -152,7 +152,11 @@ def load_function(text: str) -> Checked:
     module = _run(path, name)
     found = getattr(module, name, None)
     if not callable(found):
-        named = [key for key, value in vars(module).items() if _is_own(value, module.__name__)]
+        named = [
+            key
+            for key, value in vars(module).items()
+            if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        ]
         raise InputError(
             "no such function" if found is None else "not a function", file=path, value=name,
             accepted=", ".join(named) or "a file that defines functions",
@@ -219,10 +223,6 @@ def _no_bytecode() -> Any:
         yield
     finally:
         sys.dont_write_bytecode = before
-
-
-def _is_own(value: Any, module: str) -> bool:
-    return callable(value) and getattr(value, "__module__", None) == module
 
 
 def _numbers(values: NDArray[np.float64]) -> str:

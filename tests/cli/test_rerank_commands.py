@@ -129,6 +129,26 @@ def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -
     assert (tmp_path / "m/model.safetensors").read_bytes() == first
 
 
+def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
+    mine = tmp_path / "mine.py"
+    mine.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    train = ("train", letor, *FAST, "--loss", f"lambdas:{mine}:squared_hinge", "--output")
+    code, out, err = run(*train, tmp_path / "m")
+    assert code == 0, err
+    assert "nDCG@10" in out
+    kept = json.loads((tmp_path / "m/model.json").read_text())["settings"]
+    assert kept["loss"] == "lambdas"
+    assert kept["loss_options"]["function"] == f"{mine}:squared_hinge"
+    # A model can be read when the function's file is gone.
+    mine.unlink()
+    from lmtune.reranking.model_folder import load_model
+
+    assert load_model(tmp_path / "m").label == "lambdas-mlp:8"
+    code, _, err = run(*train, tmp_path / "m2")
+    assert code == 2 and err.splitlines()[-1].startswith(f"lmtune: {mine}: no such file")
+
+
 def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path: Path) -> None:
     assert run("train", letor, "--output", tmp_path / "m", "--loss", "listnet", *FAST)[0] == 0
     code, _, err = run("apply", tmp_path / "m", home / "c", "--run", home / "base.run",
@@ -200,6 +220,8 @@ def test_folds_are_measured_together(letor: Path, tmp_path: Path) -> None:
             "fdsa cannot minimise a loss that remembers",
         ),
         (("train", "LETOR", "--output", "m", "--loss", "song:gamma"), "NAME:OPTION=VALUE"),
+        (("train", "LETOR", "--output", "m", "--loss", "lambdas"), "bad name of a lambda-function"),
+        (("train", "LETOR", "--output", "m", "--loss", "lambdas:no.py:f"), "no.py: no such file"),
         (("train", "LETOR", "--output", "m", "--net", "b63"), "b64"),
         (("train", "LETOR", "--output", "m", "--normalise", "no"), "z-score"),
         (("train", "LETOR", "--output", "m", "--threads", "0"), "threads"),

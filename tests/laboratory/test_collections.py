@@ -9,7 +9,7 @@ import pytest
 
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
 
 NAME = "synthetic:1000x40"
 
@@ -39,3 +39,10 @@ def test_impossible_collections_are_refused(
     monkeypatch.setattr("lmtune.laboratory.collections.load", lambda _: without)
     with pytest.raises(InputError, match="no documents"):
         index_collection("without", tmp_path)
+
+
+def test_short_names() -> None:
+    names = ("pydocs", "irds:beir/nfcorpus/test", "some/where/cacm", "cacm/")
+    assert [short_name(name) for name in names] == [
+        "pydocs", "irds:beir/nfcorpus/test", "cacm", "cacm",
+    ]  # fmt: skip

@@ -101,14 +101,29 @@ def test_the_count_follows_the_share_of_ascending_directions() -> None:
     assert sum(c.bound >= 0.05 for c in counts) >= 38
 
 
+def test_noise_is_the_root_of_the_sum_of_squared_jumps() -> None:
+    rng = np.random.default_rng(5)
+    places, jumps = rng.uniform(-1, 1, 4000), rng.normal(size=4000) / 100
+
+    def stairs(w: Vector) -> float:
+        return float(hill(w) + jumps[places < w[0]].sum())
+
+    steps = [0.1, 0.4, 1.0]
+    noise = line_noise(stairs, [0.0, 0.0], [1.0, 0.0], steps, lines=1, points=201)
+    for step, found in zip(steps, noise, strict=True):
+        # A direction of scale (1, 0) goes a random part of the way along the first axis.
+        far = step * abs(random_directions(1, [1.0, 0.0], seed=1_000_003)[0, 0])
+        expected = math.sqrt((jumps[np.abs(places) < far] ** 2).sum() / 2)
+        assert found == pytest.approx(expected, rel=0.25)
+    assert (line_noise(hill, np.ones(3), np.ones(3), steps) < 1e-12).all()
+
+
 def test_jumps_are_told_from_ascents() -> None:
     def stairs(w: Vector) -> float:
-        return math.floor(hill(w) * 1000 + 0.5 + 3 * math.sin(1e6 * w[0])) / 1000
+        return hill(w) + 0.002 * math.floor(2 * math.sin(1e6 * w[0]))
 
     steps = [0.001, 1.0]
     noise = line_noise(stairs, np.zeros(3), np.ones(3), steps)
-    assert (noise > 0.001).all()
-    assert (noise < 0.008).all()
     found = ascent_test(stairs, np.zeros(3), np.ones(3), steps, noise=noise.tolist())
     near, far = found.steps
     assert near.ascents > 100
@@ -116,7 +131,8 @@ def test_jumps_are_told_from_ascents() -> None:
     assert near.clear_bound < 0.01 < near.bound
     assert far.ascents == 0
     assert near.noise == noise[0]
-    assert (line_noise(hill, np.ones(3), np.ones(3), steps) < 1e-12).all()
+    slope = ascent_test(hill, np.ones(3), np.ones(3), steps, noise=1e-4).steps[0]
+    assert 0 < slope.clear_ascents <= slope.ascents
 
 
 def test_steps_out_of_the_domain_count_nowhere() -> None:
@@ -183,4 +199,4 @@ def test_bad_numbers() -> None:
     with pytest.raises(InputError, match="no bound"):
         share_at_most(3, 2)
     with pytest.raises(InputError, match="too few points"):
-        line_noise(hill, [0.0], [1.0], [1.0], points=6)
+        line_noise(hill, [0.0], [1.0], [1.0], points=4)

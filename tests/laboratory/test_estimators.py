@@ -52,7 +52,7 @@ def test_the_small_sets_tests_are_scipys(found: Any) -> None:
     pool = load_pool(NAME)
     splits = small_splits(pool.topics, 8, seed=0)
     small = found.tables["small"]
-    assert len(small) == len(splits) * 2 * 3
+    assert len(small) == len(splits) * 2 * 4
     for number, fold in enumerate(splits[:2], 1):
         own = small[(small["measure"] == "AP") & (small["fold"] == number)].set_index("method")
         values = {
@@ -118,8 +118,10 @@ def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     ("changes", "problem"),
     [
         ({"datasets": ()}, "datasets"),
+        ({"datasets": ("a/cacm", "b/cacm")}, "one name"),
         ({"folds": 1}, "folds"),
         ({"small": 1}, "small"),
+        ({"validation": 1.0}, "validation"),
         ({"topics": 1000}, "topics"),
         ({"measures": ("MAPP",)}, "measure"),
     ],

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import fdsa_gradient
-from lmtune.laboratory.linear_net import LinearRankNet
+from lmtune.laboratory.linear_net import LinearMeasure, LinearRankNet
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.ndcg import ndcg
 
 
 def made(seed: int, queries: int = 7, features: int = 5) -> RankingData:
@@ -92,3 +93,15 @@ def test_no_pair_is_refused() -> None:
     data = RankingData.from_lengths([[0.0], [1.0]], [1, 1], [2])
     with pytest.raises(InputError, match="no pair"):
         LinearRankNet(data)
+
+
+def test_a_measure_is_that_of_the_scores() -> None:
+    data = made(4, queries=9)
+    ranked = LinearMeasure(data, "ndcg@3")
+    points = np.random.default_rng(2).normal(size=(4, 5))
+    expected = np.array(
+        [ndcg(data.features @ w.astype(np.float32), data, [3])[:, 0] for w in points]
+    )
+    np.testing.assert_allclose(ranked.values(points[1]), expected[1], rtol=1e-12)
+    np.testing.assert_allclose(ranked.means(points), np.nanmean(expected, axis=1), rtol=1e-12)
+    assert ranked.features == 5

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lmtune.errors import InputError
 from lmtune.laboratory.roughness import (
+    jump_noise,
     local_maxima,
     needless_variation,
     roughness,
@@ -59,6 +60,16 @@ def test_a_ripple_on_a_hill_is_counted_once() -> None:
     # Up to 4, down to 0: 8 in all; the dip from 3 to 2 and back adds 2.
     assert needless_variation([0, 3, 2, 3, 4, 0]) == pytest.approx(0.25)
     assert needless_variation([1, 0, 1]) == np.inf
+
+
+def test_noise_is_that_of_the_increments() -> None:
+    rng = np.random.default_rng(2)
+    walk = rng.normal(scale=0.01, size=20_001).cumsum()
+    smooth = 3 * np.sin(np.linspace(0, 7, 20_001))
+    assert jump_noise(walk + smooth) == pytest.approx(0.01, rel=0.03)
+    assert jump_noise(smooth) < 1e-9
+    with pytest.raises(InputError, match="too short a curve: 3; accepted: 4"):
+        jump_noise([1.0, 2.0, 1.0])
 
 
 @pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan]])

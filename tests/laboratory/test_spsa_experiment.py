@@ -11,6 +11,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
+from lmtune.laboratory import descents
 from lmtune.laboratory.catalogue import find_experiment
 from lmtune.laboratory.data import load
 from lmtune.laboratory.experiments import spsa
@@ -57,7 +58,7 @@ def test_costs_are_those_of_the_iterates(found: Result) -> None:
     finals = []
     for number in (1, 2):
         alone = minimise(
-            net.costs, spsa.start_of(net, 1, number), evaluations_per_step=4, budget=420,
+            net.costs, descents.start_of(net, 1, number), evaluations_per_step=4, budget=420,
             gains=gains, seed=1000 + number, together=True,
         )  # fmt: skip
         finals.append(alone.value)
@@ -97,13 +98,31 @@ def test_finite_differences_are_the_closed_form(found: Result) -> None:
         ({"FDSA": 100.0, "SPSA:2": 200.0, "SPSA:4": 400.0}, "SPSA does not converge faster"),
         ({"FDSA": math.nan, "SPSA:2": 210.0, "SPSA:4": 400.0}, "more than 2.0 times"),
         ({"FDSA": 100.0, "SPSA:2": math.nan, "SPSA:4": math.nan}, "does not converge faster."),
-        ({"FDSA": math.nan, "SPSA:2": math.nan, "SPSA:4": math.nan}, "More evaluations"),
+        ({"FDSA": math.nan, "SPSA:2": math.nan, "SPSA:4": math.nan}, "SPSA:2 never, SPSA:4 never."),
     ],
 )
 def test_either_outcome_is_said(found: Result, there: dict[str, float], text: str) -> None:
     methods = found.tables["methods"].assign(evaluations_to_95=list(there.values()))
     tables = {**found.tables, "methods": methods}
     assert text in spsa.conclusions(SETTINGS, tables)[1]
+
+
+def test_who_is_ahead_at_the_end(found: Result) -> None:
+    def sentence(fdsa: float, spsa_: float) -> str:
+        final = [fdsa, spsa_, spsa_ + 1.0]
+        costs = pd.DataFrame(
+            [
+                {"method": name, "evaluations": 10 * k, "cost": end + (4 - k)}
+                for name, end in zip(["FDSA", "SPSA:2", "SPSA:4"], final, strict=True)
+                for k in range(5)
+            ]
+        )
+        methods = found.tables["methods"].assign(final=final)
+        return spsa.conclusions(SETTINGS, {**found.tables, "methods": methods, "costs": costs})[2]
+
+    ends = "the cost at which {} ends after 40."
+    assert sentence(2.0, 1.0) == f"SPSA:2 has by 30 evaluations {ends.format('FDSA')}"
+    assert sentence(1.0, 3.0) == f"FDSA has by 20 evaluations {ends.format('SPSA:2')}"
 
 
 @pytest.mark.parametrize(
@@ -120,4 +139,4 @@ def test_bad_settings(changes: dict[str, Any]) -> None:
 
 def test_too_few_evaluations_for_a_step() -> None:
     with pytest.raises(InputError, match="too few evaluations: 50; accepted: 102"):
-        spsa.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)
+        descents.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)

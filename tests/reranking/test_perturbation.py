@@ -27,7 +27,7 @@ from lmtune.reranking.training import Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "lambda_functions.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
 SMALL = Settings(
     loss="ranknet", network="linear", optimizer="spsa", epochs=3, batch_size=5, learning_rate=0.1

@@ -1,8 +1,8 @@
 """Direct search against RankNet for lambda and mu: Metzler's table and what it claims.
 
 Beside the table of ``lmtune tune``, whose two halves of a collection's topics train and test each
-other, the topics are cut into many small disjoint training and test sets, each as large as the
-paper's: one collection then says how often either is significantly better, and how consistent each
+other, the topics are cut into many small disjoint training and test sets of a TREC collection's
+size: one collection then says how often either is significantly better, and how consistent each
 is. The measures over the grid are tested for concavity, which Metzler and Croft found of MAP with
 two parameters (as Yue and Burges 2007 cite them).
 """
@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
 from lmtune.laboratory.concavity import concavity
+from lmtune.laboratory.estimator_claims import NEAR, SLACK, weigh
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.frames import records
-from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance import paired_t_test
 from lmtune.reporting.results import file_name
 from lmtune.reporting.tables import as_records
@@ -31,18 +30,12 @@ from lmtune.tuning.folds import Fold, cross_validation
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, CollectionResult
+from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lmtune.reporting.figures.style import Picture
-
-# How near the best both ends of a pair are, for concavity near the top.
-_NEAR = 0.9
-# Of the range: a shortfall that small is hardly more than steps of the measure.
-_SLACK = 0.01
-_WHAT = {"folds": "folds", "small": "small sets"}
 
 
 @dataclass(frozen=True)
@@ -54,14 +47,21 @@ class Settings:
     measures: tuple[str, ...] = option(("AP", "Bpref", "P@10"), "AP, P@k, Bpref, nDCG@k ...")
     folds: int = option(2, "Cross-validation of the table.")
     small: int = option(50, "Topics in each small training and test set; 0 for none.")
+    validation: float = option(
+        0.2, "Share of training topics that RankNet-val stops on; 0 for no such row."
+    )
     seed: int = option(0, "Of topics, folds and the methods' starts.")
 
 
 def units(settings: Settings) -> list[Unit]:
     """Make a unit a collection."""
     measures = parse_measures(settings.measures)
+    Plan(tuple(measures), validation=settings.validation)
     if not settings.datasets:
         raise InputError("no datasets", accepted="one or more")
+    names = [short_name(dataset) for dataset in settings.datasets]
+    if len(set(names)) < len(names):
+        raise InputError("two collections have one name", value=names, accepted="different names")
     for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
         if getattr(settings, name) < least:
             raise InputError(
@@ -77,7 +77,7 @@ def units(settings: Settings) -> list[Unit]:
             )
     return [
         Unit(
-            key=f"{number}-{file_name(Path(dataset).name)}",
+            key=file_name(short_name(dataset)),
             function=compare_estimators,
             arguments={
                 "dataset": dataset,
@@ -85,15 +85,23 @@ def units(settings: Settings) -> list[Unit]:
                 "measures": [str(measure) for measure in measures],
                 "folds": settings.folds,
                 "small": settings.small,
+                "validation": settings.validation,
                 "seed": settings.seed,
             },
         )
-        for number, dataset in enumerate(settings.datasets, 1)
+        for dataset in settings.datasets
     ]
 
 
 def compare_estimators(
-    *, dataset: str, topics: int, measures: Sequence[str], folds: int, small: int, seed: int
+    *,
+    dataset: str,
+    topics: int,
+    measures: Sequence[str],
+    folds: int,
+    small: int,
+    validation: float,
+    seed: int,
 ) -> dict[str, Any]:
     """Compare Direct, RankNet and Optimal on one collection.
 
@@ -103,7 +111,7 @@ def compare_estimators(
         See `lmtune.laboratory.collections.load_pool`.
     measures : sequence of str
         What is reported, and what Direct and Optimal maximise.
-    folds, small
+    folds, small, validation
         See `Settings`.
 
     Returns
@@ -113,7 +121,7 @@ def compare_estimators(
         ``concavity`` and ``notes``.
     """
     pool = load_pool(dataset, topics=topics, seed=seed)
-    plan = Plan(tuple(parse_measures(measures)), seed=seed)
+    plan = Plan(tuple(parse_measures(measures)), validation=validation, seed=seed)
     result = run_experiment(pool, cross_validation(pool.topics, folds, seed=seed), plan)
     splits = small_splits(pool.topics, small, seed=seed)
     many = run_experiment(pool, splits, plan) if splits else None
@@ -215,11 +223,12 @@ def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]
     shape = np.unique(surface.lambdas).size, np.unique(surface.mus).size
     for measure in surface.measures:
         means = surface.means(measure, pool.positions()).reshape(shape)
-        for part, floor in (("whole", -np.inf), ("top", _NEAR * means.max())):
-            found, within = (concavity(means, floor=floor, slack=s) for s in (0.0, _SLACK))
+        for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):
+            found, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
             yield {
                 "measure": str(measure),
                 "part": part,
+                "range": float(np.ptp(means)),
                 **found._asdict(),
                 "concave_within": within.concave,
                 "quasi_concave_within": within.quasi_concave,
@@ -234,14 +243,14 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     """
     import pandas as pd
 
-    names = list(dict.fromkeys(settings.datasets))
+    names = [short_name(dataset) for dataset in settings.datasets]
 
     def joined(part: str) -> pd.DataFrame:
         tables = []
         for name, result in zip(names, results.values(), strict=True):
             own = pd.DataFrame(result[part])
             if len(own):
-                own.insert(0, "dataset", Path(name).name if "/" in name else name)
+                own.insert(0, "dataset", name)
                 tables.append(own)
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
@@ -268,10 +277,10 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
 
 
 def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return Direct's and RankNet's folds with ``loss``: 1 - test value / Optimal's."""
+    """Return all methods' folds but Optimal's with ``loss``: 1 - test value / Optimal's."""
     keys = ["dataset", "measure", "fold"]
     best = fits[fits["method"] == OPTIMAL].set_index(keys)["test"].rename("best")
-    own = fits[fits["method"].isin([DIRECT, RANKNET])].join(best, on=keys)
+    own = fits[fits["method"] != OPTIMAL].join(best, on=keys)
     return own.assign(loss=np.where(own["best"] > 0.0, 1.0 - own["test"] / own["best"], 0.0))
 
 
@@ -288,134 +297,7 @@ def _losses(fits: pd.DataFrame, sets: str) -> pd.DataFrame:
 
 def conclusions(settings: Settings, found: Tables) -> list[str]:
     """Weigh the paper's claims."""
-    return [
-        *_significance(found["table1"]),
-        *_small(found["small"]),
-        *_verdicts(found),
-        *_consistency(found["losses"]),
-        *_scaling(found["work"]),
-        *_concave(found["concavity"]),
-        *(f"{row['dataset']}: {row['note']}." for row in records(found["notes"])),
-    ]
-
-
-def _verdicts(found: Tables) -> Iterator[str]:
-    """Say of each claim in how many cases it holds."""
-    for sets, part in found["losses"].groupby("sets", sort=False):
-        cases = part.pivot(index=["dataset", "measure"], columns="method")
-        cases = cases[cases["folds", RANKNET] > 1]
-        if not len(cases):
-            continue
-        figures = ("mean", "deviation", "worst")
-        larger = [int((cases[name, RANKNET] > cases[name, DIRECT]).sum()) for name in figures]
-        yield (
-            f"RankNet is less consistent than Direct over {_WHAT[str(sets)]}: of {len(cases)} "
-            f"collections and measures its loss is larger on average in {larger[0]}, varies more "
-            f"in {larger[1]} and is larger at worst in {larger[2]}."
-        )
-    for near, own in found["concavity"].groupby("part", sort=False):
-        where = "over the grid" if near == "whole" else "near the top"
-        yield (
-            f"Concave {where}: {(own['concave'] == 1.0).sum()} of {len(own)} surfaces, "
-            f"{(own['concave_within'] == 1.0).sum()} up to {_SLACK:.0%} of the range; one hill "
-            f"without side valleys: {(own['quasi_concave'] == 1.0).sum()}, "
-            f"{(own['quasi_concave_within'] == 1.0).sum()} up to {_SLACK:.0%}."
-        )
-
-
-def _significance(table: pd.DataFrame) -> Iterator[str]:
-    """Say how often either is significantly better in the table."""
-    cells = {(row["dataset"], row["measure"], row["method"]): row for row in records(table)}
-    said, above, below, apart = [], 0, 0, 0
-    for (dataset, measure, method), row in cells.items():
-        if method != RANKNET:
-            continue
-        direct, optimal = (cells[dataset, measure, name] for name in (DIRECT, OPTIMAL))
-        above += bool(row["beats_direct"])
-        below += bool(direct["beats_ranknet"])
-        apart += bool(optimal["beats_ranknet"])
-        said.append(
-            f"{dataset} {_title(measure)} {direct['mean']:.4f} Direct, {row['mean']:.4f} RankNet "
-            f"(p = {row['p_value_direct']:.2g}), {optimal['mean']:.4f} Optimal"
-        )
-    yield "; ".join(said) + "."
-    yield (
-        f"Of {len(said)} cells RankNet is significantly better than Direct in {above}, "
-        f"significantly worse in {below}, and significantly worse than Optimal in {apart} "
-        f"(two-sided paired t-test, p < {SIGNIFICANCE:g})."
-    )
-
-
-def _small(small: pd.DataFrame) -> Iterator[str]:
-    """Say how often either is significantly better on the small sets."""
-    if not len(small):
-        return
-    for measure, own in small.groupby("measure", sort=False):
-        direct, ranknet = (own[own["method"] == name] for name in (DIRECT, RANKNET))
-        gain = ranknet["test"].to_numpy() - direct["test"].to_numpy()
-        marked = ranknet["p_value_direct"].to_numpy() < SIGNIFICANCE
-        yield (
-            f"On {gain.size} small disjoint training and test sets RankNet's {_title(measure)} is "
-            f"higher than Direct's {(gain > 0).sum()} times ({(marked & (gain > 0)).sum()} "
-            f"significantly) and lower {(gain < 0).sum()} times ({(marked & (gain < 0)).sum()} "
-            f"significantly); the mean difference is {gain.mean():+.4f} "
-            f"(p = {paired_t_test(ranknet['test'], direct['test']):.2g} over the sets)."
-        )
-
-
-def _consistency(losses: pd.DataFrame) -> Iterator[str]:
-    """Say what either loses, and how evenly."""
-    for (sets, dataset, measure), part in losses.groupby(
-        ["sets", "dataset", "measure"], sort=False
-    ):
-        rows = records(part)
-        said = [
-            f"{row['method']} {row['mean']:.2%} on average, at worst {row['worst']:.2%}"
-            + (f", deviation {row['deviation']:.2%}" if row["folds"] > 1 else "")
-            for row in rows
-        ]
-        yield (
-            f"{dataset} {_title(measure)}, loss against Optimal over {rows[0]['folds']} "
-            f"{_WHAT[str(sets)]}: "
-            f"{'; '.join(said)}."
-        )
-
-
-def _scaling(work: pd.DataFrame) -> Iterator[str]:
-    """Say how much either computes."""
-    for dataset, part in work.groupby("dataset", sort=False):
-        direct, ranknet = (part[part["method"] == method] for method in (DIRECT, RANKNET))
-        one, other = (
-            own[["evaluations", "documents", "documents_scored", "pairs"]].mean()
-            for own in (direct, ranknet)
-        )
-        yield (
-            f"{dataset}, work of a fold: Direct measures {one['evaluations']:,.0f} settings for "
-            f"each measure, each scoring {one['documents']:,.0f} documents; RankNet evaluates its "
-            f"cost and gradient {other['evaluations']:,.0f} times, once for all measures, each on "
-            f"{other['documents']:,.0f} documents in {other['pairs']:,.0f} pairs. RankNet scores "
-            f"{one['documents_scored'] / other['documents_scored']:.1f} times fewer documents."
-        )
-
-
-def _concave(table: pd.DataFrame) -> Iterator[str]:
-    """Say how concave the measures are."""
-    for (dataset, measure), part in table.groupby(["dataset", "measure"], sort=False):
-        whole, top = ({**row} for row in records(part))
-        yield (
-            f"{dataset} {_title(measure)} over the grid of lambda and log mu: of "
-            f"{whole['pairs']:,} midpoints {whole['concave']:.1%} are concave, "
-            f"{whole['concave_within']:.1%} up to {_SLACK:.0%} of the range (worst short by "
-            f"{whole['worst']:.1%}); {whole['quasi_concave']:.1%} quasi-concave, "
-            f"{whole['quasi_concave_within']:.1%} up to {_SLACK:.0%} (worst "
-            f"{whole['quasi_worst']:.1%}); {whole['maxima']} local maxima. With both ends within "
-            f"{1.0 - _NEAR:.0%} of the best: {top['concave']:.1%} and "
-            f"{top['concave_within']:.1%} of {top['pairs']:,} concave."
-        )
-
-
-def _title(measure: object) -> str:
-    return parse_measure(str(measure)).title
+    return weigh(found)
 
 
 def pictures(settings: Settings, found: Tables) -> list[Picture]:

@@ -19,7 +19,8 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.lambdas import functions
 from lmtune.laboratory.lambdas.builtin import BUILTIN
 from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examine import COST_TESTS, Examination, examine
+from lmtune.laboratory.lambdas.examination import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
 from lmtune.laboratory.lambdas.regularise import needed_alpha
 from lmtune.laboratory.pictures import lambdas as pictures
@@ -110,7 +111,9 @@ def examined(name: str, **size: Any) -> dict[str, Any]:
     labels = np.array([2.0, 0.0, 1.0])
     # From a random origin: the way from 0 would cross no tie.
     cost = rebuild_cost(function, labels, origin=rng.normal(size=3))
-    points = [rng.normal(size=3) for _ in range(3)]
+    drawn = [rng.normal(size=3) for _ in range(40)]
+    # Where there are forces, if there are: no gradient is easily right.
+    points = sorted(drawn, key=lambda scores: not function(scores, labels).any())[:2]
     checked_cost = check_cost(cost, points)
     record |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
     if known is not None and known.cost is not None:
@@ -279,10 +282,11 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def draw(settings: Settings, found: Tables) -> list[Picture]:
     """Draw the violations and, for our own functions, the example's costs and the walk."""
-    drawn = [pictures.violations(found["evidence"], found["functions"])]
-    if not settings.function:
-        drawn += [pictures.margin_costs(found["margin"]), pictures.walk(found)]
-    return drawn
+    both = found["evidence"], found["functions"]
+    if settings.function:
+        return [pictures.one_function(*both)]
+    return [pictures.violations(*both), pictures.margin_costs(found["margin"]),
+            pictures.walk(found)]  # fmt: skip
 
 
 def conclusions(settings: Settings, found: Tables) -> list[str]:

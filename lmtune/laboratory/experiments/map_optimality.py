@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
 from lmtune.laboratory.directions import (
     ascent_test,
     directions_needed,
@@ -244,7 +244,7 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
     ranknet, direct = points[RANKNET], points[DIRECT]
     loss = 1.0 - ranknet["value"] / direct["value"] if direct["value"] > 0.0 else 0.0
     sentences = [
-        f"{settings.dataset}: {name} is {ranknet['value']:.4f} at RankNet's choice ("
+        f"{short_name(settings.dataset)}: {name} is {ranknet['value']:.4f} at RankNet's choice ("
         f"{_setting(ranknet)}) and {direct['value']:.4f} at Direct's ({_setting(direct)}): "
         f"RankNet loses {loss:.2%} on the topics that both were fitted to."
     ]
@@ -254,7 +254,7 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
         counts = "; ".join(
             f"{row['step']:g}: {row['ascents']} of {row['inside']}"
             + (f" ({row['outside']} leave the range)" if row["outside"] else "")
-            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.5f}"
+            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.2g}"
             for row in own
         )
         sentences.append(f"{method}'s choice, directions that ascend in {name} by step: {counts}.")
@@ -277,7 +277,7 @@ def _verdict(method: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"With {_CONFIDENCE:.0%} confidence fewer than {_SHARE:.0%} of the directions that stay in "
         f"the range ascend from {method}'s choice at {_steps(kept, len(tried))}; fewer than "
-        f"{_SHARE:.0%} ascend by more than twice the jumps of {name} at "
+        f"{_SHARE:.0%} ascend clearly, by more than jumps of {name} come to by chance, at "
         f"{_steps(clear, len(tried))}."
     )
 
@@ -298,15 +298,15 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
 
     name = parse_measure(settings.measure).title
     lines = cost_and_measure(found["lines"], measure=name)
+    group = short_name(settings.dataset)
     shares = ascending(found["ascents"], measure=name)
     return [
         Picture(
             "lines", f"{name} and the RankNet cost along lines through RankNet's choice", lines,
-            alt_text(lines), settings.dataset,
+            alt_text(lines), group,
         ),
         Picture(
-            "ascents", f"Directions in which {name} ascends", shares, alt_text(shares),
-            settings.dataset,
+            "ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group,
         ),
     ]  # fmt: skip
 

@@ -7,7 +7,8 @@ that push its documents up, lambda_i = -dC/ds_i where there is a cost C.
 from __future__ import annotations
 
 from lmtune.laboratory.lambdas.cost import RebuiltCost, check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examine import Examination, examine
+from lmtune.laboratory.lambdas.examination import Examination
+from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
 from lmtune.reranking.lambda_functions import LambdaFunction, load_function
 

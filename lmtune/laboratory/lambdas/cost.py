@@ -101,8 +101,8 @@ class CostCheck:
     places : int
         Scores looked at.
     largest : float
-        Largest distance between the cost's negative gradient and the lambdas, divided by the
-        largest lambda.
+        Distance between the cost's negative gradient and the lambdas, divided by the largest
+        lambda of all places, where it is largest beyond errors.
     error : float
         The same of what the error estimates explain.
     scores : numpy.ndarray, shape (documents,)
@@ -115,9 +115,14 @@ class CostCheck:
     scores: Array
 
     @property
+    def excess(self) -> float:
+        """By how much the distance is larger than errors explain; below 0 where it is not."""
+        return self.largest - SAFETY * self.error
+
+    @property
     def holds(self) -> bool:
         """Whether errors explain the distance."""
-        return self.largest <= SAFETY * self.error
+        return self.excess <= 0.0
 
 
 def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
@@ -131,20 +136,25 @@ def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
     cost : RebuiltCost
         What to check.
     points : sequence of array_like, shape (documents,)
-        Scores, no two equal in any.
+        Scores, no two equal in any; one at least.
+
+    Raises
+    ------
+    InputError
+        Without points, or for points that do not fit.
     """
-    worst = CostCheck(len(points), -1.0, 0.0, cost.origin)
-    for point in points:
-        scores = _vector("scores", point, cost.labels.size)
-        lambdas = cost.function(scores, cost.labels)
-        size = float(np.abs(lambdas).max())
+    if not points:
+        raise InputError("no points to check a cost at", accepted="one at least")
+    places = [_vector("scores", point, cost.labels.size) for point in points]
+    lambdas = [cost.function(scores, cost.labels) for scores in places]
+    size = max((float(np.abs(own).max()) for own in lambdas), default=0.0) or 1.0
+    worst = CostCheck(len(points), -np.inf, 0.0, cost.origin)
+    for scores, own in zip(places, lambdas, strict=True):
         for i in range(scores.size):
             slope, error = _slope(cost, scores, i)
-            apart = abs(slope + float(lambdas[i]))
-            if size > 0.0 and apart / size - SAFETY * error / size > (
-                worst.largest - SAFETY * worst.error
-            ):
-                worst = CostCheck(len(points), apart / size, error / size, scores)
+            found = CostCheck(len(points), abs(slope + own[i]) / size, error / size, scores)
+            if found.excess > worst.excess:
+                worst = found
     return worst
 
 

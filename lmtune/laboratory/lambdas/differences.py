@@ -15,8 +15,7 @@ from lmtune.reranking.lambda_functions import Checked
 Array = NDArray[np.float64]
 
 _LEVELS = 4
-_JUMP_LEVELS = 6
-_FIRST_STEP = 0.1
+_FIRST_STEP, _JUMP_STEP = 0.1, 1e-6
 _SHRINK = 8.0
 _TRIES = 4
 _ORDER = 5
@@ -134,25 +133,37 @@ def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Es
     return Estimate(value, doubt, blurred)
 
 
-def jump(function: Checked, scores: Array, labels: Array, i: int, j: int, blur: Array) -> Estimate:
+def jump(
+    function: Checked,
+    scores: Array,
+    labels: Array,
+    pair: tuple[int, int],
+    blur: Array,
+    precision: float,
+) -> Estimate:
     """Estimate by how much the lambdas change as s_i - s_j goes from just below 0 to just above.
 
-    From differences across the tie at shrinking distances, extrapolated to distance 0.
+    From differences across the tie at shrinking distances, extrapolated to distance 0. As nothing
+    is divided by them the distances can be tiny from the beginning, so that no kink nearby is taken
+    for a part of the jump.
 
     Parameters
     ----------
     function, labels, blur
         As for `jacobian`.
+    precision : float
+        As for `noise`.
     scores : numpy.ndarray, shape (documents,)
         With s_i = s_j and no other tie.
-    i, j : int
-        The tied documents.
+    pair : tuple of int
+        The tied documents i and j.
 
     Returns
     -------
     Estimate
         Of shape (documents,).
     """
+    i, j = pair
     others = np.delete(scores, [i, j])
     clear = float(np.abs(others - scores[i]).min()) if others.size else np.inf
 
@@ -162,8 +173,9 @@ def jump(function: Checked, scores: Array, labels: Array, i: int, j: int, blur: 
         below[i], below[j] = scores[i] - step, scores[j] + step
         return function(above, labels) - function(below, labels)
 
-    first = min(0.4 * clear, _FIRST_STEP)
-    orders = [2.0**order for order in range(1, _JUMP_LEVELS)]
+    # Scores in single precision must still tell the two sides apart.
+    first = min(0.1 * clear, max(_JUMP_STEP, 1000.0 * precision * float(np.abs(scores).max())))
+    orders = [2.0**order for order in range(1, _LEVELS)]
     return _refined(across, first, orders, lambda _: 2.0 * blur)[0]
 
 

@@ -30,8 +30,6 @@ a cost; "yes" means that none of them did, and that more than half of each kind 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,73 +37,14 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
 from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, place
+from lmtune.laboratory.lambdas.examination import TESTS, Examination
 from lmtune.laboratory.lambdas.paths import WANTED, circulation, loop_across, loop_around, work
 from lmtune.laboratory.lambdas.points import draw_points, tie_of
 from lmtune.reranking.lambda_functions import Checked, LambdaFunction, checked
 
 Array = NDArray[np.float64]
-Verdict = Literal["yes", "no", "undecided", "no cost"]
-
-COST_TESTS = ("symmetry", "jumps", "loops", "trios", "paths")
-CONVEXITY_TESTS = ("curvature", "kinks", "midpoints")
-TESTS = (*COST_TESTS, *CONVEXITY_TESTS, "sum")
 _TRIO = 3
 _TIES = 3
-
-
-@dataclass(frozen=True)
-class Examination:
-    """What was found about a lambda-function.
-
-    Attributes
-    ----------
-    name : str
-        The function's.
-    evidence : dict of str to Evidence
-        By test, as `TESTS` names them; "trios" have no tests where no query has three documents.
-    largest_slope : float
-        The largest entry of J met, with its sign taken off: 0 for piecewise constant lambdas.
-    lowest : Place
-        Where the smallest eigenvalue of -(J + J') / 2 was met; its violation is minus that one.
-    """
-
-    name: str
-    evidence: dict[str, Evidence]
-    largest_slope: float
-    lowest: Place | None
-
-    @property
-    def has_cost(self) -> Verdict:
-        """``"no"`` if a test refutes it, ``"undecided"`` where tests cannot tell, or ``"yes"``."""
-        return self._verdict(COST_TESTS)
-
-    @property
-    def convex(self) -> Verdict:
-        """The same of convexity; ``"no cost"`` where there is nothing to be convex."""
-        if self.has_cost == "no":
-            return "no cost"
-        found = self._verdict(CONVEXITY_TESTS)
-        return "undecided" if found == "yes" and self.has_cost == "undecided" else found
-
-    @property
-    def sums_to_zero(self) -> Verdict:
-        """Whether the lambdas of a query add up to 0."""
-        return self._verdict(("sum",))
-
-    @property
-    def smallest_eigenvalue(self) -> float:
-        """Of -(J + J') / 2, over all places."""
-        return float("nan") if self.lowest is None else -self.lowest.violation
-
-    def refuting(self) -> list[str]:
-        """Return the names of the tests that are violated."""
-        return [name for name, own in self.evidence.items() if own.outcome == "violated"]
-
-    def _verdict(self, names: Sequence[str]) -> Verdict:
-        outcomes = {self.evidence[name].outcome for name in names if self.evidence[name].tests}
-        if "violated" in outcomes:
-            return "no"
-        return "undecided" if "unclear" in outcomes else "yes"
 
 
 def examine(
@@ -155,8 +94,8 @@ def examine(
     >>> found.has_cost, found.convex
     ('yes', 'yes')
     >>> found = examine(lambdarank(), documents=(3,), points=4)
-    >>> found.has_cost, found.refuting()
-    ('no', ['jumps', 'loops', 'trios', 'paths'])
+    >>> found.has_cost, found.evidence["symmetry"].outcome, found.evidence["jumps"].outcome
+    ('no', 'holds', 'violated')
     """
     called = checked(function, name)
     evidence = {test: Evidence(test) for test in TESTS}
@@ -257,7 +196,8 @@ def _jumps(
     i, j, clear = at
     beside = tied.copy()
     beside[[i, j]] += np.array([0.1, -0.1]) * clear
-    found = jump(function, tied, labels, i, j, noise(function, beside, labels, precision))
+    blur = noise(function, beside, labels, precision)
+    found = jump(function, tied, labels, (i, j), blur, precision)
     size = max(float(np.linalg.norm(function(beside, labels))), float(np.linalg.norm(found.value)))
     apart = found.value[i] - found.value[j]
     rest = found.value.copy()

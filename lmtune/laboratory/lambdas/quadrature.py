@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 _NODES = 15
 _PIECES = 200
 _INSET = 1e-9
-_JUMPLIKE = 0.3
+_PATIENCE, _JUMP = 2, 1e-3
 _BISECTIONS = 46
 
 
@@ -38,7 +38,7 @@ class _Piece(NamedTuple):
     right: float
     value: float
     error: float
-    searched: bool
+    depth: int
 
 
 def integrate(
@@ -48,10 +48,10 @@ def integrate(
 
     Gauss-Legendre rules of 15 nodes against the polynomials through every second node, through the
     even and through the odd ones; the piece with the largest difference is halved until the sum is
-    small enough. Values just inside a piece's
-    ends are held against what its nodes foretell, so that no jump hides there. Where halving does
-    not help as it does with smooth functions a jump is looked for by bisection and the piece cut
-    at it. (QUADPACK's extrapolated estimates claim far too much at jumps that it is not told of.)
+    small enough. Values just inside a piece's ends are held against what its nodes foretell, so
+    that no jump hides there. Pieces that have been halved twice are cut at a jump or a kink, looked
+    for by bisection, instead. (QUADPACK's extrapolated estimates claim far too much at jumps that
+    it is not told of.)
 
     Parameters
     ----------
@@ -69,26 +69,20 @@ def integrate(
     """
     numbers = iter(range(10**9))
 
-    def piece(left: float, right: float, searched: bool) -> _Piece:
+    def piece(left: float, right: float, depth: int) -> _Piece:
         value, error = _on_piece(function, left, right)
-        return _Piece(-error, next(numbers), left, right, value, error, searched)
+        return _Piece(-error, next(numbers), left, right, value, error, depth)
 
-    heap = [piece(left, right, False) for left, right in pairwise(breaks) if right > left]
+    heap = [piece(left, right, 0) for left, right in pairwise(breaks) if right > left]
     heapq.heapify(heap)
     total = sum(one.error for one in heap)
     while total > allowed() and len(heap) < _PIECES:
         worst = heapq.heappop(heap)
-        middle = 0.5 * (worst.left + worst.right)
-        halves = [
-            piece(worst.left, middle, worst.searched),
-            piece(middle, worst.right, worst.searched),
-        ]
-        if not worst.searched and max(one.error for one in halves) > _JUMPLIKE * worst.error:
-            at = max(halves, key=lambda one: one.error)
-            left, right = _close_in(function, at.left, at.right)
-            if at.left < left and right < at.right:
-                halves.remove(at)
-                halves += [piece(at.left, left, True), piece(right, at.right, True)]
+        left, right, depth = worst.left, worst.right, worst.depth + 1
+        cut = 0.5 * (left + right)
+        if depth > _PATIENCE:
+            cut, depth = _close_in(function, left, right), 0
+        halves = [piece(left, cut, depth), piece(cut, right, depth)]
         for half in halves:
             heapq.heappush(heap, half)
         total = sum(one.error for one in heap)
@@ -107,20 +101,37 @@ def _on_piece(function: Callable[[float], float], left: float, right: float) -> 
     return fine, error + hidden
 
 
-def _close_in(function: Callable[[float], float], left: float, right: float) -> tuple[float, float]:
-    """Bisect towards the largest change."""
-    width = right - left
-    before, after = function(left + _INSET * width), function(right - _INSET * width)
+def _close_in(function: Callable[[float], float], left: float, right: float) -> float:
+    """Bisect towards a jump, or where there is none towards a kink."""
+    inset = _INSET * (right - left)
+    ends = left + inset, right - inset
+    low, high = ends
+    before, after = function(low), function(high)
+    whole = abs(after - before)
     for _ in range(_BISECTIONS):
-        middle = 0.5 * (left + right)
-        if not left < middle < right:
-            break
+        middle = 0.5 * (low + high)
         between = function(middle)
         if abs(between - before) > abs(after - between):
-            right, after = middle, between
+            high, after = middle, between
         else:
-            left, before = middle, between
-    return left, right
+            low, before = middle, between
+    if abs(after - before) > _JUMP * whole:
+        return 0.5 * (low + high)
+    low, high = ends
+    values = [function(low), function(0.5 * (low + high)), function(high)]
+    for _ in range(_BISECTIONS // 2):
+        quarter = 0.25 * (high - low)
+        first, second = function(low + quarter), function(high - quarter)
+        before, between, after = values
+        # A kink shows in the second differences around one quarter, or around the middle.
+        at_quarter = abs(before - 2.0 * first + between), abs(between - 2.0 * second + after)
+        if abs(first - 2.0 * between + second) > max(at_quarter):
+            low, high, values = low + quarter, high - quarter, [first, between, second]
+        elif at_quarter[0] > at_quarter[1]:
+            high, values = low + 2.0 * quarter, [before, first, between]
+        else:
+            low, values = low + 2.0 * quarter, [between, second, after]
+    return 0.5 * (low + high)
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, COST_TESTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +19,7 @@ _OWN = ("winner", "soft_errors", "squared_hinge", "soft_swaps", "swap_pull")
 def on_one(found: Tables) -> list[str]:
     """Say what was found of one function."""
     row, evidence = found["functions"].iloc[0], found["evidence"]
-    tests = int(evidence["tests"].sum())
+    tests = int(evidence[evidence["test"].isin(COST_TESTS)]["tests"].sum())
     name = str(row["function"])
     cost = {
         "yes": f"{name}: nothing in {tests} tests speaks against a cost.",
@@ -33,7 +34,7 @@ def on_one(found: Tables) -> list[str]:
         f"force times length (errors explain {row['circulation_tolerance']:.1e}).",
     ]
     if row["has_cost"] != "no":
-        bent = evidence[(evidence["test"].isin(["curvature", "kinks", "midpoints"]))
+        bent = evidence[(evidence["test"].isin(CONVEXITY_TESTS))
                         & (evidence["outcome"] == "violated")]  # fmt: skip
         where = f", for example at {bent.iloc[0]['where']}" if len(bent) else ""
         words = {"yes": "is convex at all places", "no": f"is not convex{where}"}

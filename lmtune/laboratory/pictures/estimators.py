@@ -1,4 +1,4 @@
-"""What Direct's and RankNet's choices lose against the best known, fold by fold."""
+"""What each method's choices lose against the best known, fold by fold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @in_style
 def losses(table: pd.DataFrame, *, what: str) -> Figure:
-    """Draw each fold's loss, Direct's beside RankNet's, joined where they are of one fold.
+    """Draw each fold's loss, method beside method, joined where they are of one fold.
 
     Parameters
     ----------
@@ -72,6 +72,6 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(methods) + 1)
     return finish(
         figure,
-        f"How far Direct and RankNet are below Optimal on the test topics, over {what}. "
+        f"How far {', '.join(methods)} are below Optimal on the test topics, over {what}. "
         + " ".join(described),
     )

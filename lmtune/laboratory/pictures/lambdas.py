@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
 from lmtune.reporting.figures.style import (
     PAGE,
     Picture,
@@ -103,6 +104,54 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
         f"No cost: {_list(without)}."
     )
     title = "Which lambdas come from a cost"
+    return Picture("lambda_violations", title, finish(figure, alt), alt)
+
+
+@in_style
+def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
+    """Draw one function's tests, a row each.
+
+    Parameters
+    ----------
+    evidence, functions : pandas.DataFrame
+        Of the experiment.
+
+    Returns
+    -------
+    Picture
+    """
+    own, row = evidence.set_index("test"), functions.iloc[0]
+    hidden = CONVEXITY_TESTS if row["has_cost"] == "no" else ()
+    tests = [test for test in (*_WORDS, "sum") if test in own.index and test not in hidden]
+    figure, [[ax]] = new_figure(PAGE * 0.8, 0.9 + 0.22 * len(tests))
+    style = looks(["tests"])["tests"]
+    for place, test in enumerate(tests):
+        numbers = own.loc[[test]].iloc[0]
+        value, line = (max(float(numbers[name]), _FLOOR) for name in ("relative", "tolerance"))
+        if place % 2 == 0:
+            ax.axhspan(place - 0.5, place + 0.5, color="0.95", lw=0, zorder=0)
+        bad = numbers["outcome"] == "violated"
+        ax.plot([line], [place], marker="|", ms=8, color="0.45", ls="none")
+        ax.plot([value], [place], marker="o", color=style.color, ls="none",
+                mfc=style.color if bad else "white")  # fmt: skip
+        words = f"{numbers['violated']} of {numbers['tests']} violated"
+        ax.text(1.01, place, words, transform=ax.get_yaxis_transform(), va="center", fontsize=6.5)
+    ax.set_xscale("log")
+    ax.set_xlim(_FLOOR / 3, 30.0)
+    ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
+    ax.set_ylim(len(tests) - 0.5, -0.5)
+    ax.set_yticks(range(len(tests)), [{**_WORDS, "sum": "sum of the lambdas"}[t] for t in tests])
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("largest violation, relative; filled: beyond errors; |: what errors explain")
+    name = _short(str(row["function"]))
+    verdict = in_words(str(row["has_cost"]), str(row["convex"]))
+    ax.set_title(f"{name}: {verdict}", loc="left")
+    bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
+    alt = (
+        f"Relative violations of {name}, test by test: {verdict}. Beyond errors: "
+        f"{_list(bad_tests)}."
+    )
+    title = f"Does {name} come from a cost?"
     return Picture("lambda_violations", title, finish(figure, alt), alt)
 
 
@@ -218,12 +267,12 @@ def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:
     ax.quiver(field["x"], field["y"], field["force_x"], field["force_y"], color="#0072B2",
               angles="xy", scale=6.0, width=0.006, zorder=2)  # fmt: skip
     closed = np.vstack([corners, corners[:1]])
-    ax.plot(closed[:, 0], closed[:, 1], color="#D55E00", lw=1.4, zorder=3)
+    ax.plot(closed[:, 0], closed[:, 1], color="#CC79A7", lw=1.4, zorder=3)
     centre = corners.mean(axis=0)
     for name, corner in zip("ABCD", corners, strict=True):
         at = centre + 1.32 * (corner - centre)
         ax.text(
-            at[0], at[1], name, color="#D55E00", ha="center", va="center", weight="bold",
+            at[0], at[1], name, color="#CC79A7", ha="center", va="center", weight="bold",
             zorder=4, path_effects=thin_outline(),
         )  # fmt: skip
     ax.set_xlim(-reach, reach)

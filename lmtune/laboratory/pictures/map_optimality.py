@@ -43,7 +43,7 @@ def ascending(table: pd.DataFrame, *, measure: str) -> Figure:
         shares.plot(own["step"], every, marker=marker, label=f"{method}: any ascent", **drawn)
         shares.plot(
             own["step"], clear, marker=marker, mfc="white", lw=0.7, **drawn,
-            label=f"{method}: above twice the jumps",
+            label=f"{method}: clearly, beyond the jumps",
         )  # fmt: skip
         gains.plot(own["step"], own["largest"], marker=marker, label=method, **drawn)
         described.append(

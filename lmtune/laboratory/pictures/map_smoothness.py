@@ -77,9 +77,13 @@ def _curve(ax: Axes, whole: pd.DataFrame, section: pd.DataFrame, line: str) -> N
     ax.set_ylim(low - 1.15 * span, high + 0.08 * span)
     ticks = MaxNLocator(4).tick_values(low, high)
     ax.set_yticks(ticks[(ticks >= low - 0.1 * span) & (ticks <= high + 0.08 * span)])
-    inset = ax.inset_axes((0.22, 0.09, 0.76, 0.36))
+    inset = ax.inset_axes((0.25, 0.09, 0.73, 0.36))
     inset.plot(section["position"], section["value"], color=_CURVE, lw=0.8)
-    inset.margins(x=0, y=0.1)
+    inset.margins(x=0)
+    bottom, top = section["value"].min(), section["value"].max()
+    # A flat section is drawn no higher than the panel.
+    room = 0.1 * (top - bottom) or 0.01 * span
+    inset.set_ylim(bottom - room, top + room)
     inset.tick_params(labelsize=5.5, pad=1.5)
     inset.ticklabel_format(axis="y", useOffset=False)
     inset.yaxis.set_major_locator(MaxNLocator(3))

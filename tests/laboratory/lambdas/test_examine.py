@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -11,15 +12,12 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas import examples, functions
-from lmtune.laboratory.lambdas.examine import TESTS, Examination, examine
+from lmtune.laboratory.lambdas.examination import TESTS, Examination
+from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
 from lmtune.reranking.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
-
-
-def small(function: LambdaFunction, *, points: int = 4, seed: int = 0) -> Examination:
-    return examine(function, documents=(2, 3, 4), label_vectors=2, points=points, seed=seed)
 
 
 def hinge(scores: Array, labels: Array) -> Array:
@@ -34,48 +32,57 @@ def sine(scores: Array, labels: Array) -> Array:
     return -(cosine @ scores) + 0.0 * labels
 
 
-@pytest.mark.parametrize(
-    ("function", "has_cost", "convex"),
-    [
-        (functions.ranknet(), "yes", "yes"),
-        (functions.ranknet(20.0), "yes", "yes"),
-        (functions.listnet(), "yes", "yes"),
-        (functions.margin(0.5), "yes", "yes"),
-        (functions.margin(1.0), "yes", "yes"),
-        (functions.margin(2.0), "yes", "no"),
-        (functions.constant_pairs(), "yes", "yes"),
-        (functions.by_rank(), "yes", "yes"),
-        (functions.by_rank(-1.0), "yes", "no"),
-        (hinge, "yes", "yes"),
-        (sine, "yes", "no"),
-        (examples.winner, "yes", "no"),
-        (examples.soft_errors, "yes", "no"),
-        (examples.squared_hinge, "yes", "yes"),
-        (functions.lambdarank(), "no", "no cost"),
-        (functions.lambdarank(2), "no", "no cost"),
-        (functions.gain_by_rank(), "no", "no cost"),
-        (examples.soft_swaps, "no", "no cost"),
-        (examples.swap_pull, "no", "no cost"),
-    ],
-)
-def test_verdicts(function: LambdaFunction, has_cost: str, convex: str) -> None:
-    found = small(function)
-    assert (found.has_cost, found.convex) == (has_cost, convex), found.refuting()
-    assert found.sums_to_zero == ("no" if function is sine else "yes")
+# By name, so that tests share what they find; whether there is a cost, and a convex one.
+CASES: dict[str, tuple[LambdaFunction, str, str]] = {
+    "ranknet": (functions.ranknet(), "yes", "yes"),
+    "steep ranknet": (functions.ranknet(20.0), "yes", "yes"),
+    "listnet": (functions.listnet(), "yes", "yes"),
+    "margin 0.5": (functions.margin(0.5), "yes", "yes"),
+    "margin 1": (functions.margin(1.0), "yes", "yes"),
+    "margin 2": (functions.margin(2.0), "yes", "no"),
+    "constant pairs": (functions.constant_pairs(), "yes", "yes"),
+    "by rank": (functions.by_rank(), "yes", "yes"),
+    "by rank, reversed": (functions.by_rank(-1.0), "yes", "no"),
+    "hinge": (hinge, "yes", "yes"),
+    "sine": (sine, "yes", "no"),
+    "winner": (examples.winner, "yes", "no"),
+    "soft_errors": (examples.soft_errors, "yes", "no"),
+    "squared_hinge": (examples.squared_hinge, "yes", "yes"),
+    "lambdarank": (functions.lambdarank(), "no", "no cost"),
+    "lambdarank@2": (functions.lambdarank(2), "no", "no cost"),
+    "gain by rank": (functions.gain_by_rank(), "no", "no cost"),
+    "soft_swaps": (examples.soft_swaps, "no", "no cost"),
+    "swap_pull": (examples.swap_pull, "no", "no cost"),
+}
+
+
+def small(function: LambdaFunction, *, seed: int = 0) -> Examination:
+    return examine(function, documents=(3, 4), label_vectors=2, points=3, seed=seed)
+
+
+@cache
+def named(name: str) -> Examination:
+    return small(CASES[name][0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_verdicts(name: str) -> None:
+    found = named(name)
+    assert (found.has_cost, found.convex) == CASES[name][1:], found.refuting()
+    assert found.sums_to_zero == ("no" if name == "sine" else "yes")
 
 
 def test_which_tests_refute() -> None:
-    assert "symmetry" in small(examples.soft_swaps).refuting()
-    for function in (functions.lambdarank(), functions.gain_by_rank(), examples.swap_pull):
-        assert small(function).refuting()[:4] == ["jumps", "loops", "trios", "paths"]
+    assert "symmetry" in named("soft_swaps").refuting()
+    for name in ("lambdarank", "gain by rank", "swap_pull"):
+        assert named(name).refuting()[:4] == ["jumps", "loops", "trios", "paths"]
     # Burges 2005 calls both conditions trivially satisfied where the Jacobian is 0.
-    assert small(functions.gain_by_rank()).largest_slope == 0.0
-    assert small(examples.winner).largest_slope == 0.0
-    assert small(examples.winner).evidence["curvature"].outcome == "holds"
+    assert named("gain by rank").largest_slope == 0.0
+    assert named("winner").largest_slope == 0.0
+    assert named("winner").evidence["curvature"].outcome == "holds"
     # A cost with a ridge whose Hessian is positive semidefinite wherever it exists.
-    ridge = small(functions.margin(2.0))
+    ridge = named("margin 2")
     assert ridge.evidence["curvature"].outcome == "holds"
-    assert ridge.evidence["kinks"].worst is not None
     assert ridge.evidence["kinks"].outcome == "violated"
 
 
@@ -146,6 +153,17 @@ def test_piecewise_constant_lambdas_against_all_rankings(
     assert examine(function, labels=[labels], points=12).has_cost == expected
 
 
+def test_a_wrong_jump_that_is_no_tie() -> None:
+    def step(scores: Array, labels: Array) -> Array:
+        # Beyond s_1 = s_2 + 1/2 all are pushed: a jump not along e_1 - e_2, and at no tie.
+        return np.where(scores[0] > scores[1] + 0.5, 1.0, 0.0) + 0.0 * labels
+
+    found = examine(step, documents=(3,), label_vectors=2, points=6)
+    assert found.has_cost == "no"
+    assert "paths" in found.refuting()
+    assert found.evidence["symmetry"].outcome == "holds"
+
+
 def test_single_precision_is_no_asymmetry() -> None:
     def single(scores: Array, labels: Array) -> NDArray[np.float32]:
         apart = np.float32(1) - scores.astype(np.float32)[:, None] + scores.astype(np.float32)
@@ -169,7 +187,7 @@ def test_lambdas_too_rough_for_differences_are_undecided() -> None:
 
 
 def test_one_seed_gives_one_examination() -> None:
-    first, again, other = (small(functions.lambdarank(), seed=seed) for seed in (0, 0, 1))
+    first, again, other = (small(examples.swap_pull, seed=seed) for seed in (0, 0, 1))
     for test in TESTS:
         assert first.evidence[test] == again.evidence[test]
     assert first.evidence["paths"].worst != other.evidence["paths"].worst
@@ -195,7 +213,7 @@ def test_bad_settings_and_functions() -> None:
 
 
 def test_the_regulariser_makes_a_smooth_cost_convex() -> None:
-    found = small(examples.soft_errors)
+    found = named("soft_errors")
     needed = needed_alpha(found)
     assert needed.alpha == pytest.approx(-found.smallest_eigenvalue, rel=1e-6)
     again = small(regularise(examples.soft_errors, needed.alpha))
@@ -207,10 +225,10 @@ def test_the_regulariser_makes_a_smooth_cost_convex() -> None:
 
 
 def test_no_regulariser_mends_a_ridge_or_a_missing_cost() -> None:
-    assert needed_alpha(small(functions.margin(2.0))).alpha == math.inf
+    assert needed_alpha(named("margin 2")).alpha == math.inf
     assert small(regularise(functions.margin(2.0), 100.0)).convex == "no"
-    assert math.isnan(needed_alpha(small(functions.lambdarank())).alpha)
+    assert math.isnan(needed_alpha(named("lambdarank")).alpha)
     assert small(regularise(functions.lambdarank(), 100.0)).has_cost == "no"
-    assert needed_alpha(small(functions.ranknet())).alpha == 0.0
+    assert needed_alpha(named("ranknet")).alpha == 0.0
     with pytest.raises(InputError, match="bad alpha"):
         regularise(functions.ranknet(), -1.0)

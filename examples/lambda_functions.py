@@ -1,1 +1,0 @@
-../lmtune/laboratory/lambdas/examples.py
