@@ -97,8 +97,13 @@ def song_case(
         )  # fmt: skip
     if settings.least < 1:
         raise InputError("bad least label", value=settings.least, accepted="1 or more")
-    given = {"margin": settings.margin, **options}
     warm = settings.warm_up if warm_up is None else warm_up
+    if warm >= settings.epochs:
+        raise InputError(
+            "no epoch is left after the warm-up", value=warm,
+            accepted=f"fewer than the {settings.epochs} epochs in all",
+        )  # fmt: skip
+    given = {"margin": settings.margin, **options}
     common: dict[str, Any] = {
         "cutoffs": list(cutoffs_of(settings)),
         "watched": watched,

@@ -145,7 +145,8 @@ def train_on_ratings(
         ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None
     )
     first = [epoch.ndcg[0] for epoch in fitted.epochs]
-    best = int(np.argmax(first))
+    own = [epoch.loss == asked.loss for epoch in fitted.epochs]
+    best = int(np.argmax(np.where(own, first, -np.inf)))
     seen = np.concatenate([split.train, split.validation])
     scores = long_lists.score_all(fitted.network)
     tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs, graded=asked.graded)

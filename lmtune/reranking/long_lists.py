@@ -148,7 +148,7 @@ def fit(
     report: Callable[[Epoch], None] | None = None,
     watch: Callable[[NeuMF], None] | None = None,
 ) -> Fitted:
-    """Train on ``split.train``; keep the epoch with the best NDCG at the first cutoff.
+    """Train on ``split.train``; keep the epoch, after the warm-up, with the best NDCG.
 
     Parameters
     ----------
@@ -156,7 +156,8 @@ def fit(
         From `read_ratings` and `leave_out`.
     settings : Settings
     cutoffs : sequence of int
-        Of the NDCG on the validation items, ranked among all that are not in training.
+        Of the NDCG on the validation items, ranked among all that are not in training; the first
+        one chooses the epoch.
     report : callable, optional
         Called after each epoch.
     watch : callable, optional
@@ -176,6 +177,11 @@ def fit(
     for name in ("epochs", "batch", "visits"):
         if getattr(settings, name) < 1:
             raise InputError(f"{name} is too small", value=getattr(settings, name))
+    if settings.loss != "cross-entropy" and settings.warm_up >= settings.epochs:
+        raise InputError(
+            "no epoch is left after the warm-up", value=settings.warm_up,
+            accepted=f"fewer than the {settings.epochs} epochs in all",
+        )  # fmt: skip
     users, items = len(ratings.user_ids), len(ratings.item_ids)
     pairs = training_pairs(ratings, split, graded=settings.graded)
     sampler = ListSampler(
@@ -210,7 +216,8 @@ def fit(
             report(epochs[-1])
         if watch is not None:
             watch(network)
-        if means[0] > kept[0]:
+        # Epochs of warm-up are no result of the loss.
+        if named == settings.loss and means[0] > kept[0]:
             state = {name: value.clone() for name, value in network.state_dict().items()}
             kept = (means[0], state)
     network.load_state_dict(kept[1])

@@ -85,6 +85,20 @@ def test_graded_pairs() -> None:
     assert (training_pairs(ratings, split).labels == 1).all()
 
 
+def test_the_best_epoch_is_none_of_the_warm_up() -> None:
+    ratings = blocks()
+    split = leave_out(ratings, validation=2, test=2)
+    # The last layer's first epoch is far behind the warm-up's last.
+    settings = replace(SMALL, loss="song", epochs=9, warm_up=8, learning_rate=0.02)
+    fitted = fit(ratings, split, settings, cutoffs=(10,))
+    assert max(epoch.ndcg[0] for epoch in fitted.epochs[:8]) > fitted.epochs[8].ndcg[0]
+    scores = score_all(fitted.network)
+    reached = held_out_ndcg(scores, ratings, split.validation, split.train, (10,)).mean()
+    assert reached == pytest.approx(fitted.epochs[-1].ndcg[0])
+    with pytest.raises(InputError, match="no epoch is left"):
+        fit(ratings, split, replace(settings, warm_up=9), cutoffs=(10,))
+
+
 def test_unknown_loss() -> None:
     with pytest.raises(InputError, match="unknown loss"):
         fit(blocks(), leave_out(blocks()), replace(SMALL, loss="hinge"))
