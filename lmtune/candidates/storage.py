@@ -55,6 +55,7 @@ def pool_for(
     name: str,
     model: str = TWO_STAGE.name,
     depth: int = 1000,
+    negatives_depth: int = 0,
     lambda_high: float = skyband.LAMBDA_HIGH,
     mu_low: float = skyband.MU_LOW,
     mu_high: float = skyband.MU_HIGH,
@@ -67,11 +68,13 @@ def pool_for(
     ----------
     index, topics, qrels, name, model, depth, lambda_high, mu_low, mu_high, progress, on_build
         As for `stored_pool`; the range of parameters is no narrower than its default.
+    negatives_depth : int
+        How deep RankNet looks for stand-ins, which may be deeper than a run goes.
 
     Returns
     -------
     CandidatePool
-        Exact in the range of parameters, to the depth.
+        Exact in the range of parameters, to both depths.
 
     Raises
     ------
@@ -87,7 +90,7 @@ def pool_for(
         qrels,
         name=name,
         model=model,
-        depth=depth,
+        depth=max(depth, negatives_depth),
         lambda_high=max(skyband.LAMBDA_HIGH, lambda_high),
         # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
         mu_low=min(skyband.MU_LOW, mu_low or skyband.MU_LOW),

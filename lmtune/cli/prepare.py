@@ -245,8 +245,8 @@ def build_pool(
             dataset.qrels,
             name=dataset.name,
             model=find_model(plan.model).formula.name,
-            # RankNet may take stand-ins from deeper than a run goes.
-            depth=max(plan.depth, plan.negatives_depth),
+            depth=plan.depth,
+            negatives_depth=plan.negatives_depth,
             lambda_high=plan.space.lambda_high,
             mu_low=plan.space.mu_low,
             mu_high=plan.space.mu_high,

@@ -30,7 +30,7 @@ def test_an_experiment_with_options(tmp_path: Path, capsys: pytest.CaptureFixtur
     made = json.loads((out / "made.json").read_text())
     assert made["settings"]["powers"] == [2, 3]
     assert made["settings"]["upwards"] is False
-    assert made["command"].startswith("lmtune ")
+    assert made["command"].startswith("lmtune")
 
 
 def test_quick_and_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
