@@ -74,6 +74,4 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
     return [f"the highest power is {found['powers']['value'].max():g}"]
 
 
-EXPERIMENT = Experiment(
-    "toy", "Powers.", Settings, {"powers": (1,)}, units, tables, pictures, conclusions
-)
+EXPERIMENT = Experiment("toy", Settings, {"powers": (1,)}, units, tables, pictures, conclusions)

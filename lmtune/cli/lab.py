@@ -131,7 +131,9 @@ def _flag(name: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (f"{value:g}" if isinstance(value, float) else str(value)) or "none"
 
 
 def _metavar(default: Any) -> str:

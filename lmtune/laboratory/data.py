@@ -11,7 +11,7 @@ from lmtune.laboratory.artificial import DOCUMENTS, artificial_fold
 from lmtune.reranking.letor_folder import Fold, read_folds
 from lmtune.reranking.normalisation import Normaliser
 
-HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files."
+HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
 """What a name of data may be, for options."""
 
 

@@ -46,9 +46,7 @@ class Experiment(Generic[S]):
     Attributes
     ----------
     name : str
-        The word for it on the command line.
-    summary : str
-        What it shows, in a line.
+        The word for it on the command line, which shows the first line of its module's text.
     settings : type
         A frozen dataclass whose fields, made by `option`, are the experiment's options; each has
         a default. ``seed`` is among them.
@@ -65,7 +63,6 @@ class Experiment(Generic[S]):
     """
 
     name: str
-    summary: str
     settings: type[S]
     quick: Mapping[str, Any]
     units: Callable[[S], list[Unit]]

@@ -275,7 +275,6 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         (folder / Path(name).name).unlink(missing_ok=True)
     made = {
         "experiment": order.experiment.name,
-        "summary": order.experiment.summary,
         **order.made,
         **{name: value for name, value in _identity(order).items() if name != "experiment"},
         "pictures": {

@@ -117,7 +117,6 @@ def _others(settings: Settings) -> list[tuple[str, str]]:
 
 EXPERIMENT = Experiment(
     name="alpha",
-    summary="ApproxNDCG's alpha: how steep should its sigmoids be?",
     settings=Settings,
     quick={
         "data": "artificial:200", "alphas": (0.1, 1.0, 10.0, 100.0), "alike": (10.0,), "trials": 3,

@@ -22,10 +22,10 @@ class Settings(Common):
     """What to sweep, and how."""
 
     networks: tuple[str, ...] = option(
-        ("b64", "b128", "b256", "b512", "b1024"), "From the shallowest to the deepest."
+        ("b64", "b128", "b256", "b512", "b1024"), "from the shallowest to the deepest"
     )
     learning_rate: float = option(0.005, "Adam's rate; the paper's")
-    alpha: float = option(10.0, "ApproxNDCG's")
+    alpha: float = option(10.0, "approxNDCG's")
 
 
 def make_units(settings: Settings) -> list[Unit]:
@@ -93,7 +93,6 @@ def _with_previous(settings: Settings) -> list[tuple[str, str]]:
 
 EXPERIMENT = Experiment(
     name="depth",
-    summary="ApproxNDCG with deeper and wider networks: do they help?",
     settings=Settings,
     quick={
         "data": "artificial:100", "networks": ("b64", "b256", "b512"), "trials": 3, "epochs": 8,

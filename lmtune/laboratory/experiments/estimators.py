@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 class Settings:
     """Options of `EXPERIMENT`."""
 
-    datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME.")
-    topics: int = option(0, "How many topics, drawn by the seed; 0 for all.")
-    measures: tuple[str, ...] = option(("AP", "Bpref", "P@10"), "AP, P@k, Bpref, nDCG@k ...")
-    folds: int = option(2, "Cross-validation of the table.")
-    small: int = option(50, "Topics in each small training and test set; 0 for none.")
+    datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME")
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
+    measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
+    folds: int = option(2, "cross-validation of the table")
+    small: int = option(50, "topics in each small training and test set; 0 for none")
     validation: float = option(
-        0.2, "Share of training topics that RankNet-val stops on; 0 for no such row."
+        0.2, "share of training topics that RankNet-val stops on; 0 for no such row"
     )
-    seed: int = option(0, "Of topics, folds and the methods' starts.")
+    seed: int = option(0, "of topics, folds and the methods' starts")
 
 
 def units(settings: Settings) -> list[Unit]:
@@ -319,7 +319,6 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
 
 EXPERIMENT = Experiment(
     name="estimators",
-    summary="Direct search against RankNet: Metzler's table and its claims",
     settings=Settings,
     quick={"topics": 500, "small": 50},
     units=units,

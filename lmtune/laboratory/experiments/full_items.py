@@ -97,7 +97,6 @@ def _song(gamma: float) -> str:
 
 EXPERIMENT = Experiment(
     name="full-items",
-    summary="SONG on samples against training on all items and the biased mini-batch gradient.",
     settings=Settings,
     quick={**QUICK, "gammas": (0.3,), "epochs": 20},
     units=make_units,

@@ -90,7 +90,6 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="gamma",
-    summary="SONG's gamma: what the running estimates bring when steps see few of the items.",
     settings=Settings,
     quick={**QUICK, "gammas": (0.3, 1.0)},
     units=make_units,

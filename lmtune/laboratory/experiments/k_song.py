@@ -98,7 +98,6 @@ def _label(form: str, cutoff: int) -> str:
 
 EXPERIMENT = Experiment(
     name="k-song",
-    summary="Theoretical against practical K-SONG.",
     settings=Settings,
     quick={**QUICK, "warm_up": 10, "cutoffs": (50,)},
     units=make_units,

@@ -39,13 +39,13 @@ _FIELD = 13
 class Settings:
     """The experiment's options."""
 
-    function: str = option("", "FILE.py:NAME, a lambda-function to examine instead of ours.")
-    documents: tuple[int, ...] = option((2, 3, 5), "Documents a query.")
-    label_vectors: int = option(3, "Label vectors of each length.")
-    points: int = option(8, "Score vectors for each label vector.")
-    deltas: tuple[float, ...] = option((0.5, 1.0, 2.0), "Margins of the two-document example.")
-    places: int = option(41, "Scores at which a margin's cost is rebuilt.")
-    seed: int = option(0, "Of labels and scores.")
+    function: str = option("", "FILE.py:NAME, a lambda-function to examine instead of ours")
+    documents: tuple[int, ...] = option((2, 3, 5), "documents a query")
+    label_vectors: int = option(3, "label vectors of each length")
+    points: int = option(8, "score vectors for each label vector")
+    deltas: tuple[float, ...] = option((0.5, 1.0, 2.0), "margins of the two-document example")
+    places: int = option(41, "scores at which a margin's cost is rebuilt")
+    seed: int = option(0, "of labels and scores")
 
 
 def units(settings: Settings) -> list[Unit]:
@@ -298,7 +298,6 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="lambdas",
-    summary="Which lambda-functions come from a cost, and which cost is convex",
     settings=Settings,
     quick={"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19},
     units=units,

@@ -48,7 +48,7 @@ class Settings(Common):
             "ranknet", "listnet", "listmle", "lambdarank", "ndcgloss2++", "approxndcg",
             "neuralndcg", "song", "k-song:cutoff=10", "lambdamart:rounds=300",
         ),
-        "Losses, each with options as NAME:OPTION=VALUE.",
+        "what to train by, each with options as NAME:OPTION=VALUE",
     )  # fmt: skip
     network: str = option("b64", "the scorer of all but the trees")
     rates: tuple[float, ...] = option(
@@ -184,7 +184,6 @@ def _qiu(names: Sequence[str]) -> list[tuple[str, str]]:
 
 EXPERIMENT = Experiment(
     name="losses",
-    summary="Losses under equal settings: the papers' tables in small.",
     settings=Settings,
     quick={
         "data": "artificial:100", "rates": (0.01,), "trials": 3, "epochs": 12, "warm_up": 4,

@@ -51,16 +51,16 @@ Vector = NDArray[np.float64]
 class Settings:
     """Options of `EXPERIMENT`."""
 
-    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME.")
-    topics: int = option(0, "How many topics, drawn by the seed; 0 for all.")
-    measure: str = option("AP", "AP, P@k, Bpref, nDCG@k ...")
+    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
+    measure: str = option("AP", "AP, P@k, Bpref, nDCG@k ")
     directions: int = option(
-        directions_needed(_CONFIDENCE, _SHARE), "Random directions from each choice."
+        directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice"
     )
     steps: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1, 0.3, 1.0), "Step sizes in (logit lambda, log mu)."
+        (0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)"
     )
-    seed: int = option(0, "Of topics, directions and the methods' starts.")
+    seed: int = option(0, "of topics, directions and the methods' starts")
 
 
 def units(settings: Settings) -> list[Unit]:
@@ -313,7 +313,6 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
 
 EXPERIMENT = Experiment(
     name="map-optimality",
-    summary="Is RankNet's (lambda, mu) a local optimum of MAP?",
     settings=Settings,
     quick={"topics": 200, "steps": (0.01, 0.1, 1.0)},
     units=units,

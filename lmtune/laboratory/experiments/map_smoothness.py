@@ -35,17 +35,17 @@ COLUMN = "topics_"
 class Settings:
     """Options of `EXPERIMENT`."""
 
-    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME.")
-    measures: tuple[str, ...] = option(("AP", "Bpref", "P@10"), "AP, P@k, Bpref, nDCG@k ...")
+    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
+    measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
     topics: tuple[int, ...] = option(
-        (10, 30, 100, 300, 1000), "Numbers of topics; all of them are always among them."
+        (10, 30, 100, 300, 1000), "numbers of topics; all of them are always among them"
     )
-    samples: int = option(20, "Samples of each number of topics.")
-    points: int = option(951, "Points along each parameter; 951 are steps of .001 in lambda.")
-    zoom_points: int = option(301, "Points of the blown-up section.")
-    zoom: float = option(0.02, "How much of the range is blown up.")
-    smooth: float = option(0.1, "Called smooth: up and down by this share more than one hill.")
-    seed: int = option(0, "Of the samples.")
+    samples: int = option(20, "samples of each number of topics")
+    points: int = option(951, "points along each parameter; 951 are steps of .001 in lambda")
+    zoom_points: int = option(301, "points of the blown-up section")
+    zoom: float = option(0.02, "how much of the range is blown up")
+    smooth: float = option(0.1, "called smooth: up and down by this share more than one hill")
+    seed: int = option(0, "of the samples")
 
 
 def units(settings: Settings) -> list[Unit]:
@@ -257,7 +257,6 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
 
 EXPERIMENT = Experiment(
     name="map-smoothness",
-    summary="How many topics make MAP smooth in lambda and mu?",
     settings=Settings,
     quick={
         "measures": ("AP",),

@@ -246,7 +246,6 @@ def _claim(own: pd.DataFrame, column: str, share: float, sure: str) -> str:
 
 EXPERIMENT = Experiment(
     name="optimality",
-    summary="Is a trained net at a local optimum of a measure? Random directions say",
     settings=Settings,
     quick={
         "data": "artificial:300",

@@ -214,7 +214,6 @@ def _joined(words: list[str]) -> str:
 
 EXPERIMENT = Experiment(
     name="smoothness",
-    summary="A measure against single weights of a trained net, on more and more queries",
     settings=Settings,
     quick={
         "data": "artificial:1000",

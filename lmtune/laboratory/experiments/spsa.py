@@ -35,17 +35,17 @@ class Settings:
     """
 
     data: str = option("artificial:1000", HELP)
-    runs: int = option(10, "Starts, the same for all methods.")
-    evaluations: int = option(2000, "Function evaluations of a run.")
-    per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F.")
+    runs: int = option(10, "starts, the same for all methods")
+    evaluations: int = option(2000, "function evaluations of a run")
+    per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F")
     rates: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "First rates to choose from, for each method."
+        (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "first rates to choose from, for each method"
     )
-    width: float = option(0.01, "First distance c to the points that are compared.")
+    width: float = option(0.01, "first distance c to the points that are compared")
     features: tuple[int, ...] = option(
-        (10, 30, 100, 300, 1000, 3000, 10_000), "Nets' sizes for the cost of a step."
+        (10, 30, 100, 300, 1000, 3000, 10_000), "nets' sizes for the cost of a step"
     )
-    seed: int = option(0, "Of artificial data, starts and perturbations.")
+    seed: int = option(0, "of artificial data, starts and perturbations")
 
     def __post_init__(self) -> None:
         for name, least in (("runs", 1), ("evaluations", 10), ("seed", 0)):
@@ -232,7 +232,6 @@ def _one_rate(rates: Any, leader: str) -> str:
 
 EXPERIMENT = Experiment(
     name="spsa",
-    summary="SPSA against finite differences: cross-entropy by function evaluations.",
     settings=Settings,
     quick={"data": "artificial:100", "runs": 5, "evaluations": 1500},
     units=units,

@@ -47,20 +47,20 @@ class Settings:
     """
 
     data: str = option("artificial:1000", HELP)
-    seeds: int = option(5, "Trainings a method.")
-    evaluations: int = option(3000, "Of NDCG on all training queries, a run of SPSA.")
-    per_step: int = option(4, "F of SPSA:F.")
-    rates: tuple[float, ...] = option((0.1, 0.3, 1.0), "First rates of SPSA to choose from.")
+    seeds: int = option(5, "trainings a method")
+    evaluations: int = option(3000, "of NDCG on all training queries, a run of SPSA")
+    per_step: int = option(4, "F of SPSA:F")
+    rates: tuple[float, ...] = option((0.1, 0.3, 1.0), "first rates of SPSA to choose from")
     widths: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1, 0.3), "First distances c to the points that are compared, to choose from."
+        (0.01, 0.03, 0.1, 0.3), "first distances c to the points that are compared, to choose from"
     )
     learning_rates: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1), "Adam's, to choose from, for LambdaRank and RankNet."
+        (0.01, 0.03, 0.1), "Adam's, to choose from, for LambdaRank and RankNet"
     )
-    epochs: int = option(30, "Of LambdaRank and RankNet.")
-    batch_size: int = option(16, "Queries of a step of theirs.")
-    cutoff: int = option(10, "Of the NDCG.")
-    seed: int = option(0, "Of artificial data; the first of the trainings' seeds.")
+    epochs: int = option(30, "of LambdaRank and RankNet")
+    batch_size: int = option(16, "queries of a step of theirs")
+    cutoff: int = option(10, "of the NDCG")
+    seed: int = option(0, "of artificial data; the first of the trainings' seeds")
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -324,7 +324,6 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="spsa-ndcg",
-    summary="A linear net trained on NDCG itself by SPSA, against LambdaRank and RankNet.",
     settings=Settings,
     quick={
         "data": "artificial:150", "seeds": 2, "evaluations": 1000, "epochs": 15, "rates": (0.3,),

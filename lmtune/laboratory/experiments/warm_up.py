@@ -104,7 +104,6 @@ def _warm(name: str) -> str:
 
 EXPERIMENT = Experiment(
     name="warm-up",
-    summary="SONG and K-SONG with and without epochs of cross-entropy first.",
     settings=Settings,
     quick={**QUICK, "epochs": 18, "warm_up": 6},
     units=make_units,

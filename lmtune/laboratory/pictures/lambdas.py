@@ -104,7 +104,7 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
         f"No cost: {_list(without)}."
     )
     title = "Which lambdas come from a cost"
-    return Picture("lambda_violations", title, finish(figure, alt), alt)
+    return Picture("violations", title, finish(figure, alt), alt)
 
 
 @in_style
@@ -152,7 +152,7 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
         f"{_list(bad_tests)}."
     )
     title = f"Does {name} come from a cost?"
-    return Picture("lambda_violations", title, finish(figure, alt), alt)
+    return Picture("violations", title, finish(figure, alt), alt)
 
 
 @in_style
@@ -198,7 +198,7 @@ def margin_costs(margin: pd.DataFrame) -> Picture:
         f"{largest:.1e} away."
     )
     title = "The two-document example's cost, rebuilt"
-    return Picture("lambda_margin", title, finish(figure, alt), alt)
+    return Picture("margin", title, finish(figure, alt), alt)
 
 
 @in_style
@@ -249,7 +249,7 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
         f"{sides[middle]:.4f} beside it."
     )
     title = "Why LambdaRank has no cost"
-    return Picture("lambda_walk", title, finish(figure, alt), alt)
+    return Picture("walk", title, finish(figure, alt), alt)
 
 
 def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:

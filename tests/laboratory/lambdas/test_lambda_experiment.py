@@ -55,7 +55,7 @@ def test_verdicts_are_the_known_ones(small: Result) -> None:
 
 
 def test_pictures_are_the_same_bytes_and_say_what_they_show(small: Result) -> None:
-    names = ["lambda_violations", "lambda_margin", "lambda_walk"]
+    names = ["violations", "margin", "walk"]
     assert [picture.name for picture in small.pictures] == names
     again = EXPERIMENT.pictures(SMALL, small.tables)
     for first, second in zip(small.pictures, again, strict=True):
@@ -107,8 +107,8 @@ def test_the_margin_table_is_equations_4_to_9() -> None:
 def test_a_users_function(name: str, says: list[str], tmp_path: Path) -> None:
     settings = replace(SMALL, function=f"{EXAMPLES}:{name}")
     found = run(EXPERIMENT, settings, folder=tmp_path / "out")
-    assert [picture.name for picture in found.pictures] == ["lambda_violations"]
-    assert (tmp_path / "out" / "lambda_violations.svg").is_file()
+    assert [picture.name for picture in found.pictures] == ["violations"]
+    assert (tmp_path / "out" / "violations.svg").is_file()
     again = EXPERIMENT.pictures(settings, found.tables)
     assert render(found.pictures[0].figure, "svg") == render(again[0].figure, "svg")
     text = " ".join(found.conclusions)
