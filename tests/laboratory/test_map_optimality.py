@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from same_results import assert_same_results
 
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import load_pool
@@ -16,7 +17,6 @@ from lmtune.laboratory.experiments.map_optimality import EXPERIMENT, Objective, 
 from lmtune.laboratory.running import run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.figures.style import render
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 
@@ -78,11 +78,8 @@ def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         again = run(EXPERIMENT, SETTINGS, workers=0)
-    assert again.conclusions == found.conclusions
     assert [picture.name for picture in again.pictures] == ["lines", "ascents"]
-    for one, other in zip(found.pictures, again.pictures, strict=True):
-        assert render(one.figure, "svg") == render(other.figure, "svg")
-    assert render(found.pictures[1].figure, "png") == render(again.pictures[1].figure, "png")
+    assert_same_results(found, again)
 
 
 def test_a_remembered_point_is_not_measured_again(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from same_results import assert_same_results
 
 torch = pytest.importorskip("torch")
 
@@ -15,7 +16,6 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.experiments.smoothness import EXPERIMENT, Settings  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
-from lmtune.reporting.figures.style import render  # noqa: E402
 from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
@@ -33,12 +33,7 @@ def result() -> Any:
 
 def test_the_same_bytes_again(result: Any) -> None:
     again = run(EXPERIMENT, SMALL)
-    for one, other in zip(result.pictures, again.pictures, strict=True):
-        assert render(one.figure, "svg") == render(other.figure, "svg")
-    assert render(result.pictures[0].figure, "png") == render(again.pictures[0].figure, "png")
-    for name, table in result.tables.items():
-        assert table.equals(again.tables[name])
-    assert result.conclusions == again.conclusions
+    assert_same_results(result, again)
 
 
 def test_curves_are_of_the_trained_net(result: Any) -> None:

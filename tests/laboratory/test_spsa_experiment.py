@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from same_results import assert_same_results
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
@@ -17,7 +18,6 @@ from lmtune.laboratory.data import load
 from lmtune.laboratory.experiments import spsa
 from lmtune.laboratory.linear_net import LinearRankNet
 from lmtune.laboratory.running import Result, run
-from lmtune.reporting.figures.style import render
 
 SETTINGS = spsa.Settings(
     data="artificial:20x10", runs=2, evaluations=420, rates=(0.3, 3.0), per_step=(2, 4),
@@ -32,12 +32,7 @@ def found() -> Result:
 
 def test_the_same_bytes_again(found: Result) -> None:
     again = run(find_experiment("spsa"), SETTINGS)
-    assert again.conclusions == found.conclusions
-    for one, two in zip(found.pictures, again.pictures, strict=True):
-        for kind in ("png", "svg"):
-            assert render(one.figure, kind) == render(two.figure, kind)
-    for name, table in found.tables.items():
-        pd.testing.assert_frame_equal(again.tables[name], table, check_exact=True)
+    assert_same_results(found, again)
 
 
 def test_a_step_of_spsa_costs_the_same_for_every_net(found: Result) -> None:

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
+from same_results import assert_same_results
 
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
@@ -18,7 +18,6 @@ from lmtune.laboratory.catalogue import find_experiment
 from lmtune.laboratory.data import load
 from lmtune.laboratory.experiments import spsa_ndcg
 from lmtune.laboratory.running import Result, run
-from lmtune.reporting.figures.style import render
 from lmtune.reranking.ndcg import ndcg
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
@@ -36,12 +35,7 @@ def found() -> Result:
 
 def test_the_same_bytes_again(found: Result) -> None:
     again = run(find_experiment("spsa-ndcg"), SETTINGS)
-    assert again.conclusions == found.conclusions
-    for one, two in zip(found.pictures, again.pictures, strict=True):
-        for kind in ("png", "svg"):
-            assert render(one.figure, kind) == render(two.figure, kind)
-    for name, table in found.tables.items():
-        pd.testing.assert_frame_equal(again.tables[name], table, check_exact=True)
+    assert_same_results(found, again)
 
 
 def test_a_loss_is_trained_as_on_the_command_line(found: Result) -> None:
