@@ -132,6 +132,17 @@ def run_all(
         As for `run`; what is complete by then stays.
     """
     plans = [_Plan(order) for order in orders]
+    try:
+        yield from _run_all(plans, workers, progress)
+    except BaseException:
+        for plan in plans:
+            plan.abandon()
+        raise
+
+
+def _run_all(
+    plans: Sequence[_Plan], workers: int, progress: Progress | None
+) -> Iterator[tuple[Order, Result]]:
     for plan in plans:
         plan.open()
     tasks = [(plan, unit) for plan in plans for unit in plan.missing()]
@@ -165,6 +176,7 @@ class _Plan:
         self.units = order.experiment.units(order.settings)
         self.results: dict[str, Any] = {}
         self._parts = None if order.folder is None else order.folder / PARTS
+        self._new = False
         keys = [unit.key for unit in self.units]
         if len(set(keys)) < len(keys):
             raise ValueError(f"{self.name}: two units of one key")
@@ -178,6 +190,7 @@ class _Plan:
         if self._parts is None or self.order.folder is None:
             return
         check_directory(self.order.folder, marker=PARTS)
+        self._new = not self.order.folder.exists()
         identity = _identity(self.order)
         file = self._parts / _IDENTITY
         known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
@@ -189,6 +202,11 @@ class _Plan:
             part = self._part(unit)
             if part is not None and part.is_file():
                 self.results[unit.key] = json.loads(part.read_text(encoding="utf-8"))
+
+    def abandon(self) -> None:
+        """Remove the folder if this run made it and has nothing to keep."""
+        if self._new and not self.results and self.order.folder is not None:
+            shutil.rmtree(self.order.folder, ignore_errors=True)
 
     def missing(self) -> list[Unit]:
         return [unit for unit in self.units if unit.key not in self.results]

@@ -132,6 +132,14 @@ def test_bad_settings_write_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_that_comes_to_nothing_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(InputError):
+            run(EXPERIMENT, Settings(fail_at=1), folder=tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
 def test_several_experiments_share_processes(tmp_path: Path) -> None:
     orders = [
         Order(EXPERIMENT, Settings(seed=seed), tmp_path / str(seed), {"command": "x"})
