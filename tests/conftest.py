@@ -6,7 +6,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The first example may compile a kernel, or wait for a busy machine.
+hypothesis.settings.register_profile("lmtune", deadline=None)
+hypothesis.settings.load_profile("lmtune")
 
 # Started in the background, a shell has us ignore Ctrl-C, and the processes that we start inherit
 # that; tests that interrupt would then wait for ever.
