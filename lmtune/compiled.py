@@ -4,14 +4,58 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core.caching import FunctionCache
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 _ROOT = Path(__file__).parent
 _STAMP = _ROOT / "__pycache__" / "kernels.stamp"
+_LOCK = _ROOT / "__pycache__" / "kernels.lock"
+
+_turn = threading.RLock()
+_depth = 0
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other threads and processes from the cached kernels meanwhile."""
+    global _depth
+    with _turn, contextlib.ExitStack() as stack:
+        if _depth == 0 and fcntl is not None:
+            with contextlib.suppress(OSError):  # nothing can be written here, nor cached
+                _LOCK.parent.mkdir(exist_ok=True)
+                file = stack.enter_context(_LOCK.open("ab"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        _depth += 1
+        try:
+            yield
+        finally:
+            _depth -= 1
+
+
+class _Cache(FunctionCache):
+    """numba's cache of a kernel, for several processes.
+
+    numba's own numbers the files of a kernel's types of arguments without a lock: two processes
+    that compile at once may give two types one number, and a third would run the wrong one.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with _alone():
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with _alone():
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
 def compiled(*, contract: bool = False) -> Callable[[Any], Any]:
@@ -33,10 +77,10 @@ def compiled(*, contract: bool = False) -> Callable[[Any], Any]:
         options["forceinline"] = True
 
     def decorate(function: Callable[..., Any]) -> Any:
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:  # neither the package nor the home folder can be written
-            return njit(**options)(function)
+        kernel = njit(**options)(function)
+        with contextlib.suppress(RuntimeError):  # neither package nor home folder can be written
+            kernel._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        return kernel
 
     return decorate
 
@@ -60,4 +104,5 @@ def _drop_stale_kernels() -> None:
         _STAMP.write_text(stamp, encoding="ascii")
 
 
-_drop_stale_kernels()
+with _alone():
+    _drop_stale_kernels()

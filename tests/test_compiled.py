@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,32 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert float(done.stdout) == pytest.approx(-0.6931471805599453)
+
+
+@pytest.mark.slow
+def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path) -> None:
+    shutil.copytree(
+        Path(lmtune.__file__).parent, tmp_path / "lmtune",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )  # fmt: skip
+    kernels = "".join(
+        f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20)
+    )
+    source = tmp_path / "lmtune" / "race_kernels.py"
+    source.write_text(f"from lmtune.compiled import compiled\n{kernels}", encoding="utf-8")
+    code = (
+        "import sys, time, numpy as np, lmtune.race_kernels as r; "
+        "x = np.array([1, 2], sys.argv[1]); time.sleep(max(0, float(sys.argv[2]) - time.time())); "
+        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(20)))"
+    )
+
+    def start(kind: str, at: float) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, kind, str(at)], cwd=tmp_path, stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+
+    kinds = ("f4", "f8", "i4", "i8")
+    for at in (time.time() + 5.0, 0.0):  # compiling together, then loading
+        running = [start(kind, at) for kind in kinds]
+        assert [process.communicate()[0].strip() for process in running] == ["True"] * len(kinds)
