@@ -20,7 +20,7 @@ from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.processes import call_all
 from lmtune.reporting.figures.style import Picture, alt_text, save
-from lmtune.reporting.provenance import versions
+from lmtune.reporting.provenance import installed, versions
 
 Progress = Callable[[str, int, int], None]
 
@@ -253,7 +253,7 @@ def _identity(order: Order) -> dict[str, Any]:
         "experiment": order.experiment.name,
         "settings": settings,
         "files": {path: digest(path) for path in paths if path and Path(path).exists()},
-        "versions": versions(),
+        "versions": versions() | installed("torch", "lightgbm", "matplotlib"),
         "code": _code(),
     }
     return dict(json.loads(json.dumps(identity)))

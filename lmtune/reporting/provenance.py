@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import platform
@@ -16,12 +17,22 @@ if TYPE_CHECKING:
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.indexing.lucene_index import LuceneIndex
 
+_WITHOUT_INFLUENCE = ("--output", "--workers")
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python, lmtune and the libraries that its numbers depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
+
+
+def installed(*names: str) -> dict[str, str]:
+    """Return the versions of those libraries, out of optional ones, that are installed."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
@@ -55,13 +66,13 @@ def _engine(index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
 
 
 def command() -> str:
-    """Return the command line without ``--output``, which does not influence the result."""
+    """Return the command line without what does not influence the result."""
     arguments = iter(sys.argv[1:])
     kept = []
     for argument in arguments:
-        if argument == "--output":
+        if argument in _WITHOUT_INFLUENCE:
             next(arguments, None)
-        elif not argument.startswith("--output="):
+        elif argument.partition("=")[0] not in _WITHOUT_INFLUENCE:
             kept.append(argument)
     return shlex.join(["lmtune", *kept])
 

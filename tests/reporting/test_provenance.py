@@ -1,0 +1,21 @@
+"""What is recorded of how a result was made."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmtune.reporting.provenance import command, installed, versions
+
+
+@pytest.mark.parametrize(
+    "given", [["--output", "x", "--workers", "2"], ["--output=x", "--workers=2"]]
+)
+def test_a_command_is_kept_without_what_changes_nothing(
+    given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["lmtune", "lab", "all", *given, "--quick", "--seed", "1"])
+    assert command() == "lmtune lab all --quick --seed 1"
+
+
+def test_optional_libraries_count_where_they_are() -> None:
+    assert installed("numpy", "no-such-library") == {"numpy": versions()["numpy"]}
