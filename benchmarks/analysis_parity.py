@@ -150,9 +150,7 @@ def compare(name: str, texts: Iterator[str], stemmer: str, shown: int = 5) -> in
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     sources: dict[str, Callable[[int], Iterator[str]]] = {
         "classics": lambda _: classics(),
         "docstrings": lambda _: docstrings(),

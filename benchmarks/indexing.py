@@ -59,14 +59,10 @@ def main() -> None:
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--documents", type=int, default=50_000)
     parser.add_argument("--types", type=int, default=200_000, help="distinct words of the corpus")
-    parser.add_argument(
-        "--foreign", type=float, default=0.0, help="share of documents with non-ASCII words"
-    )
+    parser.add_argument("--foreign", type=float, default=0.0, help="share of documents with non-ASCII words")
     parser.add_argument("--workers", type=int, default=2, help="processes; Anserini: threads")
     parser.add_argument("--memory", type=int, default=1 << 30, help="our memory budget, bytes")
     parser.add_argument("--repeats", type=int, default=3)
@@ -83,9 +79,7 @@ def parse_options() -> argparse.Namespace:
 
 def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     corpus, out = scratch / "corpus", scratch / "index"
-    size = write_corpus(
-        corpus, documents=options.documents, types=options.types, foreign=options.foreign
-    )
+    size = write_corpus(corpus, documents=options.documents, types=options.types, foreign=options.foreign)
     ours = [sys.executable, "-c", _BUILD, str(corpus), str(out)]
     commands = {"lmtune": [*ours, str(options.workers), str(options.memory)]}
     if options.anserini_python is None:
@@ -103,15 +97,9 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             runs[name].append(measured | {"index_mb": mb(out)})
             if name == "lmtune":
                 counts = {"lmtune": json.loads(printed.splitlines()[-1])}
-            print(
-                f"{name:9} {seconds:6.2f} s {used:6.2f} CPU s {peak / 1e6:6.0f} MB", file=sys.stderr
-            )
-    medians = {
-        name: statistics.median(run["seconds"] for run in made) for name, made in runs.items()
-    }
-    cpu = {
-        name: statistics.median(run["cpu_seconds"] for run in made) for name, made in runs.items()
-    }
+            print(f"{name:9} {seconds:6.2f} s {used:6.2f} CPU s {peak / 1e6:6.0f} MB", file=sys.stderr)
+    medians = {name: statistics.median(run["seconds"] for run in made) for name, made in runs.items()}
+    cpu = {name: statistics.median(run["cpu_seconds"] for run in made) for name, made in runs.items()}
     result: dict[str, Any] = {
         "corpus": {"documents": options.documents, "mb": size / 1e6, "foreign": options.foreign},
         "workers": options.workers,
@@ -121,9 +109,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "runs": runs,
         "median_seconds": medians,
         "median_cpu_seconds": cpu,
-        "documents_per_second": {
-            name: options.documents / seconds for name, seconds in medians.items()
-        },
+        "documents_per_second": {name: options.documents / seconds for name, seconds in medians.items()},
     }
     if options.anserini_python is not None:
         counts["Anserini"] = anserini_counts(options, corpus, out)

@@ -63,8 +63,7 @@ def steps(lengths: Sequence[int]) -> None:
         whole = [raw_step(loss, sampler, length, whole=True) for loss in (song, k_song)]
         figures = [median(step, 30) for step in sampled] + [median(step, 3) for step in whole]
         print(
-            f"{length:8,} {len(pairs.items):10,}" + "".join(f"{value:19.2f}" for value in figures),
-            flush=True,
+            f"{length:8,} {len(pairs.items):10,}" + "".join(f"{value:19.2f}" for value in figures), flush=True
         )
 
 
@@ -78,9 +77,7 @@ def made_pairs(length: int) -> RelevantPairs:
     return RelevantPairs.from_rows(users, items, labels, lengths=length)
 
 
-def raw_step(
-    loss: Song, sampler: ListSampler, length: int, *, whole: bool
-) -> Callable[[int], None]:
+def raw_step(loss: Song, sampler: ListSampler, length: int, *, whole: bool) -> Callable[[int], None]:
     scores = torch.randn(BATCH, length if whole else 40).requires_grad_()
     positions = positions_of(length)[: 1 if whole else None]
 
@@ -101,9 +98,12 @@ def raw_step(
 def scorer_step(loss: Song, sampler: ListSampler, length: int) -> Callable[[int], None]:
     features = torch.randn(length, FEATURES)
     network = torch.nn.Sequential(
-        torch.nn.Linear(FEATURES, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32), torch.nn.ReLU(),
+        torch.nn.Linear(FEATURES, 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, 32),
+        torch.nn.ReLU(),
         torch.nn.Linear(32, 1),
-    )  # fmt: skip
+    )
     optimiser = torch.optim.Adam(network.parameters())
     positions = positions_of(length)
 

@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _STEP = Path(__file__).with_name("losses_step.py")
-LOSSES = [
-    "ranknet", "lambdarank", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle",
-]  # fmt: skip
+LOSSES = ["ranknet", "lambdarank", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle"]
 PEERS = ["allrank", "rax", "libauc"]
 # The libraries' own pairwise losses need over 100 GB for longer lists.
 LONGEST_OF_PEERS = 1_000
@@ -71,14 +69,19 @@ def machine() -> dict[str, Any]:
     }
 
 
-def step(
-    python: Path, library: str, loss: str, queries: int, items: int, options: argparse.Namespace
-) -> Any:
+def step(python: Path, library: str, loss: str, queries: int, items: int, options: argparse.Namespace) -> Any:
     """Return a case's figures, None where the library lacks the loss, or why there are none."""
     command = [
-        str(python), str(_STEP), library, loss, str(queries), str(items),
-        str(options.threads), str(options.repeats), str(options.gigabytes),
-    ]  # fmt: skip
+        str(python),
+        str(_STEP),
+        library,
+        loss,
+        str(queries),
+        str(items),
+        str(options.threads),
+        str(options.repeats),
+        str(options.gigabytes),
+    ]
     try:
         done = subprocess.run(
             command,

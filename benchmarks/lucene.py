@@ -86,8 +86,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "ns a posting, bulk, first": first / postings * 1e9,
         "ns a posting, bulk, warm": bulk / postings * 1e9,
         **slow,
-        "times get_postings_list": slow["ns a posting, get_postings_list"]
-        / (bulk / postings * 1e9),
+        "times get_postings_list": slow["ns a posting, get_postings_list"] / (bulk / postings * 1e9),
         "s exact lengths, first": lengths_first,
         "s exact lengths, warm": lengths,
         "s quantised lengths": quantised,

@@ -23,13 +23,23 @@ def main() -> None:
     subprocess.run(
         [
             str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"),
-            "-cp", jnius_config.get_classpath()[0], "io.anserini.index.IndexCollection",
-            "-collection", "JsonCollection",
-            "-generator", "DefaultLuceneDocumentGenerator", "-threads", "2",
-            "-input", corpus, "-index", index,
+            "-cp",
+            jnius_config.get_classpath()[0],
+            "io.anserini.index.IndexCollection",
+            "-collection",
+            "JsonCollection",
+            "-generator",
+            "DefaultLuceneDocumentGenerator",
+            "-threads",
+            "2",
+            "-input",
+            corpus,
+            "-index",
+            index,
         ],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+    )
     searching = importlib.import_module("pyserini.search.lucene")
     topics = json.loads(Path(topics_file).read_text(encoding="utf-8"))
     searcher = searching.LuceneSearcher(index)

@@ -104,9 +104,7 @@ def features(figures: dict[str, Any], collection: str, scratch: Path) -> None:
     begin, wall = time.process_time(), time.perf_counter()
     made = run_data(run, index, data.topics, data.qrels)
     seconds = time.process_time() - begin
-    figures[f"{len(FEATURES)} features of {len(made.queries)} x 1,000 documents, s"] = round(
-        seconds, 2
-    )
+    figures[f"{len(FEATURES)} features of {len(made.queries)} x 1,000 documents, s"] = round(seconds, 2)
     figures["the same, s wall"] = round(time.perf_counter() - wall, 2)
     figures["features, microseconds a document"] = round(seconds / len(made.labels) * 1e6, 2)
 

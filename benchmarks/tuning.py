@@ -142,19 +142,16 @@ def warm_up(pruned: CandidatePool, regions: Regions) -> None:
         measure_settings(pruned, [0.5], [500.0], MEASURES, **options)  # type: ignore[arg-type]
 
 
-def settings(
-    figures: dict[str, Any], whole: CandidatePool, pruned: CandidatePool, regions: Regions
-) -> None:
+def settings(figures: dict[str, Any], whole: CandidatePool, pruned: CandidatePool, regions: Regions) -> None:
     rng = np.random.default_rng(0)
     drawn = [SPACE.random(rng) for _ in range(1024)]
     lambdas, mus = (np.array(column) for column in zip(*drawn, strict=True))
     works: dict[str, tuple[int, Callable[[int], NDArray[np.float64]]]] = {
-        "cells": (1024, lambda n: measure_settings(
-            pruned, lambdas[:n], mus[:n], MEASURES, regions=regions)),
+        "cells": (1024, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES, regions=regions)),
         "skyband": (128, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES)),
         "unpruned": (16, lambda n: measure_settings(whole, lambdas[:n], mus[:n], MEASURES)),
         "numpy, unpruned": (2, lambda n: numpy_baseline(whole, lambdas[:n], mus[:n])),
-    }  # fmt: skip
+    }
     rates = {}
     reference = np.empty(0)
     for name, (count, work) in works.items():
@@ -228,9 +225,13 @@ def libm_loop(
     for t in range(topics or len(pool.topics)):
         rows, terms = columns.rows(t), pool.term_rows(t)
         scored = lmtune.score_and_gradient(
-            pool.tf_block(columns, t), columns.length[rows], pool.p[terms],
-            lambda_=lambda_, mu=mu, count=pool.count[terms],
-        )  # fmt: skip
+            pool.tf_block(columns, t),
+            columns.length[rows],
+            pool.p[terms],
+            lambda_=lambda_,
+            mu=mu,
+            count=pool.count[terms],
+        )
         total += _libm_pairs(scored.score, scored.dlambda, scored.dmu, int(pairs.relevant[t]))
     return float(total[0]), float(total[1]), float(total[2])
 
@@ -249,9 +250,7 @@ def _libm_pairs(score, dlambda, dmu, split):  # type: ignore[no-untyped-def]
     return out
 
 
-def evaluators(
-    figures: dict[str, Any], pruned: CandidatePool, qrels: dict[str, dict[str, int]]
-) -> None:
+def evaluators(figures: dict[str, Any], pruned: CandidatePool, qrels: dict[str, dict[str, int]]) -> None:
     """Evaluate one run: ranked lists in memory by ir_measures and ranx; the pool by our kernel."""
     run = {}
     for ranking in rank(pruned, lambda_=0.4, mu=1000.0):
@@ -287,9 +286,7 @@ def certificate(figures: dict[str, Any], pruned: CandidatePool, tolerance: float
         row["wall seconds and gap"] = curve[:: max(1, len(curve) // 12)]
 
 
-def pyserini(
-    figures: dict[str, Any], data: Any, pruned: CandidatePool, python: Path, scratch: Path
-) -> None:
+def pyserini(figures: dict[str, Any], data: Any, pruned: CandidatePool, python: Path, scratch: Path) -> None:
     """Let pyserini search the same documents at some settings (Dirichlet: its only parameter)."""
     corpus = scratch / "corpus"
     corpus.mkdir()
@@ -300,8 +297,10 @@ def pyserini(
     (scratch / "topics.json").write_text(json.dumps(data.topics), encoding="utf-8")
     done = subprocess.run(
         [python, _PYSERINI, corpus, scratch / "lucene", scratch / "topics.json"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     theirs = json.loads(done.stdout.splitlines()[-1])
     mus = np.geomspace(100.0, 5000.0, 64)
     with clock(figures, "settings, Dirichlet") as row:

@@ -82,12 +82,7 @@ class MissingExtraError(InputError):
 
 
 def _rebuild(
-    cls: type[InputError],
-    message: str,
-    file: str | None,
-    line: int | None,
-    value: Any,
-    accepted: str | None,
+    cls: type[InputError], message: str, file: str | None, line: int | None, value: Any, accepted: str | None
 ) -> InputError:
     return cls(message, file=file, line=line, value=value, accepted=accepted)
 

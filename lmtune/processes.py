@@ -115,9 +115,7 @@ class Unanswered:
     """What an entry returns for a request that was sent by `Worker.tell`."""
 
 
-def drive(
-    entry: str, title: str, workers: int, work: Callable[[Worker], Iterator[Any]]
-) -> Iterator[Any]:
+def drive(entry: str, title: str, workers: int, work: Callable[[Worker], Iterator[Any]]) -> Iterator[Any]:
     """Start workers and yield, in this thread, what a function makes of each in its own thread.
 
     Parameters
@@ -205,9 +203,7 @@ def call_all(tasks: Sequence[Task], *, workers: int) -> Iterator[tuple[int, Any]
                 return
             yield place, worker.ask(tasks[place])
 
-    yield from drive(
-        "lmtune.processes:make_caller", "a worker process", min(workers, len(tasks)), work
-    )
+    yield from drive("lmtune.processes:make_caller", "a worker process", min(workers, len(tasks)), work)
 
 
 def make_caller() -> Callable[[Task], Any]:

@@ -26,6 +26,4 @@ def made_lists(
             labels[rows] = 0.0
         elif not labels[rows].any():
             labels[starts[q]] = 1.0
-    return RankingData.from_lengths(
-        table, labels, lengths, queries=[f"{seed}-{q}" for q in range(queries)]
-    )
+    return RankingData.from_lengths(table, labels, lengths, queries=[f"{seed}-{q}" for q in range(queries)])

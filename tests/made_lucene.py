@@ -35,9 +35,7 @@ def write_index(
     """Index docno -> text, one segment a mapping, with white space between tokens; then delete."""
     jnius = require_java()
     load = jnius.autoclass
-    directory = load("org.apache.lucene.store.FSDirectory").open(
-        load("java.nio.file.Paths").get(str(path))
-    )
+    directory = load("org.apache.lucene.store.FSDirectory").open(load("java.nio.file.Paths").get(str(path)))
     analyzer = load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     config = load("org.apache.lucene.index.IndexWriterConfig")(analyzer)
     config.setMergePolicy(load("org.apache.lucene.index.NoMergePolicy").INSTANCE)
@@ -47,9 +45,7 @@ def write_index(
     if not frequencies:
         kind.setIndexOptions(options.DOCS)
     else:
-        kind.setIndexOptions(
-            options.DOCS_AND_FREQS_AND_POSITIONS if positions else options.DOCS_AND_FREQS
-        )
+        kind.setIndexOptions(options.DOCS_AND_FREQS_AND_POSITIONS if positions else options.DOCS_AND_FREQS)
     kind.setTokenized(True)
     kind.setStoreTermVectors(vectors)
     kind.setOmitNorms(not norms)

@@ -22,8 +22,7 @@ SVG = b"""<?xml version="1.0"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="80" height="40"><style>rect {fill: #123456}</style>
 <rect width="80" height="40"/></svg>"""
 PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
-    "gg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
 
@@ -45,11 +44,7 @@ def made_results(
 
 
 def _made_result(
-    name: str,
-    folds: tuple[Fold, ...],
-    measures: Sequence[str],
-    bound: float | None,
-    rng: np.random.Generator,
+    name: str, folds: tuple[Fold, ...], measures: Sequence[str], bound: float | None, rng: np.random.Generator
 ) -> CollectionResult:
     topics = tuple(topic for fold in folds for topic in fold.test)
     rows: list[Row] = []
@@ -69,18 +64,20 @@ def _made_result(
         values[RANKNET][0] = direct[0]
         for method, own in values.items():
             p_values = {
-                other: paired_t_test(own, values[other])
-                for other in (DIRECT, RANKNET)
-                if other != method
+                other: paired_t_test(own, values[other]) for other in (DIRECT, RANKNET) if other != method
             }
             fits = tuple(
                 Fit(
-                    float(rng.random()), float(1000 * rng.random()), 0.3, float(rng.random()), 522,
+                    float(rng.random()),
+                    float(1000 * rng.random()),
+                    0.3,
+                    float(rng.random()),
+                    522,
                     ("lambda = 0.95", "mu = 1") if method == RANKNET else (),
                     bound if method == OPTIMAL else None,
                 )
                 for _ in folds
-            )  # fmt: skip
+            )
             rows.append(Row(parse_measure(measure), method, topics, own, fits, p_values))
         traces[f"direct-{measure}-fold1"] = pd.DataFrame({"start": [0], measure: rng.random(1)})
     notes = ("made up", "R&D <notes> stay text")
@@ -94,8 +91,7 @@ def write_made(folder: Path, results: list[CollectionResult]) -> Path:
         "versions": {"python": "3.11.7", "lmtune": "0.1.0"},
         "plan": {"measures": ["AP"], "grid": [20, 26], "certify": None, "space": {"mu_low": 1.0}},
         "collections": [
-            {"name": result.name, "documents": 1400, "topics_digest": "a7285d"}
-            for result in results
+            {"name": result.name, "documents": 1400, "topics_digest": "a7285d"} for result in results
         ],
         "notes": {result.name: result.notes for result in results},
     }

@@ -46,9 +46,7 @@ def threshold(
     from scipy.optimize import brentq
 
     arguments = (cutoff, epsilon, tau1, tau2)
-    return float(
-        brentq(lambda t: lower_slope(scores, t, *arguments), -1e5, 1e5, xtol=1e-15, rtol=1e-15)
-    )
+    return float(brentq(lambda t: lower_slope(scores, t, *arguments), -1e5, 1e5, xtol=1e-15, rtol=1e-15))
 
 
 def k_song(

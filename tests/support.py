@@ -125,9 +125,7 @@ def random_pool(
         tf = block[:, doc].astype(np.int32)
         columns.append(doc=doc, length=index.lengths[doc], gain=gain, tf=tf)
         seen = gain >= 0
-        judged.append(
-            doc=doc[seen], length=index.lengths[doc][seen], gain=gain[seen], tf=tf[:, seen]
-        )
+        judged.append(doc=doc[seen], length=index.lengths[doc][seen], gain=gain[seen], tf=tf[:, seen])
         all_gains.append(np.append(gain[seen], 1).astype(np.int32))
     return CandidatePool(
         name="made",
@@ -150,7 +148,5 @@ def best_documents(pool: CandidatePool, t: int, lambda_: float, mu: float, depth
     """Rank topic t's candidates and return the numbers of the best `depth` documents."""
     return [
         int(d)
-        for d in pool.candidates.doc[pool.candidates.rows(t)][
-            top_positions(pool, t, lambda_, mu, depth)
-        ]
+        for d in pool.candidates.doc[pool.candidates.rows(t)][top_positions(pool, t, lambda_, mu, depth)]
     ]

@@ -51,12 +51,9 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path) -> None:
     shutil.copytree(
-        Path(lmtune.__file__).parent, tmp_path / "lmtune",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )  # fmt: skip
-    kernels = "".join(
-        f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20)
+        Path(lmtune.__file__).parent, tmp_path / "lmtune", ignore=shutil.ignore_patterns("__pycache__")
     )
+    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20))
     source = tmp_path / "lmtune" / "race_kernels.py"
     source.write_text(f"from lmtune.compiled import compiled\n{kernels}", encoding="utf-8")
     code = (
@@ -67,9 +64,8 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
 
     def start(kind: str, at: float) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", code, kind, str(at)], cwd=tmp_path, stdout=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code, kind, str(at)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
 
     kinds = ("f4", "f8", "i4", "i8")
     for at in (time.time() + 5.0, 0.0):  # compiling together, then loading

@@ -9,10 +9,24 @@ import lmtune
 
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
-    "errors", "threads", "processes", "compiled", "gradient_free", "formats", "lucene", "datasets",
-    "indexing", "candidates", "models", "measures", "tuning", "reranking", "reporting",
-    "laboratory", "cli",
-]  # fmt: skip
+    "errors",
+    "threads",
+    "processes",
+    "compiled",
+    "gradient_free",
+    "formats",
+    "lucene",
+    "datasets",
+    "indexing",
+    "candidates",
+    "models",
+    "measures",
+    "tuning",
+    "reranking",
+    "reporting",
+    "laboratory",
+    "cli",
+]
 
 
 def room(path: Path) -> str:

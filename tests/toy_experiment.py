@@ -45,12 +45,15 @@ def units(settings: Settings) -> list[Unit]:
             f"power{power}",
             work,
             {
-                "power": power, "seed": settings.seed, "share": settings.share,
-                "log": settings.log, "fail_at": settings.fail_at,
+                "power": power,
+                "seed": settings.seed,
+                "share": settings.share,
+                "log": settings.log,
+                "fail_at": settings.fail_at,
             },
         )
         for power in settings.powers
-    ]  # fmt: skip
+    ]
 
 
 def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:

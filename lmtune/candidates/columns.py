@@ -66,9 +66,12 @@ class Columns:
             place[start[t] : start[t + 1]] = at + self.start[t]
             if len(at):
                 np.take(
-                    self.block(t), at, axis=1,
-                    out=tf[tf_start[t] : tf_start[t + 1]].reshape(-1, len(at)), mode="clip",
-                )  # fmt: skip
+                    self.block(t),
+                    at,
+                    axis=1,
+                    out=tf[tf_start[t] : tf_start[t + 1]].reshape(-1, len(at)),
+                    mode="clip",
+                )
         columns = self.doc[place], self.length[place], self.gain[place]
         return Columns(start, tf_start, *columns, tf)
 

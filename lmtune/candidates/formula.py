@@ -73,9 +73,7 @@ class Formula:
 
 
 TWO_STAGE = Formula("two-stage")
-LUCENE_DIRICHLET = Formula(
-    "lucene-dirichlet", add_one=True, quantised=True, floored=True, has_lambda=False
-)
+LUCENE_DIRICHLET = Formula("lucene-dirichlet", add_one=True, quantised=True, floored=True, has_lambda=False)
 FORMULAS = {formula.name: formula for formula in (TWO_STAGE, LUCENE_DIRICHLET)}
 
 
@@ -91,7 +89,6 @@ def find_formula(name: str) -> Formula:
         raise InputError(
             "candidates cannot be made for this model",
             value=name,
-            accepted="two-stage (of which dirichlet and jelinek-mercer are cases), "
-            "lucene-dirichlet",
+            accepted="two-stage (of which dirichlet and jelinek-mercer are cases), lucene-dirichlet",
         )
     return FORMULAS[name]

@@ -172,9 +172,7 @@ class CandidatePool:
 
     def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return this pool with other judgements, looked up in its index."""
-        read = read_judgements(
-            self.index, self.topics, self.terms, self.candidates, qrels, self._lengths
-        )
+        read = read_judgements(self.index, self.topics, self.terms, self.candidates, qrels, self._lengths)
         return replace(
             self,
             candidates=replace(self.candidates, gain=read.gain),
@@ -207,9 +205,7 @@ class CandidatePool:
             raise InputError("no topics", accepted=f"one or more of {self.name}")
         for topic in topics:
             if topic not in self._places:
-                raise InputError(
-                    f"topic is not among the {len(self.topics)} of {self.name}", value=topic
-                )
+                raise InputError(f"topic is not among the {len(self.topics)} of {self.name}", value=topic)
         return np.array([self._places[topic] for topic in topics], dtype=np.int64)
 
     def require(self, lambdas: ArrayLike, mus: ArrayLike, depth: int) -> None:
@@ -351,9 +347,7 @@ class _Builder:
 
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         candidates = self.candidates.join()
-        judgements = read_judgements(
-            self.index, self.topics, self.terms, candidates, qrels, self.lengths
-        )
+        judgements = read_judgements(self.index, self.topics, self.terms, candidates, qrels, self.lengths)
         pool = CandidatePool(
             name=name,
             index=self.index,

@@ -85,11 +85,19 @@ def prune_cells(y, length, count, product, s_edges, u_edges, factors, depth, sla
                     filled += chosen.size
                 else:
                     lowest = _bound_box(
-                        y, length, count, product, chosen,
-                        s_edges[from_row], s_edges[min(from_row + factor, rows)],
-                        u_edges[from_column], u_edges[min(from_column + factor, columns)],
-                        depth, scratch, bounds,
-                    )  # fmt: skip
+                        y,
+                        length,
+                        count,
+                        product,
+                        chosen,
+                        s_edges[from_row],
+                        s_edges[min(from_row + factor, rows)],
+                        u_edges[from_column],
+                        u_edges[min(from_column + factor, columns)],
+                        depth,
+                        scratch,
+                        bounds,
+                    )
                     for i in range(chosen.size):
                         inner[filled] = chosen[i]
                         filled += 1 if bounds[1, i] >= lowest - slack else 0
@@ -116,10 +124,21 @@ def _bound_box(  # type: ignore[no-untyped-def]
     for first in range(0, docs, _BLOCK):
         last = min(first + _BLOCK, docs)
         _bound_documents(
-            y, length, count, chosen[first:last], s, half_s, u, half_u, product,
-            score[first:last], in_s[first:last], in_u[first:last],
-            bounds[0, first:last], bounds[1, first:last],
-        )  # fmt: skip
+            y,
+            length,
+            count,
+            chosen[first:last],
+            s,
+            half_s,
+            u,
+            half_u,
+            product,
+            score[first:last],
+            in_s[first:last],
+            in_u[first:last],
+            bounds[0, first:last],
+            bounds[1, first:last],
+        )
     order[:docs] = score[:docs]
     worse = min(depth - 1 + _AROUND, docs - 1)
     better = max(depth - 1 - _AROUND, 0)
@@ -224,9 +243,8 @@ def _bound_documents(  # type: ignore[no-untyped-def]
         most = slope_high[i] if slope_high[i] > 0.0 else 0.0
         least = slope_low[i] if slope_low[i] < 0.0 else 0.0
         error = _SLACK * (
-            abs(score[i]) + weight + slope_size[i] * (half_s + half_u + bend)
-            + curve_size[i] * reach
-        )  # fmt: skip
+            abs(score[i]) + weight + slope_size[i] * (half_s + half_u + bend) + curve_size[i] * reach
+        )
         below[i] = 0.5 * (falling * reach - bend * most) - error
         above[i] = 0.5 * (rising * reach - bend * least) + error
 

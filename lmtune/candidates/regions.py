@@ -100,14 +100,11 @@ class Regions:
             For arguments outside their domain, a range or a depth that a pruned pool was not
             made for, or a model other than two-stage smoothing.
         """
-        if not (
-            0.0 <= lambda_low <= lambda_high < 1.0 and SMALLEST_MU <= mu_low <= mu_high < np.inf
-        ):
+        if not (0.0 <= lambda_low <= lambda_high < 1.0 and SMALLEST_MU <= mu_low <= mu_high < np.inf):
             raise InputError(
                 "the range of parameters is outside its domain",
                 value=(lambda_low, lambda_high, mu_low, mu_high),
-                accepted="0 <= lambda_low <= lambda_high < 1, "
-                f"{SMALLEST_MU:g} <= mu_low <= mu_high",
+                accepted=f"0 <= lambda_low <= lambda_high < 1, {SMALLEST_MU:g} <= mu_low <= mu_high",
             )
         if min(shape) < 1 or depth < 1:
             raise InputError(
@@ -138,10 +135,15 @@ class Regions:
                 largest_log = max(smallest_log, -math.log(p.min()))
                 start[t], parts[t] = kernels.prune_cells(
                     pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None],
-                    pool.candidates.length[rows].astype(np.float64), count,
+                    pool.candidates.length[rows].astype(np.float64),
+                    count,
                     weight * largest_log < LARGEST_LOG,
-                    s_edges, u_edges, np.array(factors), depth, 4.0 * rounding(weight, largest_log),
-                )  # fmt: skip
+                    s_edges,
+                    u_edges,
+                    np.array(factors),
+                    depth,
+                    4.0 * rounding(weight, largest_log),
+                )
 
         over_slices(work, len(pool.topics), threads=threads, progress=progress)
         sizes = start[:, -1].copy()
@@ -198,9 +200,7 @@ class Regions:
             )
         if depth > self.depth:
             raise InputError(
-                "the regions were built for a smaller run depth",
-                value=depth,
-                accepted=f"up to {self.depth}",
+                "the regions were built for a smaller run depth", value=depth, accepted=f"up to {self.depth}"
             )
 
 

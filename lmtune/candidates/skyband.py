@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates import skyband_kernels as kernels
-from lmtune.candidates.dominance import (
-    e_is_finite,
-    e_is_safe,
-    margin,
-    polynomials,
-    ranked,
-    smallest_factor,
-)
+from lmtune.candidates.dominance import e_is_finite, e_is_safe, margin, polynomials, ranked, smallest_factor
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
 from lmtune.threads import over_slices
@@ -117,9 +110,8 @@ def skyband(
     if by_e.any():
         weights = np.diff(np.append(0, np.cumsum(pool.count))[pool.term_start])[by_e]
         pruning = replace(
-            pruning, lambda_high=lambda_high, mu_high=mu_high,
-            factor_low=smallest_factor(int(weights.max())),
-        )  # fmt: skip
+            pruning, lambda_high=lambda_high, mu_high=mu_high, factor_low=smallest_factor(int(weights.max()))
+        )
     if pool.pruning is not None:
         pruning = replace(
             pruning,
@@ -132,13 +124,7 @@ def skyband(
 
 
 def _topic(
-    pool: CandidatePool,
-    t: int,
-    depth: int,
-    mode: str,
-    lambda_high: float,
-    mu_low: float,
-    mu_high: float,
+    pool: CandidatePool, t: int, depth: int, mode: str, lambda_high: float, mu_low: float, mu_high: float
 ) -> tuple[NDArray[np.int64], bool]:
     """Return the places of the candidates to keep, ascending, and whether e-dominance said so."""
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)

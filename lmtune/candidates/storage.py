@@ -162,10 +162,19 @@ def stored_pool(
         if on_build is not None:
             on_build(path, str(reason))
     pool = extract_pruned(
-        index, topics, qrels, name=title, model=model, depth=depth, mode=mode,
-        lambda_high=lambda_high, mu_low=mu_low, mu_high=mu_high, threads=threads,
+        index,
+        topics,
+        qrels,
+        name=title,
+        model=model,
+        depth=depth,
+        mode=mode,
+        lambda_high=lambda_high,
+        mu_low=mu_low,
+        mu_high=mu_high,
+        threads=threads,
         progress=progress,
-    )  # fmt: skip
+    )
     _write(path, wanted, pool)
     return pool
 
@@ -195,11 +204,7 @@ def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
 
 
 def _read(
-    path: Path,
-    wanted: dict[str, Any],
-    index: Index,
-    name: str,
-    qrels: Mapping[str, Mapping[str, int]],
+    path: Path, wanted: dict[str, Any], index: Index, name: str, qrels: Mapping[str, Mapping[str, int]]
 ) -> CandidatePool:
     try:
         with np.load(path, allow_pickle=False) as archive:

@@ -25,8 +25,7 @@ def compare(
     baseline: Annotated[Path, typer.Argument(help="The run to compare with.")],
     runs: Annotated[list[Path], typer.Argument(help="The runs to compare.")],
     measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help="As for tune; default AP P@10 nDCG@10."),
+        list[str] | None, typer.Option("--measure", "-m", help="As for tune; default AP P@10 nDCG@10.")
     ] = None,
     test: Annotated[
         list[str] | None,
@@ -38,8 +37,7 @@ def compare(
         float, typer.Option(help="Of intervals; 1 - confidence is the significance level.")
     ] = 0.95,
     margin: Annotated[
-        float | None,
-        typer.Option(help="A difference that does not matter: also test not worse, equivalent."),
+        float | None, typer.Option(help="A difference that does not matter: also test not worse, equivalent.")
     ] = None,
     pairwise: Annotated[
         bool, typer.Option("--pairwise", help="Compare all pairs, not just with the baseline.")
@@ -51,9 +49,7 @@ def compare(
     per_topic: Annotated[
         bool, typer.Option("--per-topic", "-q", help="Add every topic's difference, sorted.")
     ] = False,
-    style: Annotated[
-        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
-    ] = "table",
+    style: Annotated[str, typer.Option("--format", help="table, markdown, latex, csv or json.")] = "table",
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
     from lmtune.measures.comparison import check_options
@@ -66,19 +62,27 @@ def compare(
     if style not in STYLES:
         raise InputError("unknown --format", value=style, accepted=", ".join(STYLES))
     check_options(
-        tests, correction, side, confidence, margin, pairwise=pairwise, seed=seed,
-        permutations=permutations,
-    )  # fmt: skip
+        tests, correction, side, confidence, margin, pairwise=pairwise, seed=seed, permutations=permutations
+    )
     measures = [str(m) for m in parse_measures(measure or _DEFAULT_MEASURES)]
     paths = [baseline, *runs]
     names = values.run_labels(paths)
     topics, measured, notes = _read(qrels, paths, names, measures)
     found = compare_values(
-        measured[0], dict(zip(names[1:], measured[1:], strict=True)), test=tests,
-        correction=correction, alternative=side, confidence=confidence, margin=margin,
-        pairwise=pairwise, seed=seed, permutations=permutations, baseline=names[0],
-        measures=measures, topics=topics,
-    )  # fmt: skip
+        measured[0],
+        dict(zip(names[1:], measured[1:], strict=True)),
+        test=tests,
+        correction=correction,
+        alternative=side,
+        confidence=confidence,
+        margin=margin,
+        pairwise=pairwise,
+        seed=seed,
+        permutations=permutations,
+        baseline=names[0],
+        measures=measures,
+        topics=topics,
+    )
     with utf8_output() as stream:
         stream.write(comparison_table(found, style, per_topic=per_topic))
     if style in ("csv", "json"):

@@ -43,14 +43,29 @@ def _parser() -> _Parser:
     add("-m", "--measure", action="append", metavar="NAME", help="repeat it for several")
     add("-q", "--per-topic", action="store_true", help="print each topic's values as well")
     add("-n", "--no-summary", action="store_true", help="print no line of all topics together")
-    add("-c", "--complete", action=argparse.BooleanOptionalAction, default=True,
-        help="average over all judged topics, or over those that the run has")  # fmt: skip
-    add("-l", "--level", type=int, default=1, metavar="N",
-        help="the smallest relevant gain, for trec_eval's names (default: 1)")  # fmt: skip
+    add(
+        "-c",
+        "--complete",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="average over all judged topics, or over those that the run has",
+    )
+    add(
+        "-l",
+        "--level",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the smallest relevant gain, for trec_eval's names (default: 1)",
+    )
     add("-M", "--depth", type=int, metavar="N", help="documents of a topic that count")
     add("-J", "--judged-only", action="store_true", help="drop documents without judgements")
-    add("--format", choices=_FORMATS, metavar="NAME",
-        help=f"{', '.join(_FORMATS)} (default: trec_eval for one run, table for more)")  # fmt: skip
+    add(
+        "--format",
+        choices=_FORMATS,
+        metavar="NAME",
+        help=f"{', '.join(_FORMATS)} (default: trec_eval for one run, table for more)",
+    )
     add("--lenient", action="store_true", help="skip bad lines of runs, and count them")
     return parser
 
@@ -75,9 +90,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     )
     style = given.format or ("trec_eval" if len(given.runs) == 1 else "table")
     evaluations = []
-    for found in evaluate_files(
-        given.qrels, given.runs, given.measure or ["official"], settings=settings
-    ):
+    for found in evaluate_files(given.qrels, given.runs, given.measure or ["official"], settings=settings):
         _explain(found)
         evaluations.append(found)
     sys.stdout.write(_text(evaluations, style, given.per_topic, not given.no_summary))
@@ -101,9 +114,7 @@ def _text(evaluations: list[Evaluation], style: str, per_topic: bool, summary: b
     if style == "trec_eval":
         from lmtune.reporting.trec_eval import trec_eval_text
 
-        return "".join(
-            trec_eval_text(found, per_topic=per_topic, summary=summary) for found in evaluations
-        )
+        return "".join(trec_eval_text(found, per_topic=per_topic, summary=summary) for found in evaluations)
     from lmtune.reporting.run_tables import run_table
 
     return run_table(evaluations, style, per_topic=per_topic, summary=summary)

@@ -59,10 +59,7 @@ def index(
             memory_bytes=memory << 20,
             progress=lambda done, total: report(f"indexing {source.name}", done, total),
         )
-    note(
-        f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, "
-        f"{built.unique_terms:,} terms"
-    )
+    note(f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, {built.unique_terms:,} terms")
 
 
 def _with_lucene(
@@ -78,7 +75,12 @@ def _with_lucene(
 
     with stages() as report, timed(f"indexed {source.name}"):
         count = build_lucene_index(
-            source, path, stemmer=stemmer or "porter", stopwords=stopwords or "lucene",
-            workers=workers or cores(), memory_mb=memory, progress=report,
-        )  # fmt: skip
+            source,
+            path,
+            stemmer=stemmer or "porter",
+            stopwords=stopwords or "lucene",
+            workers=workers or cores(),
+            memory_mb=memory,
+            progress=report,
+        )
     note(f"{path}: {count:,} documents; use it with --index lucene:{path}")

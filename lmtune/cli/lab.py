@@ -120,9 +120,7 @@ def _add_common(parser: _Parser, output: str) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help=output)
     parser.add_argument("--quick", action="store_true", help="a small run of the same shape")
     parser.add_argument(
-        "--workers",
-        metavar="N",
-        help="processes; they do not change the results (default: the cores)",
+        "--workers", metavar="N", help="processes; they do not change the results (default: the cores)"
     )
 
 

@@ -72,9 +72,7 @@ def lab_command(
 
 
 @app.callback(invoke_without_command=True)
-def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
+def options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Tune query-likelihood smoothing on TREC-style collections."""
     if version:
         from importlib.metadata import version as installed

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 Documents = Annotated[
-    str | None,
-    typer.Option(help="Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB; .gz .bz2 .zst)."),
+    str | None, typer.Option(help="Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB; .gz .bz2 .zst).")
 ]
 Index = Annotated[
     str | None,
@@ -20,24 +19,17 @@ Index = Annotated[
 ]
 Lengths = Annotated[
     str | None,
-    typer.Option(
-        help="Of a Lucene index: exact, or lucene, its own to a byte.", show_default="exact"
-    ),
+    typer.Option(help="Of a Lucene index: exact, or lucene, its own to a byte.", show_default="exact"),
 ]
 Topics = Annotated[str | None, typer.Option(help="Topics: a path, or NAME in topics/.")]
 Qrels = Annotated[str | None, typer.Option(help="Judgements: a path, or NAME in qrels/.")]
 TopicFields = Annotated[
     str, typer.Option(help="Fields of SGML topics: title, desc, narr, or several with commas.")
 ]
-Model = Annotated[
-    str, typer.Option(help="two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.")
-]
-Stemmer = Annotated[
-    str | None, typer.Option(help="porter, krovetz or none.", show_default="porter")
-]
+Model = Annotated[str, typer.Option(help="two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.")]
+Stemmer = Annotated[str | None, typer.Option(help="porter, krovetz or none.", show_default="porter")]
 Stopwords = Annotated[
-    str | None,
-    typer.Option(help="lucene, none, or a file with one word a line.", show_default="lucene"),
+    str | None, typer.Option(help="lucene, none, or a file with one word a line.", show_default="lucene")
 ]
 Indexes = Annotated[Path, typer.Option(help="The folder where built indexes are kept.")]
 IgnoreUnknown = Annotated[

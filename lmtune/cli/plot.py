@@ -14,8 +14,7 @@ from lmtune.errors import InputError
 def plot(
     results: Annotated[Path, typer.Argument(help="A folder that lmtune tune --output wrote.")],
     output: Annotated[
-        Path | None,
-        typer.Option(help="The pictures' folder.", show_default="pictures in the results folder"),
+        Path | None, typer.Option(help="The pictures' folder.", show_default="pictures in the results folder")
     ] = None,
     style: Annotated[str, typer.Option("--format", help="svg, pdf or png.")] = "svg",
 ) -> None:

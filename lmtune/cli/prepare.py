@@ -59,13 +59,7 @@ class Ready:
 
 
 def prepare(
-    names: Names,
-    analyzer: Analyzer,
-    indexes: Path,
-    split: Split,
-    plan: Plan,
-    *,
-    ignore_unknown: bool,
+    names: Names, analyzer: Analyzer, indexes: Path, split: Split, plan: Plan, *, ignore_unknown: bool
 ) -> Ready:
     """Load, index, check and split a collection, and extract its pool."""
     from lmtune.datasets.consistency import check, split_topics
@@ -79,18 +73,15 @@ def prepare(
     if dataset.split is not None and not (split.folds or split.train or split.test):
         split = replace(split, train=dataset.split[0], test=dataset.split[1])
     folds, how = make_folds(
-        usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test,
-        seed=split.seed,
-    )  # fmt: skip
+        usable, list(dataset.topics), folds=split.folds, train=split.train, test=split.test, seed=split.seed
+    )
     index = open_index(dataset, names, analyzer, indexes)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool, pool_notes = build_pool(dataset, index, [t for t in usable if t in needed], plan)
     notes = [f"{index.num_docs:,} documents, {len(pool.topics):,} topics, {how}"]
     if skipped:
-        notes.append(
-            f"{len(skipped)} topics without a relevant document are skipped ({shorten(skipped)})"
-        )
+        notes.append(f"{len(skipped)} topics without a relevant document are skipped ({shorten(skipped)})")
     if topics_checked.unknown_topics:
         notes.append(f"judgements of {topics_checked.unknown_topics} unknown topics are left out")
     if checked.unknown_docnos:
@@ -186,9 +177,7 @@ def _index_of(dataset: Dataset, indexes: Path) -> str:
     )
 
 
-def _open_columnar(
-    dataset: Dataset, names: Names, analyzer: Analyzer, indexes: Path
-) -> ColumnarIndex:
+def _open_columnar(dataset: Dataset, names: Names, analyzer: Analyzer, indexes: Path) -> ColumnarIndex:
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex, stale_reason
 

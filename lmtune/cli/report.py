@@ -13,8 +13,7 @@ from lmtune.cli.screen import note, stages
 def report(
     results: Annotated[Path, typer.Argument(help="A folder that lmtune tune --output wrote.")],
     output: Annotated[
-        Path | None,
-        typer.Option(help="The page.", show_default="report.html in the results folder"),
+        Path | None, typer.Option(help="The page.", show_default="report.html in the results folder")
     ] = None,
 ) -> None:
     """Make one HTML page of results: tables, pictures, topic by topic, how it was made."""
@@ -34,9 +33,7 @@ def report(
             progress("drawing pictures", len(pictures), 0)
             wide = drawn.figure.get_figwidth() > COLUMN
             data = render(drawn.figure, "svg")
-            pictures.append(
-                PagePicture(drawn.title, data, drawn.alt, drawn.group, drawn.part, wide=wide)
-            )
+            pictures.append(PagePicture(drawn.title, data, drawn.alt, drawn.group, drawn.part, wide=wide))
     text = page(stored, pictures)
     with atomic_write(target) as file:
         file.write(text)

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from lmtune.reranking.data import RankingData
     from lmtune.reranking.lambdamart import TreeSettings
 
-app = typer.Typer(
-    help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None)
 app.command()(compare)
 app.command()(features)
 
@@ -81,8 +79,7 @@ def train(
     bf16: rerank_options.Bf16 = False,
     threads: rerank_options.Threads = None,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Keep the training's state in this folder, and go on from it."),
+        Path | None, typer.Option(help="Keep the training's state in this folder, and go on from it.")
     ] = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(help="Keep it after so many steps, not only after epochs.")
@@ -108,22 +105,34 @@ def train(
     named = parse_contender(loss)
     trees = tree_settings(named, seed) if named.loss == LAMBDAMART else None
     settings = Settings(
-        loss="lambdarank" if trees else named.loss, loss_options={} if trees else named.options,
-        network=net, dropout=dropout, optimizer=optimizer, learning_rate=learning_rate,
-        weight_decay=weight_decay, schedule=schedule, epochs=epochs, batch_size=batch_size,
-        list_size=list_size, clip=clip, patience=patience, warm_up=warm_up,
-        warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
-        evaluations_per_step=evaluations_per_step, perturbation=perturbation,
-    )  # fmt: skip
+        loss="lambdarank" if trees else named.loss,
+        loss_options={} if trees else named.options,
+        network=net,
+        dropout=dropout,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        schedule=schedule,
+        epochs=epochs,
+        batch_size=batch_size,
+        list_size=list_size,
+        clip=clip,
+        patience=patience,
+        warm_up=warm_up,
+        warm_up_loss=warm_up_loss,
+        amp_bf16=bf16,
+        seed=seed,
+        evaluations_per_step=evaluations_per_step,
+        perturbation=perturbation,
+    )
     rerank_options.check_names(settings)
     rerank_options.use_threads(threads)
     fitted = rerank_options.normaliser(normalise, log1p)
     check_directory(output, marker=model_folder.RECORD, own=model_folder.CONTENT)
     if run is not None:
         names = Names(
-            data, documents, index, topics, qrels, values.fields(topic_fields), stemmer,
-            stopwords, lengths,
-        )  # fmt: skip
+            data, documents, index, topics, qrels, values.fields(topic_fields), stemmer, stopwords, lengths
+        )
         source = RunSource(run, names, indexes, lambda_, mu, depth)
         known = from_run(source, train_topics, validation, seed)
     else:
@@ -137,15 +146,21 @@ def train(
     with distributed.process_group(device) as place, stages() as report:
         with timed(f"{len(known.train.queries)} queries learnt from"):
             trained = fit(
-                scaled, held, settings, device=place, checkpoint=checkpoint,
+                scaled,
+                held,
+                settings,
+                device=place,
+                checkpoint=checkpoint,
                 checkpoint_every=checkpoint_every,
                 progress=lambda done, total, words: report("training", done, total, words),
-            )  # fmt: skip
+            )
         if distributed.rank() > 0:
             return
         model_folder.save_model(output, trained, scaler, known.names, made, facts=known.facts)
-        print(f"best epoch {trained.best_epoch} of {len(trained.history)}, "
-              f"validation nDCG@{settings.measure} {trained.validation:.4f}")  # fmt: skip
+        print(
+            f"best epoch {trained.best_epoch} of {len(trained.history)}, "
+            f"validation nDCG@{settings.measure} {trained.validation:.4f}"
+        )
         if known.test is not None:
             _report(known.test, trained.score(scaler.transform(known.test)))
 
@@ -200,9 +215,8 @@ def apply(
     check_tag(tag)
     rerank_options.use_threads(threads)
     names = Names(
-        dataset, documents, index, topics, None, values.fields(topic_fields), stemmer, stopwords,
-        lengths,
-    )  # fmt: skip
+        dataset, documents, index, topics, None, values.fields(topic_fields), stemmer, stopwords, lengths
+    )
     facts = loaded.facts
     scored = facts["depth"] if depth is None else depth
     source = RunSource(run, names, indexes, facts["lambda"], facts["mu"], scored)
@@ -214,9 +228,11 @@ def apply(
         scores = loaded.score(data, feature_names, device=device)
         write_run(output, with_rest(reranked(data, scores), ranked), tag=tag)
     made = {
-        "command": command(), "versions": versions() | libraries(), **record,
+        "command": command(),
+        "versions": versions() | libraries(),
+        **record,
         "model": json.loads((model / "made.json").read_text(encoding="utf-8")),
-    }  # fmt: skip
+    }
     with atomic_write(f"{output}.made.json") as file:
         file.write(json.dumps(made, indent=2) + "\n")
 
@@ -226,9 +242,11 @@ def _grow(known: Known, trees: TreeSettings, output: Path, made: dict[str, Any])
 
     with stages() as report, timed(f"{len(known.train.queries)} queries learnt from"):
         grown = lambdamart.fit(
-            known.train, known.validation, trees,
+            known.train,
+            known.validation,
+            trees,
             progress=lambda done, total, words: report("growing trees", done, total, words),
-        )  # fmt: skip
+        )
     model_folder.save_trees(output, grown, trees, known.names, made, facts=known.facts)
     best = grown.validation[grown.best_round - 1]
     print(f"{grown.best_round} trees, validation nDCG@{trees.measure} {best:.4f}")
@@ -242,13 +260,9 @@ def _report(test: RankingData, scores: ArrayLike) -> None:
     from lmtune.reranking.comparison import CUTOFFS
     from lmtune.reranking.ndcg import ndcg
 
-    kept, zero = (
-        np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
-    )
+    kept, zero = (np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero"))
     for name, means in (("left out", kept), ("count 0", zero)):
-        text = "  ".join(
-            f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True)
-        )
+        text = "  ".join(f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True))
         print(f"test, queries without relevant documents {name}: {text}")
         if (kept == zero).all():
             return

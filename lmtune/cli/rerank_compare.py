@@ -32,9 +32,7 @@ _CONTENT = frozenset({*_TABLES, *_PICTURES, _RECORD, "history.csv"})
 
 
 def compare(
-    folder: Annotated[
-        str, typer.Argument(help="LETOR files, or folds of them.", metavar="LETOR_DIR")
-    ],
+    folder: Annotated[str, typer.Argument(help="LETOR files, or folds of them.", metavar="LETOR_DIR")],
     losses: Annotated[
         str, typer.Option(help="With options, if any: k-song:theoretical=true:gamma=0.5,song ...")
     ] = _LOSSES,
@@ -66,9 +64,7 @@ def compare(
     device: rerank_options.Device = "cpu",
     bf16: rerank_options.Bf16 = False,
     threads: rerank_options.Threads = None,
-    style: Annotated[
-        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
-    ] = "table",
+    style: Annotated[str, typer.Option("--format", help="table, markdown, latex, csv or json.")] = "table",
     output: Annotated[
         Path | None, typer.Option(help="Keep tables, history and the convergence picture here.")
     ] = None,
@@ -92,12 +88,24 @@ def compare(
         raise InputError("a loss is named twice", value=losses, accepted="each once")
     rates = _rates(learning_rate)
     settings = Settings(
-        network=net, dropout=dropout, optimizer=optimizer, learning_rate=rates[0],
-        weight_decay=weight_decay, schedule=schedule, epochs=epochs, batch_size=batch_size,
-        list_size=list_size, clip=clip, patience=patience, warm_up=warm_up,
-        warm_up_loss=warm_up_loss, amp_bf16=bf16, seed=seed,
-        evaluations_per_step=evaluations_per_step, perturbation=perturbation,
-    )  # fmt: skip
+        network=net,
+        dropout=dropout,
+        optimizer=optimizer,
+        learning_rate=rates[0],
+        weight_decay=weight_decay,
+        schedule=schedule,
+        epochs=epochs,
+        batch_size=batch_size,
+        list_size=list_size,
+        clip=clip,
+        patience=patience,
+        warm_up=warm_up,
+        warm_up_loss=warm_up_loss,
+        amp_bf16=bf16,
+        seed=seed,
+        evaluations_per_step=evaluations_per_step,
+        perturbation=perturbation,
+    )
     for own in contenders:
         if own.loss == comparison.LAMBDAMART:
             from importlib.util import find_spec
@@ -118,9 +126,15 @@ def compare(
         conventions = conventions[:1]  # both are one
     with stages() as report, timed(f"{len(contenders)} losses, {trials} trials each"):
         outcomes = comparison.compare(
-            folds, contenders, settings, rates=rates, trials=trials, device=device, report=report,
+            folds,
+            contenders,
+            settings,
+            rates=rates,
+            trials=trials,
+            device=device,
+            report=report,
             normaliser=rerank_options.normaliser(normalise, log1p),
-        )  # fmt: skip
+        )
     if output is not None:
         _write(output, outcomes, conventions, folder)
     with utf8_output() as stream:
@@ -128,9 +142,7 @@ def compare(
 
 
 def _conventions(empty: str) -> tuple[Empty, ...]:
-    known: dict[str, tuple[Empty, ...]] = {
-        "both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)
-    }  # fmt: skip
+    known: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)}
     if empty not in known:
         raise InputError("unknown --empty", value=empty, accepted=", ".join(known))
     return known[empty]
@@ -172,12 +184,7 @@ def _write(output: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], fo
                 Course(
                     outcome.label,
                     [
-                        np.array(
-                            [
-                                e.objective if e.epoch > t.settings.warm_up else np.nan
-                                for e in t.history
-                            ]
-                        )
+                        np.array([e.objective if e.epoch > t.settings.warm_up else np.nan for e in t.history])
                         for t in outcome.trained
                     ],
                     [np.array([e.validation for e in t.history]) for t in outcome.trained],

@@ -78,9 +78,10 @@ def from_letor(folder: str, validation: str | None, seed: int) -> Known:
         folds = read_folds(folder, validation=validation, seed=seed)
     if len(folds) > 1:
         raise InputError(
-            "the folder has several folds", file=folder,
+            "the folder has several folds",
+            file=folder,
             accepted=f"one of them, such as {Path(folder) / folds[0].name}",
-        )  # fmt: skip
+        )
     [fold] = folds
     names = tuple(str(number) for number in range(1, fold.train.features.shape[1] + 1))
     parts = {"train": fold.train, "validation": fold.validation, "test": fold.test}
@@ -88,9 +89,7 @@ def from_letor(folder: str, validation: str | None, seed: int) -> Known:
     return Known(fold.train, fold.validation, fold.test, names, {}, record)
 
 
-def from_run(
-    source: RunSource, train_topics: str | None, validation: str | None, seed: int
-) -> Known:
+def from_run(source: RunSource, train_topics: str | None, validation: str | None, seed: int) -> Known:
     """Make training data of a run and judgements; topics without a relevant document are left out.
 
     Raises
@@ -109,8 +108,10 @@ def from_run(
     if len(found) < 2:
         raise InputError(
             "too few training topics whose ranked documents hold a relevant one",
-            file=source.run, value=len(found), accepted="two or more",
-        )  # fmt: skip
+            file=source.run,
+            value=len(found),
+            accepted="two or more",
+        )
     if len(found) < len(data.queries):
         note(
             f"{len(data.queries) - len(found)} of {len(data.queries)} topics have no relevant "
@@ -133,11 +134,7 @@ def from_run(
 
 
 def run_features(
-    source: RunSource,
-    run: Mapping[str, Mapping[str, float]],
-    *,
-    only: str | None = None,
-    judged: bool,
+    source: RunSource, run: Mapping[str, Mapping[str, float]], *, only: str | None = None, judged: bool
 ) -> tuple[RankingData, dict[str, Any]]:
     """Make the features of a run's documents; also return what the collection is.
 

@@ -44,9 +44,8 @@ def features(
         raise InputError(f"no {missing}", accepted="--run RUN --output FILE")
     check_file(output)
     names = Names(
-        dataset, documents, index, topics, qrels, values.fields(topic_fields), stemmer, stopwords,
-        lengths,
-    )  # fmt: skip
+        dataset, documents, index, topics, qrels, values.fields(topic_fields), stemmer, stopwords, lengths
+    )
     source = RunSource(run, names, indexes, lambda_, mu, depth)
     data, _ = run_features(source, read_run(run), only=only, judged=True)
     write_letor(output, data)

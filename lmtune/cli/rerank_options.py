@@ -18,26 +18,17 @@ if TYPE_CHECKING:
     from lmtune.reranking.settings import Settings
 
 Run = Annotated[Path | None, typer.Option(help="A TREC run.")]
-Only = Annotated[
-    str | None, typer.Option("--only-topics", help="These alone: 51-100, a list or a file.")
-]
+Only = Annotated[str | None, typer.Option("--only-topics", help="These alone: 51-100, a list or a file.")]
 Depth = Annotated[int, typer.Option(help="Documents of a topic that are scored.")]
 Net = Annotated[
-    str,
-    typer.Option(
-        help="linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]."
-    ),
+    str, typer.Option(help="linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2].")
 ]
 Dropout = Annotated[float, typer.Option(help="After each hidden layer.")]
-Optimizer = Annotated[
-    str, typer.Option(help="adam, adamw, sgd; spsa or fdsa, which need no gradient.")
-]
+Optimizer = Annotated[str, typer.Option(help="adam, adamw, sgd; spsa or fdsa, which need no gradient.")]
 EvaluationsPerStep = Annotated[
     int, typer.Option(help="Of spsa: the loss's evaluations a step, an even number.")
 ]
-Perturbation = Annotated[
-    float, typer.Option(help="Of spsa and fdsa: how far weights are moved to look.")
-]
+Perturbation = Annotated[float, typer.Option(help="Of spsa and fdsa: how far weights are moved to look.")]
 WeightDecay = Annotated[float, typer.Option(help="The optimizer's.")]
 Schedule = Annotated[
     str, typer.Option(help="constant, step, step:20,25 (a tenth after these epochs) or cosine.")
@@ -52,10 +43,7 @@ Clip = Annotated[float | None, typer.Option(help="The gradient's largest norm.")
 Patience = Annotated[
     int | None, typer.Option(help="Stop after so many epochs without a better validation value.")
 ]
-WarmUp = Annotated[
-    int,
-    typer.Option(help="First so many epochs with --warm-up-loss, then a new last layer."),
-]
+WarmUp = Annotated[int, typer.Option(help="First so many epochs with --warm-up-loss, then a new last layer.")]
 WarmUpLoss = Annotated[str, typer.Option(help="listnet, cross-entropy (SONG's) or another loss.")]
 Normalise = Annotated[
     str, typer.Option(help="z-score, query-z-score, query-min-max or none; of training features.")
@@ -64,14 +52,11 @@ Log1p = Annotated[bool, typer.Option(help="Take sign(x) log(1 + |x|) of features
 Seed = Annotated[int, typer.Option(help="Of weights, batches, dropout and draws.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Bf16 = Annotated[bool, typer.Option("--bf16", help="Let the network compute in bfloat16.")]
-Threads = Annotated[
-    int | None, typer.Option(help="Of torch; another number may round differently.")
-]
+Threads = Annotated[int | None, typer.Option(help="Of torch; another number may round differently.")]
 Validation = Annotated[
     str | None,
     typer.Option(
-        help="A file with one training query a line, or a share such as 0.2 of them, to choose the"
-        " epoch by."
+        help="A file with one training query a line, or a share such as 0.2 of them, to choose the epoch by."
     ),
 ]
 
@@ -100,9 +85,10 @@ def normaliser(method: str, log1p: bool) -> Callable[[RankingData], Normaliser]:
     name = method.replace("query-", "query ")
     if name not in METHODS:
         raise InputError(
-            "unknown --normalise", value=method,
+            "unknown --normalise",
+            value=method,
             accepted=", ".join(known.replace(" ", "-") for known in METHODS),
-        )  # fmt: skip
+        )
 
     def fit(data: RankingData) -> Normaliser:
         return Normaliser.fit(data, method=name, log1p=log1p)

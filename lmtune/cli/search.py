@@ -25,18 +25,13 @@ def search(
     model: options.Model = "two-stage",
     lambda_: Annotated[
         float | None,
-        typer.Option(
-            "--lambda", help="0 <= lambda < 1.", show_default="0; jelinek-mercer 0.1, for titles"
-        ),
+        typer.Option("--lambda", help="0 <= lambda < 1.", show_default="0; jelinek-mercer 0.1, for titles"),
     ] = None,
     mu: Annotated[
-        float | None,
-        typer.Option(help="In tokens; mu > 0, or 0 with lambda > 0.", show_default="1000"),
+        float | None, typer.Option(help="In tokens; mu > 0, or 0 with lambda > 0.", show_default="1000")
     ] = None,
     hits: Annotated[int, typer.Option(help="Documents a topic.")] = 1000,
-    output: Annotated[Path, typer.Option(help="The run; .gz compresses; - is the screen.")] = Path(
-        "-"
-    ),
+    output: Annotated[Path, typer.Option(help="The run; .gz compresses; - is the screen.")] = Path("-"),
     run_tag: Annotated[
         str | None, typer.Option(help="Default: lmtune-lambda...-mu..., with a model's name.")
     ] = None,
@@ -65,16 +60,18 @@ def search(
     if not on_screen:
         check_file(output)
     names = Names(
-        dataset, documents, index, topics, None, values.fields(topic_fields),
-        stemmer, stopwords, lengths,
-    )  # fmt: skip
+        dataset, documents, index, topics, None, values.fields(topic_fields), stemmer, stopwords, lengths
+    )
     data = open_dataset(names, need=("documents", "topics"))
     opened = open_index(data, names, analyzer, indexes)
     with stages() as report, timed(f"{data.name}: {len(data.topics)} topics extracted"):
         pool = CandidatePool.build(
-            opened, data.topics, name=data.name, model=find_model(model).formula.name,
+            opened,
+            data.topics,
+            name=data.name,
+            model=find_model(model).formula.name,
             progress=lambda done, total: report(f"topics of {data.name}", done, total),
-        )  # fmt: skip
+        )
     for text in unknown_terms(pool):
         note(f"{data.name}: {text}")
     rankings = rank(pool, lambda_=lambda_, mu=mu, hits=hits)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def tune(
     datasets: Annotated[
-        list[str] | None,
-        typer.Argument(help="pydocs, folders, irds:ID ...; several make one table."),
+        list[str] | None, typer.Argument(help="pydocs, folders, irds:ID ...; several make one table.")
     ] = None,
     documents: options.Documents = None,
     index: options.Index = None,
@@ -31,27 +30,20 @@ def tune(
     topic_fields: options.TopicFields = "title",
     measure: Annotated[
         list[str] | None,
-        typer.Option(
-            "--measure", "-m", help="AP, P@k, Bpref, nDCG@k, RR, R@k ...; default AP Bpref P@10."
-        ),
+        typer.Option("--measure", "-m", help="AP, P@k, Bpref, nDCG@k, RR, R@k ...; default AP Bpref P@10."),
     ] = None,
     folds: Annotated[
-        str | None,
-        typer.Option(help="Cross-validation: how many folds (default 2), or a JSON file of them."),
+        str | None, typer.Option(help="Cross-validation: how many folds (default 2), or a JSON file of them.")
     ] = None,
     train_topics: Annotated[
         str | None, typer.Option(help="Train on these: 51-100, a list 51,52 or a file.")
     ] = None,
-    test_topics: Annotated[
-        str | None, typer.Option(help="Report on these; default: all others.")
-    ] = None,
+    test_topics: Annotated[str | None, typer.Option(help="Report on these; default: all others.")] = None,
     grid: Annotated[str, typer.Option(help="Points along lambda and mu.")] = "20x26",
     model: options.Model = "two-stage",
     lambda_range: Annotated[
         str | None,
-        typer.Option(
-            help="LOW,HIGH for every method.", show_default="0,0.95; jelinek-mercer 0.01,0.99"
-        ),
+        typer.Option(help="LOW,HIGH for every method.", show_default="0,0.95; jelinek-mercer 0.01,0.99"),
     ] = None,
     mu_range: Annotated[
         str | None, typer.Option(help="LOW,HIGH for every method.", show_default="1,100000")
@@ -62,12 +54,9 @@ def tune(
     ),
     ranknet_starts: Annotated[int, typer.Option(help="Starts of the descent.")] = 4,
     ranknet_validation: Annotated[
-        float,
-        typer.Option(help="Share of training topics to stop on; adds the row RankNet-val."),
+        float, typer.Option(help="Share of training topics to stop on; adds the row RankNet-val.")
     ] = 0.0,
-    ranknet_rel: Annotated[
-        int, typer.Option(help="Smallest gain that RankNet takes for relevant.")
-    ] = 1,
+    ranknet_rel: Annotated[int, typer.Option(help="Smallest gain that RankNet takes for relevant.")] = 1,
     negatives_depth: Annotated[
         int, typer.Option(help="Unjudged stand-ins where nothing is judged nonrelevant.")
     ] = 100,
@@ -80,9 +69,7 @@ def tune(
     ] = 200,
     certify: Annotated[
         float | None,
-        typer.Option(
-            help="Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."
-        ),
+        typer.Option(help="Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."),
     ] = None,
     stemmer: options.Stemmer = None,
     stopwords: options.Stopwords = None,
@@ -90,9 +77,7 @@ def tune(
     indexes: options.Indexes = Path("indexes"),
     ignore_unknown: options.IgnoreUnknown = False,
     seed: Annotated[int, typer.Option(help="Of folds, starts and restarts.")] = 0,
-    style: Annotated[
-        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
-    ] = "table",
+    style: Annotated[str, typer.Option("--format", help="table, markdown, latex, csv or json.")] = "table",
     output: Annotated[
         Path | None, typer.Option(help="Keep tables, parameters, traces and runs in this folder.")
     ] = None,
@@ -115,8 +100,7 @@ def tune(
             f"{given[0]} with several collections", value=named, accepted="one collection at most"
         )
     names_kept = [
-        file_name(name if name and ":" in name else Path(name or "").resolve().name)
-        for name in named
+        file_name(name if name and ":" in name else Path(name or "").resolve().name) for name in named
     ]
     if len(set(names_kept)) < len(named):
         raise InputError("two collections have one name", value=named, accepted="different names")
@@ -125,9 +109,7 @@ def tune(
     if style not in STYLES:
         raise InputError("unknown --format", value=style, accepted=", ".join(STYLES))
     if folds is not None and (train_topics or test_topics):
-        raise InputError(
-            "both folds and a split", value=folds, accepted="--folds, or --train-topics"
-        )
+        raise InputError("both folds and a split", value=folds, accepted="--folds, or --train-topics")
     plan = Plan(
         measures=tuple(parse_measures(measure or ["AP", "Bpref", "P@10"])),
         model=model,
@@ -156,14 +138,11 @@ def tune(
     split = Split(folds, train_topics, test_topics, seed)
     for name in named or [None]:
         names = Names(
-            name, documents, index, topics, qrels, values.fields(topic_fields),
-            stemmer, stopwords, lengths,
-        )  # fmt: skip
+            name, documents, index, topics, qrels, values.fields(topic_fields), stemmer, stopwords, lengths
+        )
         ready = prepare(names, analyzer, indexes, split, plan, ignore_unknown=ignore_unknown)
         with stages() as report, timed(f"{ready.pool.name}: tuned"):
-            results.append(
-                run_experiment(ready.pool, ready.folds, plan, notes=ready.notes, progress=report)
-            )
+            results.append(run_experiment(ready.pool, ready.folds, plan, notes=ready.notes, progress=report))
         pools.append(ready.pool)
         described.append(ready.facts)
     if output is not None:
@@ -180,22 +159,21 @@ def tune(
                 for pool, result in zip(pools, results, strict=True)
             ]
             write_results(
-                output, results, pools, record, lines=lines, hits=depth,
+                output,
+                results,
+                pools,
+                record,
+                lines=lines,
+                hits=depth,
                 progress=lambda done, total: report("writing runs", done, total),
-            )  # fmt: skip
+            )
     _show(results, style)
 
 
 def _show(results: list[CollectionResult], style: str) -> None:
     from rich.console import Console
 
-    from lmtune.reporting.tables import (
-        full_legend,
-        parameter_table,
-        plain,
-        table,
-        terminal_table,
-    )
+    from lmtune.reporting.tables import full_legend, parameter_table, plain, table, terminal_table
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":

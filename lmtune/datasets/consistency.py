@@ -138,8 +138,7 @@ def _unknown_topic(dataset: Dataset, unknown: list[str]) -> InputError:
 def _unknown_docno(dataset: Dataset, unknown: list[str]) -> InputError:
     topic = next(topic for topic, judged in dataset.qrels.items() if unknown[0] in judged)
     return InputError(
-        "judgement of a document that the collection lacks"
-        f" ({_count(len(unknown), 'such document')} in all)",
+        f"judgement of a document that the collection lacks ({_count(len(unknown), 'such document')} in all)",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, topic, unknown[0]),
         value=unknown[0],

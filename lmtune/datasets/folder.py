@@ -19,11 +19,7 @@ _TOPICS = (
     rf"topics\..+\.(tsv|txt|jsonl){_PACKED}",
     rf"queries\..+\.(tsv|txt|jsonl){_PACKED}",
 )
-_QRELS = (
-    rf"qrels\.txt{_PACKED}",
-    rf"qrels(\.(tsv|trec|qrels))?{_PACKED}",
-    rf"qrels\..+\.(txt|tsv){_PACKED}",
-)
+_QRELS = (rf"qrels\.txt{_PACKED}", rf"qrels(\.(tsv|trec|qrels))?{_PACKED}", rf"qrels\..+\.(txt|tsv){_PACKED}")
 _ACCEPTED = {
     "documents": "docs.jsonl, or TREC document files in the folder itself, docs/ or documents/",
     "topics": "topics.tsv, topics.txt, topics.jsonl, queries.tsv, ... or topics.NAME.txt",

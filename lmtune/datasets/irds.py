@@ -16,11 +16,7 @@ from lmtune.formats.documents import Document, ListDocuments
 
 PREFIX = "irds:"
 # How ir_datasets' collections call the fields that TREC calls title, desc and narr.
-_FIELD_NAMES = {
-    "title": ("title",),
-    "desc": ("description", "desc"),
-    "narr": ("narrative", "narr"),
-}
+_FIELD_NAMES = {"title": ("title",), "desc": ("description", "desc"), "narr": ("narrative", "narr")}
 _WHAT_TO_DO = (
     "an identifier whose files ir_datasets can download or already has"
     " (its page about the collection says where licensed files come from)"

@@ -126,8 +126,7 @@ def _locate(
         if lacking:
             raise InputError(
                 f"nothing says where the {' and the '.join(lacking)} are",
-                accepted="the name of a collection,"
-                " or --documents (or --index), --topics and --qrels",
+                accepted="the name of a collection, or --documents (or --index), --topics and --qrels",
             )
         first = next(os.fspath(path) for path in given.values() if path is not None)
         stem = Path(first).resolve().name
@@ -146,9 +145,7 @@ def _locate(
     return Dataset(home.resolve().name, None, {}, {}), located
 
 
-def _with_files(
-    base: Dataset, given: dict[Part, PathLike | None], topic_fields: Sequence[str]
-) -> Dataset:
+def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields: Sequence[str]) -> Dataset:
     """Read the given files in place of the dataset's own parts."""
     documents, topics, qrels = (given[part] for part in PARTS)
     if topics is not None:
@@ -170,7 +167,5 @@ def _document_files(path: Path) -> list[Path]:
 def _check_title_alone(name: str, topic_fields: Sequence[str]) -> None:
     if tuple(topic_fields) != ("title",):
         raise InputError(
-            f"the topics of {name} have a title alone",
-            value=",".join(topic_fields),
-            accepted="title",
+            f"the topics of {name} have a title alone", value=",".join(topic_fields), accepted="title"
         )

@@ -92,9 +92,7 @@ def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Pat
         fetched = fetch_file(role, name)
         if fetched is not None:
             return fetched
-    known = (
-        f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"
-    )
+    known = f"a name ({', '.join(names)})" if names else f"a name with a file {role}/{role}.NAME.txt"
     what = "no such name or file"
     with contextlib.suppress(OSError):  # a name too long for a path is no path
         if path.exists():

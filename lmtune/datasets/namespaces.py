@@ -50,9 +50,7 @@ _WITH_SHORT_ALL = frozenset({"pandas.api.types"})  # its __all__ lacks the is_*_
 # scipy's deprecation notes print a set of names, whose order goes with PYTHONHASHSEED.
 _SET = re.compile(r"(Use of argument\(s\) ``)\{([^{}]*)\}")
 # scipy adds this note to docstrings, to numpy's too, depending on SCIPY_ARRAY_API.
-_ARRAY_API_NOTE = re.compile(
-    r"\n\n+\*\*Array API Standard Support\*\*\n.*?dev-arrayapi[^\n]*", re.DOTALL
-)
+_ARRAY_API_NOTE = re.compile(r"\n\n+\*\*Array API Standard Support\*\*\n.*?dev-arrayapi[^\n]*", re.DOTALL)
 _EMPTY_NOTES = re.compile(r"\n+Notes\n-----(?=\n+[^\n]+\n---|\s*\Z)")
 _DEEPEST_ACCESSOR = 2  # pandas.Series.str, pandas.Series.plot: classes that are members
 
@@ -88,9 +86,7 @@ def public_docstrings() -> dict[str, list[str]]:
     ranks: dict[str, dict[str, bool]] = {}
     members: dict[type, list[_Member]] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # some public names are deprecated and say so when looked at
+        warnings.simplefilter("ignore")  # some public names are deprecated and say so when looked at
         # All are imported before any is read: scipy changes some of numpy's docstrings.
         modules = {name: _find_module(name) for names in NAMESPACES.values() for name in names}
         for namespace, module in modules.items():

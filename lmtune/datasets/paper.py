@@ -53,23 +53,37 @@ PAPER_COLLECTIONS = {
     known.name: known
     for known in (
         PaperCollection(
-            "ap", "Associated Press 1988-89, TIPSTER disks 1 and 2", _ADHOC, _ADHOC,
-            "51-150", "151-200", docnos="AP",
+            "ap",
+            "Associated Press 1988-89, TIPSTER disks 1 and 2",
+            _ADHOC,
+            _ADHOC,
+            "51-150",
+            "151-200",
+            docnos="AP",
         ),
         PaperCollection(
-            "wsj", "Wall Street Journal 1987-92, TIPSTER disks 1 and 2", _ADHOC, _ADHOC,
-            "51-150", "151-200", docnos="WSJ",
+            "wsj",
+            "Wall Street Journal 1987-92, TIPSTER disks 1 and 2",
+            _ADHOC,
+            _ADHOC,
+            "51-150",
+            "151-200",
+            docnos="WSJ",
         ),
         PaperCollection(
-            "robust04", "TREC disks 4 and 5 without the Congressional Record", ("robust04",),
-            ("robust04",), "301-450", "601-700", prebuilt="robust04",
+            "robust04",
+            "TREC disks 4 and 5 without the Congressional Record",
+            ("robust04",),
+            ("robust04",),
+            "301-450",
+            "601-700",
+            prebuilt="robust04",
         ),
         PaperCollection(
-            "wt10g", "the WT10g web crawl", ("adhoc.451-550",), ("adhoc.451-550",),
-            "451-500", "501-550",
+            "wt10g", "the WT10g web crawl", ("adhoc.451-550",), ("adhoc.451-550",), "451-500", "501-550"
         ),
     )
-}  # fmt: skip
+}
 """The collections by name."""
 
 

@@ -93,9 +93,7 @@ def load_pydocs() -> Dataset:
         qrels[topic] = dict.fromkeys(relevant, 1) | dict.fromkeys(others, 0)
     return Dataset(
         name=NAME,
-        documents=ListDocuments(
-            NAME, [Document(docno, page.parts.body) for docno, page in pages.items()]
-        ),
+        documents=ListDocuments(NAME, [Document(docno, page.parts.body) for docno, page in pages.items()]),
         topics=topics,
         qrels=qrels,
         versions={package: version(package) for package in NAMESPACES},
@@ -155,9 +153,7 @@ def _pages() -> dict[str, _Page]:
             accepted="Python without -OO and PYTHONOPTIMIZE=2",
         )
     found = public_docstrings()
-    pages = {
-        names[0]: _Page(split_docstring(docstring), names) for docstring, names in found.items()
-    }
+    pages = {names[0]: _Page(split_docstring(docstring), names) for docstring, names in found.items()}
     return {docno: page for docno, page in pages.items() if _WORD.search(page.parts.body)}
 
 

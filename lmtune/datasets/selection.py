@@ -78,9 +78,7 @@ def _from_file(path: Path, known: Collection[str]) -> set[str]:
         if not topic or topic.startswith("#"):
             continue
         if topic not in known:
-            raise InputError(
-                "no such topic", file=path, line=number, value=topic, accepted=_describe(known)
-            )
+            raise InputError("no such topic", file=path, line=number, value=topic, accepted=_describe(known))
         chosen.add(topic)
     if not chosen:
         raise InputError("the file names no topic", file=path, accepted="one identifier a line")

@@ -6,11 +6,4 @@ from lmtune.formats.document import Document, DocumentBatch, DocumentSource
 from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.list_documents import ListDocuments
 
-__all__ = [
-    "Document",
-    "DocumentBatch",
-    "DocumentSource",
-    "FileDocuments",
-    "ListDocuments",
-    "document_files",
-]
+__all__ = ["Document", "DocumentBatch", "DocumentSource", "FileDocuments", "ListDocuments", "document_files"]

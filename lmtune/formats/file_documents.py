@@ -18,9 +18,7 @@ from lmtune.formats.jsonl import parse_jsonl
 from lmtune.formats.trectext import START, parse_trec
 
 _BLOCK_BYTES = 1 << 20
-_NOT_DOCUMENTS = re.compile(
-    r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I
-)
+_NOT_DOCUMENTS = re.compile(r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I)
 _ACCEPTED = "JSON lines ({...}) or TREC documents (<DOC> ...), plain or as .gz, .bz2, .zst"
 
 
@@ -211,9 +209,7 @@ def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
     )
 
 
-def _next_start(
-    path: str | os.PathLike[str], kind: Literal["jsonl", "trec"], offset: int, size: int
-) -> int:
+def _next_start(path: str | os.PathLike[str], kind: Literal["jsonl", "trec"], offset: int, size: int) -> int:
     """Return where the first line (JSON) or document (TREC) at or after `offset` begins."""
     with open_bytes(path) as stream:
         # From one byte before, so that a line that begins right there counts.

@@ -151,9 +151,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
         raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
 
 
-def check_directory(
-    path: str | os.PathLike[str], *, marker: str, own: Collection[str] | None = None
-) -> None:
+def check_directory(path: str | os.PathLike[str], *, marker: str, own: Collection[str] | None = None) -> None:
     """Raise what `atomic_directory` would raise at once.
 
     Parameters

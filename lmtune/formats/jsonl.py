@@ -30,9 +30,7 @@ def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def parse_jsonl(
-    blocks: Iterable[bytes], path: str | os.PathLike[str]
-) -> Iterator[tuple[int, str, str]]:
+def parse_jsonl(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of JSON documents, one a line; blank lines are skipped.
 
     The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
@@ -87,9 +85,7 @@ def _decoded_lines(block: bytes, path: str | os.PathLike[str], before: int) -> l
     return lines
 
 
-def _other_spelling(
-    path: str | os.PathLike[str], number: int, line: str, record: Any
-) -> tuple[Any, Any]:
+def _other_spelling(path: str | os.PathLike[str], number: int, line: str, record: Any) -> tuple[Any, Any]:
     if not isinstance(record, dict):
         raise _bad(path, number, "not a JSON object", line)
     key = next((key for key in ID_KEYS if key in record), None)
@@ -123,9 +119,7 @@ def _checked_text(path: str | os.PathLike[str], number: int, text: Any) -> str:
     return text
 
 
-def _without_surrogates(
-    path: str | os.PathLike[str], number: int, docno: str, text: str
-) -> tuple[str, str]:
+def _without_surrogates(path: str | os.PathLike[str], number: int, docno: str, text: str) -> tuple[str, str]:
     # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
     try:
         docno.encode()

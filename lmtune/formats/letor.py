@@ -120,8 +120,7 @@ def write_letor(path: str | os.PathLike[str], data: Rows) -> None:
     """
     for name in (*data.queries, *(data.docnos or ())):
         if name.split() != [name]:
-            raise InputError("cannot write a name", file=path, value=name,
-                             accepted="no white space in it")  # fmt: skip
+            raise InputError("cannot write a name", file=path, value=name, accepted="no white space in it")
     for query in data.queries:
         if "#" in query:
             raise InputError("cannot write a query", file=path, value=query, accepted="no #")

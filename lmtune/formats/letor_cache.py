@@ -26,11 +26,7 @@ _FILES = (_MARKER, "features", "labels", "starts", "queries", "docids")
 
 
 def cached(
-    path: str | os.PathLike[str],
-    cache: bool | str | os.PathLike[str],
-    *,
-    repeated: str,
-    docids: bool,
+    path: str | os.PathLike[str], cache: bool | str | os.PathLike[str], *, repeated: str, docids: bool
 ) -> Letor | None:
     """Read a file through its columnar form, made where there is none that is current.
 
@@ -68,9 +64,7 @@ def cached(
     return found if found is not None else _make(folder, Path(path), status, options)
 
 
-def _read(
-    folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]
-) -> Letor | None:
+def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor | None:
     """Return what the folder holds if it stands for the file."""
     try:
         header = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
@@ -162,8 +156,6 @@ class _OnDisk:
         with narrow.open("rb") as source, self._path.open("wb") as target:
             for rows, columns in self._shapes:
                 wide = np.zeros((rows, width), "<f4")
-                wide[:, :columns] = np.fromfile(source, "<f4", rows * columns).reshape(
-                    rows, columns
-                )
+                wide[:, :columns] = np.fromfile(source, "<f4", rows * columns).reshape(rows, columns)
                 wide.tofile(target)
         narrow.unlink()

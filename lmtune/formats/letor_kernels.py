@@ -142,9 +142,20 @@ def _docid(text, at):  # type: ignore[no-untyped-def]
 
 @compiled()
 def parse(  # type: ignore[no-untyped-def]
-    text, stamp, highest, labels, lines, query_rows, query_spans, docids, row_start, ids, values,
-    undecided, seen,
-):  # fmt: skip
+    text,
+    stamp,
+    highest,
+    labels,
+    lines,
+    query_rows,
+    query_spans,
+    docids,
+    row_start,
+    ids,
+    values,
+    undecided,
+    seen,
+):
     """Parse whole lines, each ending in a line feed, into the arrays given.
 
     ``lines`` gets where each row's line begins; ``query_rows`` and ``query_spans`` the rows whose

@@ -97,11 +97,7 @@ def nearest_float32(text: str) -> np.float32:
     exact = Fraction(Decimal(text))
     with np.errstate(over="ignore"):
         guess = np.float32(double)
-        near = [
-            guess,
-            np.nextafter(guess, np.float32(-np.inf)),
-            np.nextafter(guess, np.float32(np.inf)),
-        ]
+        near = [guess, np.nextafter(guess, np.float32(-np.inf)), np.nextafter(guess, np.float32(np.inf))]
 
     def distance(value: np.float32) -> tuple[Fraction, int]:
         # The next value after the largest would be 2**128: what rounds there is out of range.
@@ -131,9 +127,7 @@ def _whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _parse(
-    path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]
-) -> Block:
+def _parse(path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
     text = np.frombuffer(raw, np.uint8)
     most_rows = raw.count(b"\n")
     most_values = raw.count(b":")
@@ -147,9 +141,20 @@ def _parse(
     values = np.empty(most_values, np.float32)
     undecided = np.empty((most_values + most_rows, 3), np.int64)
     code, begin, end, rows, filled, queries, doubtful = kernels.parse(
-        text, stamp, HIGHEST_ID, labels, lines, query_rows, query_spans, docids, row_start, ids,
-        values, undecided, seen,
-    )  # fmt: skip
+        text,
+        stamp,
+        HIGHEST_ID,
+        labels,
+        lines,
+        query_rows,
+        query_spans,
+        docids,
+        row_start,
+        ids,
+        values,
+        undecided,
+        seen,
+    )
     for place, first, last in undecided[:doubtful].tolist():
         value = nearest_float32(raw[first:last].decode())
         if np.isinf(value):
@@ -177,8 +182,7 @@ def _parse(
             for span, row in zip(query_spans[:queries].tolist(), starts.tolist(), strict=True)
         ],
         docids=[
-            None if span[0] < 0 else decoded(span, row)
-            for row, span in enumerate(docids[:rows].tolist())
+            None if span[0] < 0 else decoded(span, row) for row, span in enumerate(docids[:rows].tolist())
         ],
         row_start=row_start[: rows + 1],
         ids=ids[:filled],

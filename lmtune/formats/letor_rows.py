@@ -79,9 +79,7 @@ class Rest:
     width: int
 
 
-def collect(
-    path: str | os.PathLike[str], features: Features, *, repeated: str, docids: bool
-) -> Rest:
+def collect(path: str | os.PathLike[str], features: Features, *, repeated: str, docids: bool) -> Rest:
     """Read a file, giving its features away block by block."""
     labels: list[NDArray[np.float32]] = []
     docnos: list[str | None] = []
@@ -138,16 +136,12 @@ def _check_mixed(
         file=path,
         line=int(block.lines[row]),
         value=block.docids[row],
-        accepted=f"one on each row or on none (the first row is line {int(lines[0][0])}), or "
-        "docids=False",
+        accepted=f"one on each row or on none (the first row is line {int(lines[0][0])}), or docids=False",
     )
 
 
 def _check_twice(
-    path: str | os.PathLike[str],
-    docnos: tuple[str, ...],
-    starts: Sequence[int],
-    lines: NDArray[np.int64],
+    path: str | os.PathLike[str], docnos: tuple[str, ...], starts: Sequence[int], lines: NDArray[np.int64]
 ) -> None:
     for begin, end in itertools.pairwise(starts):
         if len(set(docnos[begin:end])) == end - begin:

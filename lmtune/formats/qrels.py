@@ -138,9 +138,7 @@ def write_qrels(path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, i
                 stream.write(f"{topic} 0 {docno} {int(gain)}\n")
 
 
-def find_judgement(
-    path: str | os.PathLike[str], topic: str, docno: str | None = None
-) -> int | None:
+def find_judgement(path: str | os.PathLike[str], topic: str, docno: str | None = None) -> int | None:
     """Find the first judgement of a topic, or of a document for it, for messages.
 
     Returns
@@ -181,19 +179,13 @@ def _parse_gain(path: str | os.PathLike[str], number: int, written: bytes) -> in
     return int(written)
 
 
-def _wrong_columns(
-    path: str | os.PathLike[str], number: int, line: bytes, width: int
-) -> InputError:
+def _wrong_columns(path: str | os.PathLike[str], number: int, line: bytes, width: int) -> InputError:
     text = decode_line(line, path, number)
     accepted = f"4 columns: {_COLUMNS}" if width == 4 else f"3 columns: {', '.join(_BEIR_HEADER)}"
     if width == 4 and len(line.split()) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
     return InputError(
-        f"{len(line.split())} columns",
-        file=path,
-        line=number,
-        value=text.strip(),
-        accepted=accepted,
+        f"{len(line.split())} columns", file=path, line=number, value=text.strip(), accepted=accepted
     )
 
 

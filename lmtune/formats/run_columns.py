@@ -156,9 +156,7 @@ def _check_form(line: bytes, width: int, extra_columns: bool) -> None:
         raise _DefectError("wrong number of columns", f"{width} columns", line.strip(), COLUMNS)
     if b"\r" in line.rstrip(b"\r"):
         accepted = "lines that end with LF or CRLF"
-        raise _DefectError(
-            "carriage returns", "a carriage return in a line", line.strip(), accepted
-        )
+        raise _DefectError("carriage returns", "a carriage return in a line", line.strip(), accepted)
 
 
 def _score(written: bytes) -> float:

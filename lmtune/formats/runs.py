@@ -101,14 +101,10 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> NDArray[np.float
 def check_tag(tag: str) -> None:
     """Raise InputError unless `tag` can be a run's name: not empty, no white space."""
     if tag.split() != [tag]:
-        raise InputError(
-            "bad run tag", value=tag, accepted="a name without white space, such as two-stage"
-        )
+        raise InputError("bad run tag", value=tag, accepted="a name without white space, such as two-stage")
 
 
-def write_run(
-    target: str | os.PathLike[str] | TextIO, rankings: Iterable[Ranking], *, tag: str
-) -> None:
+def write_run(target: str | os.PathLike[str] | TextIO, rankings: Iterable[Ranking], *, tag: str) -> None:
     """Write a TREC run, one topic at a time, a file whole or not at all.
 
     Parameters
@@ -145,9 +141,7 @@ def write_run(
             stream.writelines(
                 [
                     f"{middle}{docno} {rank} {score:.9g}{end}"
-                    for rank, (docno, score) in enumerate(
-                        zip(docnos, printed.tolist(), strict=True), 1
-                    )
+                    for rank, (docno, score) in enumerate(zip(docnos, printed.tolist(), strict=True), 1)
                 ]
             )
 

@@ -35,9 +35,7 @@ class _Open:
     current: str | None = None
 
 
-def parse_sgml_topics(
-    path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]
-) -> Iterator[SgmlTopic]:
+def parse_sgml_topics(path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]) -> Iterator[SgmlTopic]:
     """Yield the topics of numbered lines.
 
     Raises
@@ -133,8 +131,7 @@ def _turn(
 
 def _finish(path: str | os.PathLike[str], topic: _Open) -> SgmlTopic:
     texts = {
-        name: _strip_label(name, " ".join(" ".join(pieces).split()))
-        for name, pieces in topic.pieces.items()
+        name: _strip_label(name, " ".join(" ".join(pieces).split())) for name, pieces in topic.pieces.items()
     }
     written = texts.pop("num", None)
     if written is None or written.split() != [written]:
@@ -145,9 +142,7 @@ def _finish(path: str | os.PathLike[str], topic: _Open) -> SgmlTopic:
             value=written or None,
             accepted="<num> Number: 301",
         )
-    identifier = (
-        (written.lstrip("0") or "0") if written.isascii() and written.isdigit() else written
-    )
+    identifier = (written.lstrip("0") or "0") if written.isascii() and written.isdigit() else written
     return SgmlTopic(identifier, topic.line, texts)
 
 
@@ -157,9 +152,7 @@ def _strip_label(name: str, text: str) -> str:
 
 
 def _stray(path: str | os.PathLike[str], line: int, value: str) -> InputError:
-    return InputError(
-        "text outside <top>", file=path, line=line, value=value, accepted="<top> ... </top>"
-    )
+    return InputError("text outside <top>", file=path, line=line, value=value, accepted="<top> ... </top>")
 
 
 def _unclosed(path: str | os.PathLike[str], topic: _Open) -> InputError:

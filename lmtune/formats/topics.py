@@ -11,9 +11,7 @@ from lmtune.errors import InputError
 from lmtune.formats.files import atomic_write, read_lines
 from lmtune.formats.sgml import FIELDS, format_topic, parse_sgml_topics
 
-_ACCEPTED = (
-    "TREC SGML (<top> <num> <title> ...), lines of id<TAB>text, or JSON lines with _id and text"
-)
+_ACCEPTED = "TREC SGML (<top> <num> <title> ...), lines of id<TAB>text, or JSON lines with _id and text"
 _ID_KEYS = ("_id", "id", "qid", "query_id", "topic_id", "topic")
 _TEXT_KEYS = ("text", "title", "query")
 _HEADER_IDS = frozenset({"qid", "query_id", "query-id", "topic_id"})
@@ -27,9 +25,7 @@ class Topic(NamedTuple):
     line: int
 
 
-def read_topics(
-    path: str | os.PathLike[str], *, fields: Sequence[str] = ("title",)
-) -> dict[str, str]:
+def read_topics(path: str | os.PathLike[str], *, fields: Sequence[str] = ("title",)) -> dict[str, str]:
     """Read topics.
 
     Parameters
@@ -125,10 +121,7 @@ def _collect(path: str | os.PathLike[str], found: Iterator[Topic]) -> dict[str, 
         lines[identifier] = line
         if not topics[identifier]:
             raise InputError(
-                f"topic {identifier} has no text",
-                file=path,
-                line=line,
-                accepted="at least one word",
+                f"topic {identifier} has no text", file=path, line=line, accepted="at least one word"
             )
     if not topics:
         raise InputError("no topics", file=path, accepted=_ACCEPTED)
@@ -175,19 +168,11 @@ def _json_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> 
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"not JSON ({error})",
-                file=path,
-                line=number,
-                value=line,
-                accepted="one JSON object a line",
+                f"not JSON ({error})", file=path, line=number, value=line, accepted="one JSON object a line"
             ) from None
         if not isinstance(record, dict):
             raise InputError(
-                "not a JSON object",
-                file=path,
-                line=number,
-                value=line,
-                accepted="one JSON object a line",
+                "not a JSON object", file=path, line=number, value=line, accepted="one JSON object a line"
             )
         identifier = next((record[key] for key in _ID_KEYS if key in record), None)
         text = next((record[key] for key in _TEXT_KEYS if key in record), None)

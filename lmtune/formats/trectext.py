@@ -9,18 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from lmtune.errors import InputError
 
-TEXT_ELEMENTS = (
-    "TEXT",
-    "HEADLINE",
-    "TITLE",
-    "HL",
-    "HEAD",
-    "TTL",
-    "DD",
-    "DATE",
-    "LP",
-    "LEADPARA",
-)
+TEXT_ELEMENTS = ("TEXT", "HEADLINE", "TITLE", "HL", "HEAD", "TTL", "DD", "DATE", "LP", "LEADPARA")
 """The elements whose text is indexed, those that Anserini's TrecCollection takes."""
 
 _END = re.compile(rb"</DOC\s*>", re.IGNORECASE)
@@ -35,9 +24,7 @@ _MARKUP = re.compile(r"<[!?/]?[A-Za-z-][^>]*>")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
-def parse_trec(
-    blocks: Iterable[bytes], path: str | os.PathLike[str]
-) -> Iterator[tuple[int, str, str]]:
+def parse_trec(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of TREC documents; one with ``<DOCHDR>`` is a web page.
 
     A news document's text is that of its `TEXT_ELEMENTS`, in their order, each once, markup
@@ -108,10 +95,7 @@ def _docno(path: str | os.PathLike[str], line: int, source: str) -> tuple[str, s
     found = _DOCNO.search(source)
     if found is None:
         raise InputError(
-            "document without <DOCNO>",
-            file=path,
-            line=line,
-            accepted="<DOC> <DOCNO>name</DOCNO> ... </DOC>",
+            "document without <DOCNO>", file=path, line=line, accepted="<DOC> <DOCNO>name</DOCNO> ... </DOC>"
         )
     docno = found[1].strip()
     if docno.split() != [docno]:

@@ -12,12 +12,4 @@ from lmtune.gradient_free.descent import METHODS, Minimisation, minimise
 from lmtune.gradient_free.estimates import fdsa_gradient, random_signs, spsa_gradient
 from lmtune.gradient_free.gains import Gains
 
-__all__ = [
-    "METHODS",
-    "Gains",
-    "Minimisation",
-    "fdsa_gradient",
-    "minimise",
-    "random_signs",
-    "spsa_gradient",
-]
+__all__ = ["METHODS", "Gains", "Minimisation", "fdsa_gradient", "minimise", "random_signs", "spsa_gradient"]

@@ -138,18 +138,14 @@ def minimise(
         else:
             slope = np.asarray(gradient(x), np.float64)
             if slope.shape != x.shape:
-                raise InputError(
-                    "the gradient has another shape", value=slope.shape, accepted=f"{x.shape}"
-                )
+                raise InputError("the gradient has another shape", value=slope.shape, accepted=f"{x.shape}")
         with np.errstate(over="ignore"):
             change = gains.rate(k) * slope
         if longest_step is not None:
             change = np.clip(change, -longest_step, longest_step)
         x = np.clip(x - change, low, high)
         if not np.isfinite(x).all():
-            raise InputError(
-                "the iterate is no longer finite", value=k + 1, accepted="a smaller gain a"
-            )
+            raise InputError("the iterate is no longer finite", value=k + 1, accepted="a smaller gain a")
         spent.append(spent[-1] + evaluations)
         if keep_iterates:
             iterates.append(x)
@@ -158,9 +154,16 @@ def minimise(
         observe(steps, spent[-1], x)
     value = float(ask(x[None])[0])
     return Minimisation(
-        x, value, ask.best_x, ask.best, steps, spent[-1] + 1, np.concatenate(ask.values),
-        np.array(spent), np.stack(iterates) if keep_iterates else np.empty((0, x.size)),
-    )  # fmt: skip
+        x,
+        value,
+        ask.best_x,
+        ask.best,
+        steps,
+        spent[-1] + 1,
+        np.concatenate(ask.values),
+        np.array(spent),
+        np.stack(iterates) if keep_iterates else np.empty((0, x.size)),
+    )
 
 
 def _steps(evaluations: int, per_step: int, least: int) -> Iterator[int]:
@@ -177,9 +180,7 @@ def _per_step(method: str, given: int | None, d: int) -> int:
     if method == "fdsa":
         if given not in (None, 2 * d):
             raise InputError(
-                "FDSA's evaluations a step are not to choose",
-                value=given,
-                accepted=f"2 d = {2 * d}",
+                "FDSA's evaluations a step are not to choose", value=given, accepted=f"2 d = {2 * d}"
             )
         return 2 * d
     return check_even(2 if given is None else given)

@@ -66,12 +66,7 @@ def spsa_gradient(
     """
     at, low, high = inside(x, box)
     rows = np.atleast_2d(np.asarray(signs, np.float64))
-    if (
-        rows.ndim != 2
-        or rows.shape[1] != at.size
-        or not (np.abs(rows) == 1.0).all()
-        or not len(rows)
-    ):
+    if rows.ndim != 2 or rows.shape[1] != at.size or not (np.abs(rows) == 1.0).all() or not len(rows):
         raise InputError(
             "bad signs", value=rows.shape, accepted=f"-1 and 1, of shape (perturbations, {at.size})"
         )
@@ -81,12 +76,7 @@ def spsa_gradient(
 
 
 def fdsa_gradient(
-    objective: Objective,
-    x: ArrayLike,
-    c: float,
-    *,
-    box: Box | None = None,
-    together: bool = False,
+    objective: Objective, x: ArrayLike, c: float, *, box: Box | None = None, together: bool = False
 ) -> Vector:
     r"""Estimate a gradient one coordinate at a time, by 2 d evaluations.
 
@@ -98,9 +88,7 @@ def fdsa_gradient(
     return one_by_one(Counted(objective, together), at, checked_width(c), low, high)
 
 
-def differences(
-    ask: Counted, x: Vector, c: float, signs: Vector, low: Vector, high: Vector
-) -> Vector:
+def differences(ask: Counted, x: Vector, c: float, signs: Vector, low: Vector, high: Vector) -> Vector:
     """Return the estimate of each row of signs; 0 along coordinates that cannot move."""
     above, below = np.clip(x + c * signs, low, high), np.clip(x - c * signs, low, high)
     values = ask(np.stack((above, below), axis=1).reshape(-1, x.size))
@@ -129,9 +117,7 @@ def one_by_one(ask: Counted, x: Vector, c: float, low: Vector, high: Vector) -> 
 def check_even(evaluations: int) -> int:
     """Return a number of evaluations that makes pairs."""
     if evaluations < 2 or evaluations % 2:
-        raise InputError(
-            "bad number of evaluations a step", value=evaluations, accepted="2, 4, 6 ..."
-        )
+        raise InputError("bad number of evaluations a step", value=evaluations, accepted="2, 4, 6 ...")
     return evaluations
 
 

@@ -32,14 +32,16 @@ class Counted:
             found = np.array([float(self.objective(point)) for point in points])
         if found.shape != (len(points),):
             raise InputError(
-                "the objective gives another number of values", value=found.shape,
+                "the objective gives another number of values",
+                value=found.shape,
                 accepted=f"{(len(points),)}, one a point",
-            )  # fmt: skip
+            )
         if not np.isfinite(found).all():
             raise InputError(
-                "the objective is not finite", value=float(found[~np.isfinite(found)][0]),
+                "the objective is not finite",
+                value=float(found[~np.isfinite(found)][0]),
                 accepted="finite values, a box that leaves the others out, or smaller gains",
-            )  # fmt: skip
+            )
         place = int(found.argmin())
         if found[place] < self.best:
             self.best, self.best_x = float(found[place]), points[place].copy()
@@ -56,9 +58,7 @@ def inside(start: ArrayLike, box: Box | None) -> tuple[Vector, Vector, Vector]:
     try:
         low, high = (np.broadcast_to(np.asarray(side, np.float64), x.shape) for side in bounds)
     except ValueError:
-        raise InputError(
-            "the box has another shape", accepted=f"bounds of shape {x.shape}"
-        ) from None
+        raise InputError("the box has another shape", accepted=f"bounds of shape {x.shape}") from None
     if not (low <= high).all():
         raise InputError("the box is empty", accepted="lower bounds no higher than upper ones")
     return np.clip(x, low, high), low, high

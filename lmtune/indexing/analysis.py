@@ -87,9 +87,7 @@ class Analyzer:
     def from_settings(cls, settings: Mapping[str, Any]) -> Analyzer:
         """Make the analyzer that `settings` describes."""
         words = settings.get("words")
-        return cls(
-            settings["stemmer"], settings["stopwords"], None if words is None else frozenset(words)
-        )
+        return cls(settings["stemmer"], settings["stopwords"], None if words is None else frozenset(words))
 
     @property
     def _dropped(self) -> frozenset[str]:

@@ -18,9 +18,7 @@ HOME = "indexes"
 """The folder, under the current one, that holds built indexes."""
 
 
-def cached_path(
-    source: DocumentSource, analyzer: Analyzer, home: str | os.PathLike[str] = HOME
-) -> Path:
+def cached_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathLike[str] = HOME) -> Path:
     """Return where a collection's index is kept: ``indexes/NAME.STEMMER.STOPWORDS``."""
     parts = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
     return Path(home, ".".join(part.replace(os.sep, "_").replace(":", "_") for part in parts))

@@ -15,13 +15,7 @@ from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, Strings, check_column, decode, encode, map_column
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
-from lmtune.indexing.manifest import (
-    COLUMNS,
-    FILE,
-    Manifest,
-    make_fingerprint,
-    read_manifest,
-)
+from lmtune.indexing.manifest import COLUMNS, FILE, Manifest, make_fingerprint, read_manifest
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -189,9 +183,7 @@ def _reopen(path: Path) -> ColumnarIndex:
     return ColumnarIndex.open(path, verify=False)
 
 
-def stale_reason(
-    path: str | os.PathLike[str], source: DocumentSource, analyzer: Analyzer
-) -> str | None:
+def stale_reason(path: str | os.PathLike[str], source: DocumentSource, analyzer: Analyzer) -> str | None:
     """Say why an index does not stand for documents and analysis.
 
     Parameters

@@ -93,9 +93,7 @@ def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> Column
         return writer.close()
 
 
-def write_strings(
-    path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]
-) -> tuple[Column, Column]:
+def write_strings(path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]) -> tuple[Column, Column]:
     """Write strings one after the other, and where each begins.
 
     Parameters
@@ -145,9 +143,7 @@ def check_column(folder: Path, column: Column, *, verify: bool) -> None:
             accepted=REBUILD,
         )
     if verify and _file_crc32(path) != column.crc32:
-        raise InputError(
-            "the index is damaged: the file's checksum differs", file=path, accepted=REBUILD
-        )
+        raise InputError("the index is damaged: the file's checksum differs", file=path, accepted=REBUILD)
 
 
 def map_column(folder: Path, column: Column) -> NDArray[Any]:

@@ -40,9 +40,7 @@ def write_inverted(collection: InvertedCollection, folder: Path) -> dict[str, Co
     return columns | _write_postings(collection, terms, folder)
 
 
-def _write_docs(
-    collection: InvertedCollection, docnos: list[bytes], folder: Path
-) -> dict[str, Column]:
+def _write_docs(collection: InvertedCollection, docnos: list[bytes], folder: Path) -> dict[str, Column]:
     columns = {"doc_lengths": write_column(folder / "doc_lengths", "<i4", collection.lengths)}
     columns["docnos"], columns["docno_bytes"] = write_strings(
         folder / "docnos", folder / "docno_bytes", [docnos]
@@ -55,9 +53,7 @@ def _write_docs(
     return columns
 
 
-def _write_postings(
-    collection: InvertedCollection, terms: list[bytes], folder: Path
-) -> dict[str, Column]:
+def _write_postings(collection: InvertedCollection, terms: list[bytes], folder: Path) -> dict[str, Column]:
     # A term without a posting is no term of the collection.
     order = [t for t in range(len(terms)) if collection.postings[t][0].size]
     order.sort(key=terms.__getitem__)

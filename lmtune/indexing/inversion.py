@@ -150,9 +150,7 @@ class Inverter:
             self._numbers = _TermNumbers(self._analyzer)
 
 
-def _invert(
-    tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str]
-) -> dict[str, NDArray[Any]]:
+def _invert(tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str]) -> dict[str, NDArray[Any]]:
     """Sort tokens, given document by document, into postings by (term, document)."""
     from scipy.sparse import csr_array
 
@@ -163,9 +161,7 @@ def _invert(
     place[used] = np.arange(len(used), dtype=np.int32)
     ones = np.ones(len(tokens), np.int32)
     # Compressed rows to compressed columns is a counting sort, linear and stable.
-    matrix = csr_array(
-        (ones, place[tokens], ends.astype(np.int32)), shape=(len(ends) - 1, len(used))
-    ).tocsc()
+    matrix = csr_array((ones, place[tokens], ends.astype(np.int32)), shape=(len(ends) - 1, len(used))).tocsc()
     matrix.sum_duplicates()
     dfs = np.diff(matrix.indptr)
     most = int(matrix.data.max(initial=0))

@@ -19,14 +19,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.files import atomic_directory, atomic_write
-from lmtune.indexing.columns import (
-    Column,
-    Strings,
-    check_column,
-    map_column,
-    write_column,
-    write_strings,
-)
+from lmtune.indexing.columns import Column, Strings, check_column, map_column, write_column, write_strings
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
 from lmtune.indexing.logs import PostingsLog, append, new_log, read_logs
@@ -61,8 +54,7 @@ class LuceneStore:
         self.docnos = Docnos(names, self.docno_rank)
         self._postings = PostingsLog(path)
         self._analysed = {
-            (line["analysis"], line["text"]): line["terms"]
-            for _, line in read_logs(path, "analysis")
+            (line["analysis"], line["text"]): line["terms"] for _, line in read_logs(path, "analysis")
         }
         self._analysis_log: BinaryIO | None = None
 
@@ -99,9 +91,7 @@ class LuceneStore:
                 )
         ranks = np.empty(len(docnos), np.int32)
         ranks[order] = np.arange(len(docnos), dtype=np.int32)
-        pieces = (
-            docnos[at : at + _STRINGS_AT_A_TIME] for at in range(0, len(docnos), _STRINGS_AT_A_TIME)
-        )
+        pieces = (docnos[at : at + _STRINGS_AT_A_TIME] for at in range(0, len(docnos), _STRINGS_AT_A_TIME))
         with atomic_directory(path, marker=_FILE) as folder:
             text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", pieces)
             columns = {

@@ -112,9 +112,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / FILE
     if not folder.is_dir():
-        raise InputError(
-            "there is no index here", file=folder, accepted="a folder that `lmtune index` wrote"
-        )
+        raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
     try:
         content = json.loads(path.read_bytes())
         found = content["format"]

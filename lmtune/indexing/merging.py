@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.columns import (
-    Column,
-    ColumnWriter,
-    decode,
-    write_column,
-    write_strings,
-)
+from lmtune.indexing.columns import Column, ColumnWriter, decode, write_column, write_strings
 from lmtune.indexing.inversion import Run
 
 # Peak bytes for each posting of the block that is being merged.

@@ -53,9 +53,7 @@ def load_stopwords(name: str) -> frozenset[str]:
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
-            raise InputError(
-                "not UTF-8", file=path, line=number, value=raw, accepted="UTF-8 text"
-            ) from error
+            raise InputError("not UTF-8", file=path, line=number, value=raw, accepted="UTF-8 text") from error
         if not line or line.startswith("#"):
             continue
         if len(line.split()) > 1:

@@ -57,9 +57,7 @@ class Polynomial:
         return total
 
 
-def artificial_data(
-    queries: int, *, documents: int = DOCUMENTS, seed: int = 0, part: int = 1
-) -> RankingData:
+def artificial_data(queries: int, *, documents: int = DOCUMENTS, seed: int = 0, part: int = 1) -> RankingData:
     """Draw queries whose documents have features uniform in [-1, 1] and noiseless labels 0 to 4.
 
     In the manner of Burges, Ragno and Le (2006), whose artificial data Yue and Burges (2007,
@@ -89,9 +87,10 @@ def artificial_data(
     """
     if queries < 1 or documents < 2:
         raise InputError(
-            "too little artificial data", value=f"{queries}x{documents}",
+            "too little artificial data",
+            value=f"{queries}x{documents}",
             accepted="1 query and 2 documents or more",
-        )  # fmt: skip
+        )
     polynomial = Polynomial.draw(FEATURES, seed)
     calibration = np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, (_SAMPLE, FEATURES))
     limits = np.quantile(polynomial(calibration), np.cumsum(_LABEL_SHARES)[:-1])
@@ -105,7 +104,6 @@ def artificial_fold(queries: int, *, documents: int = DOCUMENTS, seed: int = 0) 
     """Draw training queries, half as many for validation, and as many for tests."""
     sizes = (queries, max(1, queries // 2), queries)
     parts = (
-        artificial_data(size, documents=documents, seed=seed, part=part)
-        for part, size in enumerate(sizes, 1)
+        artificial_data(size, documents=documents, seed=seed, part=part) for part, size in enumerate(sizes, 1)
     )
     return Fold(f"artificial:{queries}x{documents}", *parts)

@@ -95,7 +95,5 @@ def load_pool(
 def _checked(name: str) -> Dataset:
     dataset = check(load(name)).dataset
     if dataset.documents is None:
-        raise InputError(
-            "no documents", value=name, accepted="pydocs, a folder, irds:ID or synthetic:NAME"
-        )
+        raise InputError("no documents", value=name, accepted="pydocs, a folder, irds:ID or synthetic:NAME")
     return dataset

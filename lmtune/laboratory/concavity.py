@@ -65,9 +65,7 @@ def concavity(values: ArrayLike, *, floor: float = -np.inf, slack: float = 0.0) 
     """
     surface = np.asarray(values, np.float64)
     if surface.ndim != 2 or not surface.size or not np.isfinite(surface).all():
-        raise InputError(
-            "not a surface", value=surface.shape, accepted="finite values (rows, columns)"
-        )
+        raise InputError("not a surface", value=surface.shape, accepted="finite values (rows, columns)")
     rounding = _ROUNDING * float(np.abs(surface).max())
     span = float(np.ptp(surface)) or 1.0
     allowed = rounding + slack * span

@@ -50,7 +50,7 @@ def descend(
 
     The chosen rate has the lowest mean cost over that run: the final cost cannot tell rates apart
     that have reached the minimum.
-    """  # fmt: skip
+    """
     net = _net(data, seed)
     tried = [_course(net, seed, 0, evaluations, rate, width, per_step) for rate in rates]
     means = [float(np.mean(costs)) for costs in tried]
@@ -61,21 +61,12 @@ def descend(
             {"rate": rate, "mean": mean, "final": costs[-1]}
             for rate, mean, costs in zip(rates, means, tried, strict=True)
         ],
-        "runs": [
-            _course(net, seed, run, evaluations, chosen, width, per_step)
-            for run in range(1, runs + 1)
-        ],
+        "runs": [_course(net, seed, run, evaluations, chosen, width, per_step) for run in range(1, runs + 1)],
     }
 
 
 def _course(
-    net: LinearRankNet,
-    seed: int,
-    run: int,
-    evaluations: int,
-    rate: float,
-    width: float,
-    per_step: int | None,
+    net: LinearRankNet, seed: int, run: int, evaluations: int, rate: float, width: float, per_step: int | None
 ) -> list[float]:
     """Return the cost of the iterate at the start and at each mark; infinite from overflow on."""
     points: list[NDArray[np.float64]] = []
@@ -94,10 +85,18 @@ def _course(
     gains = Gains(rate * (stability + 1.0) ** _ALPHA, width, stability)
     first = last
     minimise(
-        net.costs, first, method="spsa" if per_step else "fdsa", evaluations_per_step=per_step,
-        budget=evaluations, gains=gains, seed=seed * 1000 + run, together=True,
-        gradient=None if per_step else net.gradient, keep_iterates=False, observe=observe,
-    )  # fmt: skip
+        net.costs,
+        first,
+        method="spsa" if per_step else "fdsa",
+        evaluations_per_step=per_step,
+        budget=evaluations,
+        gains=gains,
+        seed=seed * 1000 + run,
+        together=True,
+        gradient=None if per_step else net.gradient,
+        keep_iterates=False,
+        observe=observe,
+    )
     points += [last] * (len(marks) - len(points))
     costs: list[float] = net.exact_costs(np.stack([first, *points])).tolist()
     return costs
@@ -128,9 +127,7 @@ def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
                     "largest_difference": float(np.abs(differences - closed).max()),
                 }
             )
-    return {
-        "minimum": float(found.fun), "features": net.features, "pairs": net.pairs, "rows": rows
-    }  # fmt: skip
+    return {"minimum": float(found.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
 
 
 def count_evaluations(
@@ -146,14 +143,18 @@ def count_evaluations(
             asked = _Asked(net)
             budget = 2 + (per_step or 2 * d)
             found = minimise(
-                asked, np.zeros(d), method="spsa" if per_step else "fdsa",
-                evaluations_per_step=per_step, budget=budget, gains=Gains(0.1, 0.01), seed=seed,
-                together=True, keep_iterates=False,
-            )  # fmt: skip
-            # But for the two ends, which belong to no step.
-            rows.append(
-                {"method": name, "features": d, "evaluations": (asked.count - 2) // found.steps}
+                asked,
+                np.zeros(d),
+                method="spsa" if per_step else "fdsa",
+                evaluations_per_step=per_step,
+                budget=budget,
+                gains=Gains(0.1, 0.01),
+                seed=seed,
+                together=True,
+                keep_iterates=False,
             )
+            # But for the two ends, which belong to no step.
+            rows.append({"method": name, "features": d, "evaluations": (asked.count - 2) // found.steps})
     return rows
 
 

@@ -159,9 +159,8 @@ def share_at_most(hits: int, trials: int, *, confidence: float = 0.99) -> float:
 
     if not (0 <= hits <= trials and 0.0 < confidence < 1.0):
         raise InputError(
-            "no bound", value=(hits, trials, confidence),
-            accepted="0 <= hits <= trials, 0 < confidence < 1",
-        )  # fmt: skip
+            "no bound", value=(hits, trials, confidence), accepted="0 <= hits <= trials, 0 < confidence < 1"
+        )
     if hits == trials:
         return 1.0
     return float(beta.ppf(confidence, hits + 1, trials - hits))
@@ -268,9 +267,7 @@ def ascent_test(
     if heights.shape != sizes.shape or not (heights >= 0).all():
         raise InputError("bad noise", value=noise, accepted="0 or more, one or one a step")
     if at.shape != units.shape:
-        raise InputError(
-            "point and scale do not fit", value=(at.shape, units.shape), accepted="(d,) both"
-        )
+        raise InputError("point and scale do not fit", value=(at.shape, units.shape), accepted="(d,) both")
     count = directions_needed(confidence) if directions is None else directions
     follow = along or _one_by_one(objective)
     value = float(objective(at))

@@ -122,9 +122,7 @@ def _small(small: pd.DataFrame) -> Iterator[str]:
 
 def _consistency(losses: pd.DataFrame) -> Iterator[str]:
     """Say what either loses, and how evenly."""
-    for (sets, dataset, measure), part in losses.groupby(
-        ["sets", "dataset", "measure"], sort=False
-    ):
+    for (sets, dataset, measure), part in losses.groupby(["sets", "dataset", "measure"], sort=False):
         rows = records(part)
         said = [
             f"{row['method']} {row['mean']:.2%} on average, at worst {row['worst']:.2%}"
@@ -143,8 +141,7 @@ def _scaling(work: pd.DataFrame) -> Iterator[str]:
     for dataset, part in work.groupby("dataset", sort=False):
         direct, ranknet = (part[part["method"] == method] for method in (DIRECT, RANKNET))
         one, other = (
-            own[["evaluations", "documents", "documents_scored", "pairs"]].mean()
-            for own in (direct, ranknet)
+            own[["evaluations", "documents", "documents_scored", "pairs"]].mean() for own in (direct, ranknet)
         )
         yield (
             f"{dataset}, work of a fold: Direct measures {one['evaluations']:,.0f} settings for "

@@ -58,11 +58,7 @@ class FlatNetwork:
             flat = arrays["body.0.weight"].ravel()
             return cls(flat.size, 0, flat)
         if set(arrays) == {"body.0.weight", "body.0.bias", "body.2.weight"}:
-            first, bias, last = (
-                arrays["body.0.weight"],
-                arrays["body.0.bias"],
-                arrays["body.2.weight"],
-            )
+            first, bias, last = (arrays["body.0.weight"], arrays["body.0.bias"], arrays["body.2.weight"])
             if last.shape == (1, first.shape[0]):
                 flat = np.concatenate((first.ravel(), bias, last.ravel()))
                 return cls(first.shape[1], first.shape[0], flat)
@@ -130,21 +126,18 @@ class NetworkMeasure:
         For data with another number of features, or none that counts for the measure.
     """
 
-    def __init__(
-        self, network: FlatNetwork, data: RankingData, measure: str | RankingMeasure
-    ) -> None:
+    def __init__(self, network: FlatNetwork, data: RankingData, measure: str | RankingMeasure) -> None:
         if data.features.shape[1] != network.features:
             raise InputError(
-                "another number of features than the network's", value=data.features.shape[1],
+                "another number of features than the network's",
+                value=data.features.shape[1],
                 accepted=str(network.features),
-            )  # fmt: skip
+            )
         self.network = network
         self.features = np.asarray(data.features, np.float64)
         self.measurer = Measurer(measure, data)
         if not self.measurer.counted.any():
-            raise InputError(
-                f"no query counts for {self.measurer.measure}", accepted="one at least"
-            )
+            raise InputError(f"no query counts for {self.measurer.measure}", accepted="one at least")
         self._sign = 1.0 if self.measurer.measure.higher_is_better else -1.0
 
     def __call__(self, point: Vector) -> float:
@@ -219,9 +212,7 @@ class NetworkMeasure:
         sums = self.features @ point[own] + point[network.biases][unit]
         output = point[network.last][unit]
         others = self.scores(point) - output * np.tanh(sums)
-        slope = (
-            np.ones(len(sums)) if is_bias else self.features[:, weight % network.features].copy()
-        )
+        slope = np.ones(len(sums)) if is_bias else self.features[:, weight % network.features].copy()
         for v, value in enumerate(values):
             moved = sums + (value - point[weight]) * slope
             out[v] = self.of_scores(others + output * np.tanh(moved))

@@ -54,9 +54,7 @@ class LinearRankNet:
         self.features = self._x.shape[1]
         self.pairs = int((ends - self._below).sum())
         if not self.pairs:
-            raise InputError(
-                "no pair of documents to tell apart", accepted="a query with different labels"
-            )
+            raise InputError("no pair of documents to tell apart", accepted="a query with different labels")
 
     def costs(self, points: ArrayLike) -> Vector:
         """Return the cost at points.

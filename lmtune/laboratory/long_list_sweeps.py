@@ -92,17 +92,19 @@ def song_case(
     """
     if not 0 < settings.relevant < settings.sampled:
         raise InputError(
-            "bad number of relevant items", value=settings.relevant,
+            "bad number of relevant items",
+            value=settings.relevant,
             accepted=f"1 or more, fewer than the {settings.sampled} sampled",
-        )  # fmt: skip
+        )
     if settings.least < 1:
         raise InputError("bad least label", value=settings.least, accepted="1 or more")
     warm = settings.warm_up if warm_up is None else warm_up
     if warm >= settings.epochs:
         raise InputError(
-            "no epoch is left after the warm-up", value=warm,
+            "no epoch is left after the warm-up",
+            value=warm,
             accepted=f"fewer than the {settings.epochs} epochs in all",
-        )  # fmt: skip
+        )
     given = {"margin": settings.margin, **options}
     common: dict[str, Any] = {
         "cutoffs": list(cutoffs_of(settings)),

@@ -109,10 +109,11 @@ def without_idle_features(*parts: RankingData) -> list[RankingData]:
     """
     busy = np.flatnonzero(parts[0].features.any(axis=0))
     return [
-        part if busy.size == part.features.shape[1]
+        part
+        if busy.size == part.features.shape[1]
         else replace(part, features=np.ascontiguousarray(part.features[:, busy]))
         for part in parts
-    ]  # fmt: skip
+    ]
 
 
 def full_gradient(model: Any, data: RankingData, training: Training) -> Any:

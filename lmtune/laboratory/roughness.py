@@ -184,7 +184,5 @@ def jump_noise(values: ArrayLike) -> float:
 def _curve(values: ArrayLike) -> NDArray[np.float64]:
     curve = np.asarray(values, np.float64)
     if curve.ndim != 1 or curve.size == 0 or not np.isfinite(curve).all():
-        raise InputError(
-            "not a curve", value=curve.shape, accepted="one or more finite values in a row"
-        )
+        raise InputError("not a curve", value=curve.shape, accepted="one or more finite values in a row")
     return curve

@@ -246,9 +246,7 @@ def _identity(order: Order) -> dict[str, Any]:
         if isinstance(text, str)
     ]
     # FILE.py:NAME and movielens:FILE name files as well.
-    paths = [
-        path for text in given for path in (text, text.rpartition(":")[0], text.partition(":")[2])
-    ]
+    paths = [path for text in given for path in (text, text.rpartition(":")[0], text.partition(":")[2])]
     identity = {
         "experiment": order.experiment.name,
         "settings": settings,
@@ -333,7 +331,5 @@ def settings_of(experiment: Experiment[Any], given: Mapping[str, Any], *, quick:
     names = [field.name for field in dataclasses.fields(experiment.settings)]
     for name in given:
         if name not in names:
-            raise InputError(
-                f"{experiment.name} has no such setting", value=name, accepted=", ".join(names)
-            )
+            raise InputError(f"{experiment.name} has no such setting", value=name, accepted=", ".join(names))
     return experiment.settings(**{**(experiment.quick if quick else {}), **given})

@@ -85,8 +85,7 @@ def measure_lines(
                 for stride in _strides(points)
             },
             "roughness": [
-                {"topics": size, "sample": sample, "stride": stride}
-                | roughness(curve[::stride])._asdict()
+                {"topics": size, "sample": sample, "stride": stride} | roughness(curve[::stride])._asdict()
                 for size in sizes
                 for sample, order in enumerate(orders[: 1 if size == sizes[-1] else None])
                 for curve in [_mean(values, order[:size])]
@@ -140,11 +139,7 @@ def _positions(
 
 
 def _along(
-    pool: CandidatePool,
-    measure: Measure,
-    line: str,
-    at: tuple[float, float],
-    position: NDArray[np.float64],
+    pool: CandidatePool, measure: Measure, line: str, at: tuple[float, float], position: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Measure every topic along a line, shape (topics, positions)."""
     fixed = np.full(position.size, at[1] if line == LAMBDA else at[0])

@@ -14,22 +14,15 @@ LEVEL = 0.05
 def mean_of(made: Tables, value: str, cutoff: int, queries: str = "validation") -> float:
     """Return a mean of the summary."""
     table = made["summary"]
-    row = table[
-        (table["value"] == value) & (table["queries"] == queries) & (table["cutoff"] == cutoff)
-    ]
+    row = table[(table["value"] == value) & (table["queries"] == queries) & (table["cutoff"] == cutoff)]
     return float(row["mean"].iloc[0])
 
 
-def difference_of(
-    made: Tables, a: str, b: str, cutoff: int, queries: str = "validation"
-) -> dict[str, float]:
+def difference_of(made: Tables, a: str, b: str, cutoff: int, queries: str = "validation") -> dict[str, float]:
     """Return a row of the differences: ``difference``, ``low``, ``high``, ``p``, ``p_holm``."""
     table = made["differences"]
     row = table[
-        (table["a"] == a)
-        & (table["b"] == b)
-        & (table["queries"] == queries)
-        & (table["cutoff"] == cutoff)
+        (table["a"] == a) & (table["b"] == b) & (table["queries"] == queries) & (table["cutoff"] == cutoff)
     ].iloc[0]
     return {name: float(row[name]) for name in ("difference", "low", "high", "p", "p_holm")}
 

@@ -173,23 +173,20 @@ def tables(
             result = results[key(label, trial)]
             rows += [
                 {
-                    "value": label, "trial": trial + 1, "queries": queries, "cutoff": cutoff,
-                    "ndcg": ndcg, "best_epoch": result["best_epoch"],
+                    "value": label,
+                    "trial": trial + 1,
+                    "queries": queries,
+                    "cutoff": cutoff,
+                    "ndcg": ndcg,
+                    "best_epoch": result["best_epoch"],
                 }
                 for queries in QUERIES
                 for cutoff, ndcg in zip(cutoffs, result[queries], strict=True)
-            ]  # fmt: skip
+            ]
             kinds = [kind for kind in _COURSES if kind in result["courses"]]
             courses += [
-                {
-                    "value": label,
-                    "trial": trial + 1,
-                    "epoch": epoch,
-                    **dict(zip(kinds, at, strict=True)),
-                }
-                for epoch, at in enumerate(
-                    zip(*(result["courses"][kind] for kind in kinds), strict=True), 1
-                )
+                {"value": label, "trial": trial + 1, "epoch": epoch, **dict(zip(kinds, at, strict=True))}
+                for epoch, at in enumerate(zip(*(result["courses"][kind] for kind in kinds), strict=True), 1)
             ]
     found = pd.DataFrame(rows)
     made: Tables = {"trials": found, "summary": summary(found)}
@@ -211,10 +208,14 @@ def summary(trials: pd.DataFrame) -> pd.DataFrame:
         mean, half = confidence_interval(own["ndcg"].tolist())
         rows.append(
             {
-                "value": value, "queries": queries, "cutoff": cutoff, "mean": mean, "half": half,
+                "value": value,
+                "queries": queries,
+                "cutoff": cutoff,
+                "mean": mean,
+                "half": half,
                 "trials": len(own),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -244,11 +245,16 @@ def differences(trials: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.Da
             p_values.append(paired_t_test(one, other))
             found.append(
                 {
-                    "a": a, "b": b, "queries": queries, "cutoff": cutoff,
-                    "difference": float(np.mean(one - other)), "low": low, "high": high,
+                    "a": a,
+                    "b": b,
+                    "queries": queries,
+                    "cutoff": cutoff,
+                    "difference": float(np.mean(one - other)),
+                    "low": low,
+                    "high": high,
                     "p": p_values[-1],
                 }
-            )  # fmt: skip
+            )
         corrected = adjusted(p_values)
         rows += [row | {"p_holm": p} for row, p in zip(found, corrected, strict=True)]
     return pd.DataFrame(rows)

@@ -75,9 +75,7 @@ def train(
 
     def watch(run: Run) -> None:
         scores = predict(run.network, fold.train, feed)
-        courses["objective"].append(
-            whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff)
-        )
+        courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
         courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
 
     trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
@@ -141,9 +139,7 @@ def train_on_ratings(
         scores = long_lists.score_all(network)
         objective.append(objective_of_ratings(pairs, scores, margin=margin, cutoff=cutoff))
 
-    fitted = long_lists.fit(
-        ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None
-    )
+    fitted = long_lists.fit(ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None)
     first = [epoch.ndcg[0] for epoch in fitted.epochs]
     own = [epoch.loss == asked.loss for epoch in fitted.epochs]
     best = int(np.argmax(np.where(own, first, -np.inf)))

@@ -91,9 +91,7 @@ def java_version(home: Path) -> int | None:
 
 def _printed_version(program: Path) -> str:
     try:
-        done = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, timeout=60, check=False
-        )
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stderr.partition("version ")[2]
@@ -116,9 +114,7 @@ def find_jar() -> Path:
     jars = sorted(folder.glob("anserini-*-fatjar.jar"))
     if not jars:
         raise InputError(
-            "pyserini's jar is missing",
-            file=folder,
-            accepted="pip install --force-reinstall pyserini",
+            "pyserini's jar is missing", file=folder, accepted="pip install --force-reinstall pyserini"
         )
     return jars[-1]
 

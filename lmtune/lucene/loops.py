@@ -131,10 +131,7 @@ class Loops:
     def _start(self, iterator: str) -> tuple[Any, Any]:
         """Of (iterator, IntBuffer, n): the number of rounds, and what the first starts with."""
         given = f"{iterator}{_INTS}I"
-        return (
-            self._identity("I", f"({given})I", 2),
-            self._identity(_INTS, f"({given}){_INTS}", 1),
-        )
+        return (self._identity("I", f"({given})I", 2), self._identity(_INTS, f"({given}){_INTS}", 1))
 
     def _put_flags(self) -> Any:
         """Make (Bits, IntBuffer, n)IntBuffer: put 1 or 0 for each of the first n."""
@@ -152,16 +149,13 @@ class Loops:
         frequency = self._virtual(_POSTINGS, "freq", "()I")
         # (IntBuffer, doc, PostingsEnum): what stands there, and the frequency.
         total = self._collect(self._collect(add, 1, frequency), 0, get)
-        place = self._permute(
-            self._collect(put, 2, total), f"(I{_INTS}{_POSTINGS}){_INTS}", 1, 0, 1, 0, 2
-        )
+        place = self._permute(self._collect(put, 2, total), f"(I{_INTS}{_POSTINGS}){_INTS}", 1, 0, 1, 0, 2)
         step = self._collect(place, 0, self._virtual(_POSTINGS, "nextDoc", "()I"))
         step = self._permute(step, f"({_INTS}{_POSTINGS}{_POSTINGS}){_INTS}", 1, 0, 2)
         inner = self._counted(step, _POSTINGS)  # (PostingsEnum, IntBuffer, n)
         postings = self._handles.insertArguments(
-            self._virtual(_TERMS, "postings", f"({_POSTINGS}I){_POSTINGS}"),
-            1, None, self._int(FREQS),
-        )  # fmt: skip
+            self._virtual(_TERMS, "postings", f"({_POSTINGS}I){_POSTINGS}"), 1, None, self._int(FREQS)
+        )
         count = self._virtual(_TERMS, "docFreq", "()I")
         term = self._collect(self._collect(inner, 2, count), 0, postings)
         # (TermsEnum, IntBuffer, TermsEnum), after next().
@@ -176,20 +170,14 @@ class Loops:
         owner = self._named(_BYTES)
         bytes_, number = self._class.forName("[B"), self._int.TYPE
         write = self._virtual(_STREAM, "write", "([BII)V")
-        for at, (field, kind) in enumerate(
-            [("bytes", bytes_), ("offset", number), ("length", number)], 1
-        ):
+        for at, (field, kind) in enumerate([("bytes", bytes_), ("offset", number), ("length", number)], 1):
             getter = self._lookup.findGetter(owner, field, kind)
             write = self._handles.filterArguments(write, at, getter)
         text = self._permute(write, f"({_STREAM}{_BYTES})V", 0, 1, 1, 1)
         text = self._collect(text, 1, self._virtual(_BINARY, "binaryValue", f"(){_BYTES}"))
-        end = self._handles.insertArguments(
-            self._virtual(_STREAM, "write", "(I)V"), 1, self._int(_LINE_END)
-        )
+        end = self._handles.insertArguments(self._virtual(_STREAM, "write", "(I)V"), 1, self._int(_LINE_END))
         # The first to run is the innermost: advance, write the value, end the line.
-        line = self._handles.foldArguments(
-            self._handles.dropArguments(end, 1, self._named(_BINARY)), text
-        )
+        line = self._handles.foldArguments(self._handles.dropArguments(end, 1, self._named(_BINARY)), text)
         advance = self._virtual(_BINARY, "nextDoc", "()I")
         advance = advance.asType(self._of(f"({_BINARY})V"))
         advance = self._handles.dropArguments(advance, 0, self._named(_STREAM))

@@ -42,9 +42,7 @@ def cached_file(role: Role, name: str) -> Path | None:
         if path.name.startswith(start) and _SUFFIX.fullmatch(path.name.removeprefix(start)):
             if path.stat().st_size == 0:
                 raise InputError(
-                    "a cached file is empty",
-                    file=path,
-                    accepted="delete it, or put a whole one there",
+                    "a cached file is empty", file=path, accepted="delete it, or put a whole one there"
                 )
             return path
     return None

@@ -264,9 +264,7 @@ class LuceneReader:
 
     def _unreadable(self, error: Any) -> InputError:
         what = str(getattr(error, "innermessage", None) or error).splitlines()[0]
-        return InputError(
-            f"Lucene cannot read the index: {what}", file=self.path, accepted=_ACCEPTED
-        )
+        return InputError(f"Lucene cannot read the index: {what}", file=self.path, accepted=_ACCEPTED)
 
 
 def _terms(leaf: _Leaf) -> Any:

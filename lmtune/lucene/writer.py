@@ -125,8 +125,7 @@ def _write_json(
     done = 0
     with contextlib.ExitStack() as stack:
         streams = [
-            stack.enter_context(Path(folder, f"{n}.jsonl").open("w", encoding="utf-8"))
-            for n in range(files)
+            stack.enter_context(Path(folder, f"{n}.jsonl").open("w", encoding="utf-8")) for n in range(files)
         ]
         for number, batch in enumerate(source.batches()):
             for docno, text in batch.read():
@@ -145,11 +144,7 @@ def _repeated(source: DocumentSource, docno: str) -> InputError:
     places = source.locate(docno)
     file, line = places[1] if len(places) > 1 else (None, None)
     return InputError(
-        "a second document of the same docno",
-        file=file,
-        line=line,
-        value=docno,
-        accepted="each docno once",
+        "a second document of the same docno", file=file, line=line, value=docno, accepted="each docno once"
     )
 
 

@@ -95,9 +95,15 @@ def compare(
     """
     tests = (test,) if isinstance(test, str) else tuple(test)
     check_options(
-        tests, correction, alternative, confidence, margin, pairwise=pairwise, seed=seed,
+        tests,
+        correction,
+        alternative,
+        confidence,
+        margin,
+        pairwise=pairwise,
+        seed=seed,
         permutations=permutations,
-    )  # fmt: skip
+    )
     if not values_by_run:
         raise InputError("nothing to compare with the baseline", accepted="one run or more")
     if baseline in values_by_run:
@@ -122,8 +128,7 @@ def compare(
         sides = [(values[system, :, m], values[against, :, m]) for against, system in pairs]
         tested = _tested(sides, tests, alternative, margin, seed, permutations)
         corrected = {
-            name: adjusted([one.p_value for one in found], correction)
-            for name, found in tested.items()
+            name: adjusted([one.p_value for one in found], correction) for name, found in tested.items()
         }
         for i, (against, system) in enumerate(pairs):
             a, b = sides[i]
@@ -150,9 +155,22 @@ def compare(
                 )
             )
     return Comparison(
-        systems, names, topics, values, tuple(contrasts), tests, correction, alternative,
-        confidence, margin, permutations, seed, hedges, pairwise, tuple(notes),
-    )  # fmt: skip
+        systems,
+        names,
+        topics,
+        values,
+        tuple(contrasts),
+        tests,
+        correction,
+        alternative,
+        confidence,
+        margin,
+        permutations,
+        seed,
+        hedges,
+        pairwise,
+        tuple(notes),
+    )
 
 
 def check_options(
@@ -177,9 +195,7 @@ def check_options(
             accepted=f"{', '.join(TESTS)}, each once",
         )
     if pairwise and alternative != "two-sided":
-        raise InputError(
-            "a one-sided alternative for all pairs", value=alternative, accepted="two-sided"
-        )
+        raise InputError("a one-sided alternative for all pairs", value=alternative, accepted="two-sided")
     if not 0.0 < confidence < 1.0:
         raise InputError("bad confidence", value=confidence, accepted="between 0 and 1")
     if margin is not None:
@@ -203,9 +219,7 @@ def _tested(
         elif name == "wilcoxon":
             found[name] = [wilcoxon_test(a, b, alternative) for a, b in sides]
         else:
-            found[name] = randomization_tests(
-                sides, alternative, permutations=permutations, seed=seed
-            )
+            found[name] = randomization_tests(sides, alternative, permutations=permutations, seed=seed)
     if margin is not None:
         both = [equivalence_test(a, b, margin) for a, b in sides]
         found[NOT_WORSE] = [Tested(one.not_worse, _STUDENT) for one in both]
@@ -233,9 +247,7 @@ def _values(name: str, given: Any, like: Any) -> NDArray[np.float64]:
     for labels in ("index", "columns"):
         own, wanted = _labels_of(given, labels), _labels_of(like, labels)
         if own is not None and wanted is not None and own != wanted:
-            raise InputError(
-                f"{name}: other {labels} than the baseline's", accepted="the same, in one order"
-            )
+            raise InputError(f"{name}: other {labels} than the baseline's", accepted="the same, in one order")
     values = np.asarray(given, np.float64)
     if values.ndim not in (1, 2) or values.shape != np.shape(like) or values.shape[1:] == (0,):
         raise InputError(
@@ -267,7 +279,5 @@ def _labels(
         numbers = tuple(str(i) for i in range(1, number + 1))
         return ("value",) if what == "measures" and number == 1 else numbers
     if len(given) != number or len(set(given)) != number:
-        raise InputError(
-            f"{what} are not named each once", value=len(given), accepted=f"{number} names"
-        )
+        raise InputError(f"{what} are not named each once", value=len(given), accepted=f"{number} names")
     return tuple(given)

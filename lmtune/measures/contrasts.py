@@ -110,9 +110,7 @@ class Comparison:
     def beats(self, measure: str, system: str, other: str) -> bool:
         """Say whether `system` is significantly better than `other`, after correction."""
         for contrast in self.contrasts:
-            if contrast.measure == measure and {contrast.system, contrast.against} == {
-                system, other,
-            }:  # fmt: skip
+            if contrast.measure == measure and {contrast.system, contrast.against} == {system, other}:
                 sign = 1.0 if contrast.system == system else -1.0
                 p = contrast.adjusted[self.tests[0]]
                 return sign * contrast.difference > 0.0 and p < self.level

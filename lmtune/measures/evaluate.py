@@ -103,9 +103,15 @@ def measure_settings(
         fast = [m for m in range(len(measures)) if m not in slow]
         if fast:
             values[:, :, fast] = measure_settings(
-                pool, lambdas, mus, [measures[m] for m in fast], topics=topics, depth=depth,
-                regions=regions, threads=threads,
-            )  # fmt: skip
+                pool,
+                lambdas,
+                mus,
+                [measures[m] for m in fast],
+                topics=topics,
+                depth=depth,
+                regions=regions,
+                threads=threads,
+            )
         return values
     kinds = np.array([_kind_code(m) for m in measures], np.int64)
     cutoffs = np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64)
@@ -127,11 +133,32 @@ def measure_settings(
 
     def work(chunk: slice) -> None:
         kernels.measure_topics(
-            topics[chunk], columns.start, columns.tf_start, columns.length, columns.gain,
-            columns.tf, pool.term_start, pool.p, pool.count, pool.longest,
-            pool.formula.floored, cell_start, cell_position, cells[order], order, lambdas, mus,
-            kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out[chunk],
-        )  # fmt: skip
+            topics[chunk],
+            columns.start,
+            columns.tf_start,
+            columns.length,
+            columns.gain,
+            columns.tf,
+            pool.term_start,
+            pool.p,
+            pool.count,
+            pool.longest,
+            pool.formula.floored,
+            cell_start,
+            cell_position,
+            cells[order],
+            order,
+            lambdas,
+            mus,
+            kinds,
+            cutoffs,
+            rels,
+            relevant,
+            nonrelevant,
+            ideal,
+            depth,
+            out[chunk],
+        )
 
     over_slices(work, topics.size, threads=threads, progress=progress)
     return out

@@ -227,9 +227,7 @@ def topic_values(
     (found,) = evaluate(qrels, [run], names, settings=Settings(complete=complete))
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
-            raise InputError(
-                "not a number of each topic", value=column.label, accepted="such as map"
-            )
+            raise InputError("not a number of each topic", value=column.label, accepted="such as map")
     order = dict.fromkeys(label for name in names for label in parse_wanted(name).labels)
     values = np.array([found.column(label).values for label in order], np.float64)
     return found.topics, values.T
@@ -242,9 +240,7 @@ def _check(settings: Settings) -> None:
         raise InputError("bad number of documents", value=settings.depth, accepted="1 or more")
 
 
-def _columns(
-    wanted: Wanted, judged: list[JudgedRanking], present: list[bool], tag: str
-) -> list[Column]:
+def _columns(wanted: Wanted, judged: list[JudgedRanking], present: list[bool], tag: str) -> list[Column]:
     by_level = {judged[0].level: judged}
     columns = []
     for family in wanted.families:

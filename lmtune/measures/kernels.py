@@ -12,10 +12,32 @@ AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = r
 
 @compiled()
 def measure_topics(  # type: ignore[no-untyped-def]
-    topics, doc_start, tf_start, length, gain, tf, term_start, p, count, longest, floored,
-    cell_start, cell_position, cells, settings, lambdas, mus,
-    kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
-):  # fmt: skip
+    topics,
+    doc_start,
+    tf_start,
+    length,
+    gain,
+    tf,
+    term_start,
+    p,
+    count,
+    longest,
+    floored,
+    cell_start,
+    cell_position,
+    cells,
+    settings,
+    lambdas,
+    mus,
+    kinds,
+    cutoffs,
+    rels,
+    relevant,
+    nonrelevant,
+    ideal,
+    depth,
+    out,
+):
     """Fill out[i, s, m] for every topic i of ``topics``, setting s and measure m.
 
     ``relevant`` and ``nonrelevant`` hold trec_eval's R and N, and ``ideal`` the DCG of the best
@@ -53,10 +75,25 @@ def measure_topics(  # type: ignore[no-untyped-def]
                 gains = np.empty(chosen.size, np.int32)
                 gather(block, p_t, length_t, gain_t, chosen, y, lengths, gains)
             _measure_settings(
-                y, lengths, gains, count_t, p_t.min(), longest, floored, settings[begin:end],
-                lambdas, mus, kinds, cutoffs, rels, relevant[:, t], nonrelevant[:, t], ideal[:, t],
-                depth, out[i],
-            )  # fmt: skip
+                y,
+                lengths,
+                gains,
+                count_t,
+                p_t.min(),
+                longest,
+                floored,
+                settings[begin:end],
+                lambdas,
+                mus,
+                kinds,
+                cutoffs,
+                rels,
+                relevant[:, t],
+                nonrelevant[:, t],
+                ideal[:, t],
+                depth,
+                out[i],
+            )
             begin = end
 
 
@@ -76,9 +113,25 @@ def gather(tf, p, length, gain, chosen, y, lengths, gains):  # type: ignore[no-u
 
 @compiled()
 def _measure_settings(  # type: ignore[no-untyped-def]
-    y, length, gain, count, p_min, longest, floored, settings, lambdas, mus,
-    kinds, cutoffs, rels, relevant, nonrelevant, ideal, depth, out,
-):  # fmt: skip
+    y,
+    length,
+    gain,
+    count,
+    p_min,
+    longest,
+    floored,
+    settings,
+    lambdas,
+    mus,
+    kinds,
+    cutoffs,
+    rels,
+    relevant,
+    nonrelevant,
+    ideal,
+    depth,
+    out,
+):
     """Fill out[s, m] for the settings listed, on one topic's candidates.
 
     A document's rank is the number of documents that score higher, plus those of equal score
@@ -115,16 +168,22 @@ def _measure_settings(  # type: ignore[no-untyped-def]
             ranks[retrieved] = rank
             gains[retrieved] = gain[position]
             if wants_bpref:
-                others_above[retrieved] = count_above(
-                    other_score, others_before[j], score[position]
-                )
+                others_above[retrieved] = count_above(other_score, others_before[j], score[position])
             retrieved += 1
         order = np.argsort(ranks[:retrieved])
         for m in range(kinds.size):
             out[s, m] = _value(
-                kinds[m], cutoffs[m], rels[m], relevant[m], nonrelevant[m], ideal[m],
-                order, ranks, gains, others_above,
-            )  # fmt: skip
+                kinds[m],
+                cutoffs[m],
+                rels[m],
+                relevant[m],
+                nonrelevant[m],
+                ideal[m],
+                order,
+                ranks,
+                gains,
+                others_above,
+            )
 
 
 @compiled()

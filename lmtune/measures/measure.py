@@ -176,6 +176,5 @@ def _of_ir_measures(name: str) -> Measure:
 def _cutoff(name: str, text: str | None, rule: str) -> int | None:
     if (text is None and rule == NEEDS) or (text is not None and rule == HAS_NO) or text == "0":
         problem = "has a cutoff of 1 or more" if text == "0" else f"{rule} cutoff"
-        raise InputError(f"the measure {problem.replace('needs', 'needs a')}", value=name,
-                         accepted=ACCEPTED)  # fmt: skip
+        raise InputError(f"the measure {problem.replace('needs', 'needs a')}", value=name, accepted=ACCEPTED)
     return None if text is None else int(text)

@@ -51,10 +51,7 @@ def interpolated_precision(relevant: ArrayLike, count: int) -> NDArray[np.float6
 
 
 def recall_precision(
-    run: Mapping[str, Mapping[str, float]],
-    qrels: Mapping[str, Mapping[str, int]],
-    *,
-    rel: int = 1,
+    run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, int]], *, rel: int = 1
 ) -> NDArray[np.float64]:
     """Return a run's mean interpolated precision over the topics that it and the qrels have.
 

@@ -47,9 +47,7 @@ def recall_cutoff(part: float, relevant: int) -> int:
     return int(part * relevant + 0.9)
 
 
-def average_precision(
-    ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)
-) -> list[float]:
+def average_precision(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
     """Average precision; documents below a cutoff do not count."""
     values = []
     for cutoff in cutoffs:
@@ -203,9 +201,7 @@ def ndcg(
     return values
 
 
-def gains_of_levels(
-    ranking: JudgedRanking, gain_of: Mapping[int, float] | None
-) -> dict[int, float]:
+def gains_of_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None) -> dict[int, float]:
     """Return the gain of each level that was judged, without those of no gain."""
     gains = {level: float(level) for level in ranking.judged if level > 0}
     if gain_of:

@@ -119,9 +119,7 @@ def _eleven_points(name: str, text: str) -> Family:
 def _utility(name: str, text: str) -> Family:
     weights = _numbers(text or "1,-1,0,0")
     if len(weights) != 4 or weights[3] != 0:
-        raise ParameterError(
-            "four weights, the last 0 (how many documents are not retrieved is unknown)"
-        )
+        raise ParameterError("four weights, the last 0 (how many documents are not retrieved is unknown)")
     label = f"{name}_{text}" if text else name
     return Family((label,), lambda ranking: (of.utility(ranking, weights),))
 
@@ -178,9 +176,7 @@ FAMILIES: dict[str, Callable[[str], Family]] = {
     "infAP": partial(_one, "infAP", of.inferred_average_precision),
     "gm_bpref": partial(_one, "gm_bpref", of.binary_preference, summary=Summary.GEOMETRIC),
     "Rprec_mult": partial(
-        _by_default,
-        partial(_parts, "Rprec_mult", of.r_precision, "multiples"),
-        default=_MULTIPLES,
+        _by_default, partial(_parts, "Rprec_mult", of.r_precision, "multiples"), default=_MULTIPLES
     ),
     "utility": partial(_utility, "utility"),
     "11pt_avg": partial(_eleven_points, "11pt_avg"),
@@ -199,16 +195,25 @@ FAMILIES: dict[str, Callable[[str], Family]] = {
     "set_map": partial(_one, "set_map", of.set_average_precision),
     "set_F": partial(_set_f, "set_F"),
     "num_nonrel_judged_ret": _count("num_nonrel_judged_ret", of.nonrelevant_found),
-}  # fmt: skip
+}
 
 NICKNAMES: dict[str, tuple[str, ...]] = {
     "official": tuple(FAMILIES)[: tuple(FAMILIES).index("P") + 1],
     "all_trec": tuple(FAMILIES),
     "set": (
-        "runid", "num_q", "num_ret", "num_rel", "num_rel_ret", "utility", "set_P",
-        "set_relative_P", "set_recall", "set_map", "set_F",
+        "runid",
+        "num_q",
+        "num_ret",
+        "num_rel",
+        "num_rel_ret",
+        "utility",
+        "set_P",
+        "set_relative_P",
+        "set_recall",
+        "set_map",
+        "set_F",
     ),
-}  # fmt: skip
+}
 
 
 def split_name(name: str) -> tuple[str, str] | None:

@@ -112,21 +112,16 @@ def parse_wanted(names: str | Iterable[str]) -> Wanted:
     try:
         made = families(trec)
     except ParameterError as error:
-        raise InputError("measures that do not go together", value=names,
-                         accepted=str(error)) from None  # fmt: skip
+        raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
     unique = {family.labels: family for family in own}
     return Wanted((*made, *unique.values()), tuple(dict.fromkeys(others)))
 
 
 def _family(measure: Measure) -> Family:
     if measure.kind == "Bpref":
-        return Family(
-            (str(measure),), lambda ranking: (of.binary_preference(ranking),), level=measure.rel
-        )
+        return Family((str(measure),), lambda ranking: (of.binary_preference(ranking),), level=measure.rel)
     settings: dict[str, Any] = {"cutoffs": (measure.cutoff,)}
     if measure.kind == "nDCG":
         settings["exponential"] = measure.dcg == "exp-log2"
-    values: Callable[[JudgedRanking], Sequence[float]] = partial(
-        _FUNCTIONS[measure.kind], **settings
-    )
+    values: Callable[[JudgedRanking], Sequence[float]] = partial(_FUNCTIONS[measure.kind], **settings)
     return Family((str(measure),), values, Summary.MEAN, measure.rel)

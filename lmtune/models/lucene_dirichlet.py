@@ -34,12 +34,7 @@ class Slope(NamedTuple):
 
 
 def score_and_slope(
-    tf: ArrayLike,
-    length: ArrayLike,
-    p: ArrayLike,
-    *,
-    mu: float,
-    count: ArrayLike | None = None,
+    tf: ArrayLike, length: ArrayLike, p: ArrayLike, *, mu: float, count: ArrayLike | None = None
 ) -> Slope:
     r"""Score documents as Lucene does and differentiate the scores in mu.
 

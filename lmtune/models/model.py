@@ -61,15 +61,16 @@ MODELS = {
         Model("two-stage", "Zhai and Lafferty's two-stage smoothing", TWO_STAGE),
         Model("dirichlet", "two-stage smoothing with lambda = 0", TWO_STAGE, lambdas=_NO_LAMBDA),
         Model(
-            "jelinek-mercer", "two-stage smoothing with mu = 0", TWO_STAGE,
-            lambdas=(0.01, 0.99), mus=_NO_MU, default=(0.1, 0.0),
+            "jelinek-mercer",
+            "two-stage smoothing with mu = 0",
+            TWO_STAGE,
+            lambdas=(0.01, 0.99),
+            mus=_NO_MU,
+            default=(0.1, 0.0),
         ),
-        Model(
-            "lucene-dirichlet", "Lucene's LMDirichletSimilarity", LUCENE_DIRICHLET,
-            lambdas=_NO_LAMBDA,
-        ),
+        Model("lucene-dirichlet", "Lucene's LMDirichletSimilarity", LUCENE_DIRICHLET, lambdas=_NO_LAMBDA),
     )
-}  # fmt: skip
+}
 """All models by name."""
 
 

@@ -14,9 +14,7 @@ from lmtune.models import kernels
 from lmtune.models.two_stage import Arguments, as_columns, check_parameters, differentiate
 
 
-def top_positions(
-    pool: CandidatePool, t: int, lambda_: float, mu: float, hits: int
-) -> NDArray[np.int64]:
+def top_positions(pool: CandidatePool, t: int, lambda_: float, mu: float, hits: int) -> NDArray[np.int64]:
     """Return the positions, within topic t's candidates, of its best `hits`, best first."""
     check_parameters(lambda_, mu)
     pool.require(lambda_, mu, hits)
@@ -24,20 +22,21 @@ def top_positions(
     if rows.stop == rows.start:
         return np.empty(0, np.int64)
     scores = kernels.topic_rank_scores(
-        pool.tf_block(pool.candidates, t), pool.candidates.length[rows], pool.p[terms],
-        pool.count[terms], pool.longest, lambda_, mu, pool.formula.floored,
-    )  # fmt: skip
+        pool.tf_block(pool.candidates, t),
+        pool.candidates.length[rows],
+        pool.p[terms],
+        pool.count[terms],
+        pool.longest,
+        lambda_,
+        mu,
+        pool.formula.floored,
+    )
     # Positions are the tie order, so that a stable sort breaks ties as measuring does.
     return np.argsort(-scores, kind="stable")[:hits]
 
 
 def rank(
-    pool: CandidatePool,
-    *,
-    lambda_: float,
-    mu: float,
-    hits: int = 1000,
-    topics: Sequence[str] | None = None,
+    pool: CandidatePool, *, lambda_: float, mu: float, hits: int = 1000, topics: Sequence[str] | None = None
 ) -> Iterator[Ranking]:
     """Rank each topic's candidates by the pool's model.
 
@@ -85,9 +84,7 @@ def rank(
         yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)
 
 
-def _scores(
-    pool: CandidatePool, columns: Arguments, lambda_: float, mu: float
-) -> NDArray[np.float64]:
+def _scores(pool: CandidatePool, columns: Arguments, lambda_: float, mu: float) -> NDArray[np.float64]:
     """Score documents; an index may round lengths down to below their term frequencies."""
     if not pool.formula.floored:
         return differentiate(columns, lambda_, mu).score

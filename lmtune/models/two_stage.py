@@ -160,9 +160,7 @@ def differentiate(columns: Arguments, lambda_: float, mu: float) -> Gradient:
     return result
 
 
-def as_columns(
-    tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None
-) -> Arguments:
+def as_columns(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None) -> Arguments:
     """Convert tf, length, p and count, described in `score`, to what kernels take.
 
     Raises

@@ -23,9 +23,7 @@ _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correct
 _SIDES = {"two-sided": "two-sided", "greater": "one-sided (better)", "less": "one-sided (worse)"}
 
 
-def comparison_table(
-    comparison: Comparison, style: str = "table", *, per_topic: bool = False
-) -> str:
+def comparison_table(comparison: Comparison, style: str = "table", *, per_topic: bool = False) -> str:
     """Render a comparison.
 
     Parameters
@@ -72,10 +70,7 @@ def legend(comparison: Comparison) -> str:
     if comparison.pairwise:
         marks = "Raised letters: the systems that a mean is significantly better than"
     else:
-        marks = (
-            f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly "
-            "worse"
-        )
+        marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
     many = "contrast" if comparison.family == 1 else "contrasts"
     parts = [
         f"{marks}: {_SIDES[comparison.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
@@ -134,9 +129,7 @@ def topic_grid(comparison: Comparison) -> Grid:
     for record in topic_records(comparison):
         key = record["measure"], record["system"], record["against"]
         names = [str(record[k]) for k in ("measure", "system", "against", "topic")]
-        value, against, difference = (
-            float(str(record[k])) for k in ("value", "against_value", "difference")
-        )
+        value, against, difference = (float(str(record[k])) for k in ("value", "against_value", "difference"))
         texts = [*names, _number(value), _number(against), _signed(difference)]
         groups.setdefault(key, []).append(tuple(Cell(text) for text in texts))
     header = ("Measure", "System", "Against", "Topic", "Value", "Against's", "Diff.")
@@ -216,9 +209,7 @@ STYLES: dict[str, Callable[[Comparison, bool], str]] = {
 def _mark(comparison: Comparison, measure: str, system: str) -> str:
     names = dict(zip(comparison.systems, letters(len(comparison.systems)), strict=True))
     if comparison.pairwise:
-        beaten = [
-            letter for other, letter in names.items() if comparison.beats(measure, system, other)
-        ]
+        beaten = [letter for other, letter in names.items() if comparison.beats(measure, system, other)]
         return ("," if len(names) > 26 else "").join(beaten)
     baseline = comparison.systems[0]
     if comparison.beats(measure, system, baseline):

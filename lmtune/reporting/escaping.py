@@ -17,9 +17,7 @@ def latex_escape(text: str) -> str:
     """Make text fit for LaTeX."""
     text = one_line(text)
     for character in "\\&%$#_{}":
-        text = text.replace(
-            character, rf"\{character}" if character != "\\" else r"\textbackslash "
-        )
+        text = text.replace(character, rf"\{character}" if character != "\\" else r"\textbackslash ")
     for character in "^~":
         text = text.replace(character, rf"\{character}{{}}")
     for character in "<>|":

@@ -84,9 +84,7 @@ def _raised(mark: str) -> str:
 
 def _markdown(cell: Cell) -> str:
     text = markdown_escape(cell.text)
-    return text + (
-        cell.mark if cell.mark in _DAGGERS or not cell.mark else f"<sup>{cell.mark}</sup>"
-    )
+    return text + (cell.mark if cell.mark in _DAGGERS or not cell.mark else f"<sup>{cell.mark}</sup>")
 
 
 def _latex(cell: Cell) -> str:

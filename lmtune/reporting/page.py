@@ -68,9 +68,7 @@ class PagePicture:
         return f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
 
 
-def page(
-    stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_rows: int = MOST_ROWS
-) -> str:
+def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_rows: int = MOST_ROWS) -> str:
     """Make the page.
 
     Parameters
@@ -93,13 +91,15 @@ def page(
 
     folder = files("lmtune.reporting") / "templates"
     style, script, template = (
-        (folder / name).read_text(encoding="utf-8")
-        for name in ("report.css", "report.js", "report.html.j2")
+        (folder / name).read_text(encoding="utf-8") for name in ("report.css", "report.js", "report.html.j2")
     )
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         keep_trailing_newline=True,
-    )  # fmt: skip
+    )
     results = stored.results
     methods = list(dict.fromkeys(row.method for row in results[0].rows))
     return environment.from_string(template).render(
@@ -120,9 +120,7 @@ def page(
         differences=[differences(result) for result in results],
         parameters=[(result.name, parameters(result)) for result in results],
         edges=any(fit.at_edge for result in results for row in result.rows for fit in row.fits),
-        bounds=any(
-            fit.bound is not None for result in results for row in result.rows for fit in row.fits
-        ),
+        bounds=any(fit.bound is not None for result in results for row in result.rows for fit in row.fits),
         picture_groups=_grouped(pictures),
         inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
         plan=_plain(stored.record["plan"]),
@@ -131,15 +129,10 @@ def page(
     )
 
 
-def _grouped(
-    pictures: Sequence[PagePicture],
-) -> list[tuple[str, list[tuple[str, list[PagePicture]]]]]:
+def _grouped(pictures: Sequence[PagePicture]) -> list[tuple[str, list[tuple[str, list[PagePicture]]]]]:
     """Gather pictures by group, then by part, where they follow one another."""
     return [
-        (
-            group,
-            [(part, list(one)) for part, one in groupby(own, key=lambda picture: picture.part)],
-        )
+        (group, [(part, list(one)) for part, one in groupby(own, key=lambda picture: picture.part)])
         for group, own in groupby(pictures, key=lambda picture: picture.group)
     ]
 

@@ -79,12 +79,8 @@ def differences(result: CollectionResult) -> dict[str, Any]:
     for measure, group in groupby(result.rows, key=lambda row: row.measure):
         rows = list(group)
         baseline = next((row for row in rows if row.method == DIRECT), rows[0])
-        measures.append(
-            {"title": measure.title, "lines": [_difference(row, baseline) for row in rows]}
-        )
-    intervals = [
-        interval for own in measures for line in own["lines"] if (interval := line["interval"])
-    ]
+        measures.append({"title": measure.title, "lines": [_difference(row, baseline) for row in rows]})
+    intervals = [interval for own in measures for line in own["lines"] if (interval := line["interval"])]
     low = min([0.0, *(interval.low for interval in intervals)])
     high = max([0.0, *(interval.high for interval in intervals)])
     return {"name": result.name, "measures": measures, "scale": Scale(low, high)}

@@ -159,9 +159,7 @@ def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.Data
     return tables
 
 
-def _write_tables(
-    folder: Path, result: CollectionResult, tables: Mapping[str, pd.DataFrame]
-) -> None:
+def _write_tables(folder: Path, result: CollectionResult, tables: Mapping[str, pd.DataFrame]) -> None:
     for name, content in tables.items():
         target = folder / file_name(result.name) / f"{file_name(name)}.csv"
         _write(target, content.to_csv(index=False, lineterminator="\n"))
@@ -184,16 +182,15 @@ def _write_runs(
             runs.setdefault(target, (result, pool, row))
     for done, (target, (result, pool, row)) in enumerate(runs.items(), 1):
         write_run(
-            target, _rankings(result, pool, row, hits),
+            target,
+            _rankings(result, pool, row, hits),
             tag=find_model(result.model).label(target.name.removesuffix(".run.gz")),
-        )  # fmt: skip
+        )
         if progress is not None:
             progress(done, len(runs))
 
 
-def _rankings(
-    result: CollectionResult, pool: CandidatePool, row: Row, hits: int
-) -> Sequence[Ranking]:
+def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int) -> Sequence[Ranking]:
     rankings = {
         ranking.topic: ranking
         for fold, fit in zip(result.folds, row.fits, strict=True)
@@ -240,15 +237,12 @@ def _recall(results: Sequence[CollectionResult], pools: Sequence[CandidatePool],
                 key = (number, rel, fit.lambda_, fit.mu)
                 if key not in curves:
                     curves[key] = setting_recall_precision(
-                        pool, fit.lambda_, fit.mu, topics=pool.positions(fold.test), rel=rel,
-                        depth=depth,
-                    )  # fmt: skip
+                        pool, fit.lambda_, fit.mu, topics=pool.positions(fold.test), rel=rel, depth=depth
+                    )
                 own.append(curves[key])
             start = f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method}"
             means = np.concatenate(own).mean(axis=0).tolist()
-            lines += [
-                f"{start},{level:g},{mean!r}" for level, mean in zip(LEVELS, means, strict=True)
-            ]
+            lines += [f"{start},{level:g},{mean!r}" for level, mean in zip(LEVELS, means, strict=True)]
     return "\n".join(lines) + "\n"
 
 

@@ -23,11 +23,7 @@ class _Grid(NamedTuple):
 
 
 def run_table(
-    evaluations: Sequence[Evaluation],
-    style: str,
-    *,
-    per_topic: bool = False,
-    summary: bool = True,
+    evaluations: Sequence[Evaluation], style: str, *, per_topic: bool = False, summary: bool = True
 ) -> str:
     """Render runs evaluated with the same measures.
 
@@ -55,9 +51,7 @@ def run_table(
     if style in _RECORDS:
         return _RECORDS[style](evaluations, per_topic, summary)
     if style not in _GRIDS:
-        raise InputError(
-            "unknown table format", value=style, accepted=", ".join((*_GRIDS, *_RECORDS))
-        )
+        raise InputError("unknown table format", value=style, accepted=", ".join((*_GRIDS, *_RECORDS)))
     return _GRIDS[style](_grid(evaluations, per_topic, summary))
 
 
@@ -80,9 +74,7 @@ def _grid(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> 
     cells.pop(("runid", "all"), None)
     if per_topic:
         ordered = sorted(cells, key=lambda key: key[1] == "all")
-        return _Grid(
-            ["measure", "topic", *names], [[*key, *cells[key]] for key in ordered], names=2
-        )
+        return _Grid(["measure", "topic", *names], [[*key, *cells[key]] for key in ordered], names=2)
     rows = [[label, *row] for (label, _), row in cells.items()]
     if len(names) <= len(rows):
         return _Grid(["measure", *names], rows, names=1)
@@ -125,14 +117,20 @@ def _markdown(grid: _Grid) -> str:
 
 
 def _latex(grid: _Grid) -> str:
-    lines = [
-        " & ".join(latex_escape(cell) for cell in line) + r" \\" for line in (grid.head, *grid.rows)
-    ]
+    lines = [" & ".join(latex_escape(cell) for cell in line) + r" \\" for line in (grid.head, *grid.rows)]
     form = "l" * grid.names + "r" * (len(grid.head) - grid.names)
     return "\n".join(
-        [rf"\begin{{tabular}}{{{form}}}", r"\hline", lines[0], r"\hline", *lines[1:], r"\hline",
-         r"\end{tabular}", ""]
-    )  # fmt: skip
+        [
+            rf"\begin{{tabular}}{{{form}}}",
+            r"\hline",
+            lines[0],
+            r"\hline",
+            *lines[1:],
+            r"\hline",
+            r"\end{tabular}",
+            "",
+        ]
+    )
 
 
 def _csv(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> str:
@@ -153,21 +151,12 @@ def _json(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> 
             by_topic.setdefault(topic, {})[label] = value
         record: dict[str, object] = {"run": name, "file": found.file}
         if summary:
-            record["all"] = {
-                label: value for label, _, value in _values(found, False, summary=True)
-            }
+            record["all"] = {label: value for label, _, value in _values(found, False, summary=True)}
         if per_topic:
             record["topics"] = by_topic
         records.append(record)
     return json.dumps(records, indent=1) + "\n"
 
 
-_GRIDS: dict[str, Callable[[_Grid], str]] = {
-    "table": _plain,
-    "markdown": _markdown,
-    "latex": _latex,
-}
-_RECORDS: dict[str, Callable[[Sequence[Evaluation], bool, bool], str]] = {
-    "csv": _csv,
-    "json": _json,
-}
+_GRIDS: dict[str, Callable[[_Grid], str]] = {"table": _plain, "markdown": _markdown, "latex": _latex}
+_RECORDS: dict[str, Callable[[Sequence[Evaluation], bool, bool], str]] = {"csv": _csv, "json": _json}

@@ -28,9 +28,17 @@ _ACCEPTED = "a folder that lmtune tune --output wrote"
 _UNCHANGED = f"{_ACCEPTED}, unchanged"
 _TOPICS = ("collection", "measure", "method", "topic", "value")
 _PARAMETERS = (
-    "collection", "measure", "method", "fold", "lambda", "mu", "train", "test", "evaluations",
+    "collection",
+    "measure",
+    "method",
+    "fold",
+    "lambda",
+    "mu",
+    "train",
+    "test",
+    "evaluations",
     "at_edge",
-)  # fmt: skip
+)
 _RECORD = {"command": str, "versions": dict, "plan": dict, "collections": list, "notes": dict}
 
 _Key = tuple[str, str, str]  # collection, measure, method
@@ -83,9 +91,7 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
         raise InputError(problem, file=path, accepted=_ACCEPTED)
     for name in (RECORD, "folds.json", "topics.csv", "parameters.csv", "table.json"):
         if not (folder / name).is_file():
-            raise InputError(
-                f"not a results folder: {name} is missing", file=path, accepted=_ACCEPTED
-            )
+            raise InputError(f"not a results folder: {name} is missing", file=path, accepted=_ACCEPTED)
     record = _record(folder / RECORD)
     folds = _folds(folder / "folds.json")
     measures: dict[str, Measure] = {}
@@ -109,9 +115,7 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
         own = np.array(list(by_topic.values()), np.float64)
         row = Row(measures[measure], method, expected, own, tuple(fits[key]), p_values[key])
         if not math.isclose(row.mean, means[key], rel_tol=1e-9, abs_tol=1e-12):
-            _refuse(
-                f"not the mean in topics.csv for {' '.join(key)}", folder / "table.json", means[key]
-            )
+            _refuse(f"not the mean in topics.csv for {' '.join(key)}", folder / "table.json", means[key])
         rows[collection].append(row)
     shapes = {tuple((row.measure, row.method) for row in own) for own in rows.values()}
     if len(shapes) != 1:
@@ -131,9 +135,8 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
 
 
 def _refuse(
-    message: str, file: Path, value: object = None, *, line: int | None = None,
-    accepted: str = _UNCHANGED,
-) -> NoReturn:  # fmt: skip
+    message: str, file: Path, value: object = None, *, line: int | None = None, accepted: str = _UNCHANGED
+) -> NoReturn:
     raise InputError(message, file=file, line=line, value=value, accepted=accepted)
 
 
@@ -205,11 +208,15 @@ def _fits(path: Path) -> dict[_Key, list[Fit]]:
             _refuse("not a count", path, evaluations, line=line)
         own.append(
             Fit(
-                lambda_, mu, train, test, int(evaluations),
+                lambda_,
+                mu,
+                train,
+                test,
+                int(evaluations),
                 tuple(edges.split(" and ")) if edges else (),
                 _number(bound, path, line) if bound else None,
             )
-        )  # fmt: skip
+        )
     return fits
 
 
@@ -280,9 +287,12 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             columns = columns or len(fields)
             if len(fields) != columns:
                 _refuse(
-                    f"{len(fields)} columns", path, ",".join(fields), line=reader.line_num,
+                    f"{len(fields)} columns",
+                    path,
+                    ",".join(fields),
+                    line=reader.line_num,
                     accepted=f"{columns}",
-                )  # fmt: skip
+                )
             yield reader.line_num, fields
     except csv.Error as error:
         _refuse(f"not CSV: {error}", path, line=reader.line_num)

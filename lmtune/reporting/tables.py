@@ -143,10 +143,7 @@ def _plain(results: Sequence[CollectionResult]) -> str:
 
 def _markdown(results: Sequence[CollectionResult]) -> str:
     names = [markdown_escape(result.name) for result in results]
-    lines = [
-        "| Metric | Estimate | " + " | ".join(names) + " |",
-        "| --- | --- |" + " ---: |" * len(results),
-    ]
+    lines = ["| Metric | Estimate | " + " | ".join(names) + " |", "| --- | --- |" + " ---: |" * len(results)]
     for rows in _lines(results):
         cells = []
         for row, result in zip(rows, results, strict=True):
@@ -162,11 +159,7 @@ def _markdown(results: Sequence[CollectionResult]) -> str:
 
 def _latex(results: Sequence[CollectionResult]) -> str:
     names = " & ".join(latex_escape(result.name) for result in results)
-    lines = [
-        rf"\begin{{tabular}}{{ll{'r' * len(results)}}}",
-        r"\hline",
-        rf"Metric & Estimate & {names} \\",
-    ]
+    lines = [rf"\begin{{tabular}}{{ll{'r' * len(results)}}}", r"\hline", rf"Metric & Estimate & {names} \\"]
     for measure, group in groupby(_lines(results), key=lambda line: line[0].measure):
         lines.append(r"\hline")
         for number, rows in enumerate(group):

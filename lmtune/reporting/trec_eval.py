@@ -42,9 +42,7 @@ def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: 
         lines += _topic_lines(evaluation)
     if summary:
         lines += [
-            line(column, "all", column.mean)
-            for column in evaluation.columns
-            if column.mean is not None
+            line(column, "all", column.mean) for column in evaluation.columns if column.mean is not None
         ]
     return "".join(lines)
 

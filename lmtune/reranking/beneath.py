@@ -10,9 +10,7 @@ from lmtune.formats.runs import Ranking
 from lmtune.reranking.evidence import in_order
 
 
-def with_rest(
-    rankings: Iterable[Ranking], run: Mapping[str, Mapping[str, float]]
-) -> Iterator[Ranking]:
+def with_rest(rankings: Iterable[Ranking], run: Mapping[str, Mapping[str, float]]) -> Iterator[Ranking]:
     """Put the documents that rankings leave out beneath them, in the run's order.
 
     Parameters

@@ -95,9 +95,7 @@ def load_checkpoint(
     new = "the same settings and data, or another folder"
     try:
         kept = json.loads(read_bytes(path))
-        version, name, theirs, record = (
-            kept[key] for key in ("version", "state", "identity", "record")
-        )
+        version, name, theirs, record = (kept[key] for key in ("version", "state", "identity", "record"))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("damaged checkpoint", file=path, accepted="another folder") from error
     if version != _VERSION:

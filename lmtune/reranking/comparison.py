@@ -149,10 +149,7 @@ def compare(
     for fold in folds:
         fitted = normaliser(fold.train)
         scaled.append(
-            Fold(
-                fold.name,
-                *(fitted.transform(part) for part in (fold.train, fold.validation, fold.test)),
-            )
+            Fold(fold.name, *(fitted.transform(part) for part in (fold.train, fold.validation, fold.test)))
         )
     outcomes = []
     for contender in contenders:
@@ -174,10 +171,14 @@ def compare(
 
                 found.append(
                     run_trials(
-                        fold.train, fold.validation, replace(own_settings, learning_rate=rate),
-                        trials=trials, device=device, progress=tell,
+                        fold.train,
+                        fold.validation,
+                        replace(own_settings, learning_rate=rate),
+                        trials=trials,
+                        device=device,
+                        progress=tell,
                     )
-                )  # fmt: skip
+                )
             value = float(np.mean([trial.validation for own in found for trial in own]))
             if best is None or value > best[0]:
                 best = (value, rate, found)
@@ -188,9 +189,7 @@ def compare(
             [own[trial].score(test, device=device) for own, test in zip(kept, tests, strict=True)]
             for trial in range(trials)
         ]
-        outcomes.append(
-            Outcome(contender.label, rate, _measure(tests, scores), tuple(map(tuple, kept)))
-        )
+        outcomes.append(Outcome(contender.label, rate, _measure(tests, scores), tuple(map(tuple, kept))))
     return outcomes
 
 
@@ -208,8 +207,7 @@ def _measure(
         rows = []
         for own in scores:
             measured = [
-                ndcg(found, test, CUTOFFS, empty=empty)
-                for found, test in zip(own, tests, strict=True)
+                ndcg(found, test, CUTOFFS, empty=empty) for found, test in zip(own, tests, strict=True)
             ]
             rows.append(np.nanmean(np.concatenate(measured), axis=0))
         values[empty] = np.array(rows)
@@ -229,9 +227,7 @@ def tree_settings(contender: Contender, seed: int) -> TreeSettings:
     names = [own.name for own in dataclasses.fields(TreeSettings)]
     for option in contender.options:
         if option not in names:
-            raise InputError(
-                f"{contender.loss} has no such option", value=option, accepted=", ".join(names)
-            )
+            raise InputError(f"{contender.loss} has no such option", value=option, accepted=", ".join(names))
     return TreeSettings(**{"seed": seed, **contender.options})
 
 
@@ -246,8 +242,7 @@ def _trees(
         scores: list[NDArray[np.floating]] = []
         for number, fold in enumerate(folds):
 
-            def tell(done: int, total: int, words: str, place: int = len(folds) * trial + number
-                     ) -> None:  # fmt: skip
+            def tell(done: int, total: int, words: str, place: int = len(folds) * trial + number) -> None:
                 if report is not None:
                     count = len(folds) * trials
                     report(contender.label, place * total + done, count * total, words)
@@ -263,8 +258,7 @@ def _trees(
 def empty_queries(folds: Sequence[Fold]) -> int:
     """Count test queries without a relevant document."""
     return sum(
-        int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum())
-        for fold in folds
+        int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum()) for fold in folds
     )
 
 
@@ -272,12 +266,17 @@ def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return every epoch of every trial as records."""
     return [
         {
-            "loss": outcome.label, "fold": fold, "trial": trial, "epoch": row.epoch,
-            "value": row.loss, "objective": row.objective, "validation": row.validation,
+            "loss": outcome.label,
+            "fold": fold,
+            "trial": trial,
+            "epoch": row.epoch,
+            "value": row.loss,
+            "objective": row.objective,
+            "validation": row.validation,
             "best": int(row.epoch == trained.best_epoch),
         }
         for outcome in outcomes
         for fold, own in enumerate(outcome.trials, 1)
         for trial, trained in enumerate(own, 1)
         for row in trained.history
-    ]  # fmt: skip
+    ]

@@ -160,9 +160,7 @@ class RankingData:
         """
         for query in queries:
             if query not in self._numbers:
-                raise InputError(
-                    "no such query", value=query, accepted=f"one of {len(self.queries)} queries"
-                )
+                raise InputError("no such query", value=query, accepted=f"one of {len(self.queries)} queries")
         return self.take([self._numbers[query] for query in queries])
 
     def take(self, numbers: ArrayLike) -> RankingData:
@@ -278,13 +276,7 @@ def number_of_batches(data: RankingData, size: int) -> int:
 
 
 def _plan(
-    data: RankingData,
-    size: int,
-    seed: int,
-    epoch: int,
-    list_size: int | None,
-    shuffle: bool,
-    bucket: int,
+    data: RankingData, size: int, seed: int, epoch: int, list_size: int | None, shuffle: bool, bucket: int
 ) -> list[NDArray[np.int64]]:
     """Return the query numbers of each batch."""
     count = len(data.queries)

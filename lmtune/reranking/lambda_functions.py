@@ -57,9 +57,7 @@ class Checked:
     line: int | None = None
     digest: str | None = None
 
-    def __call__(
-        self, scores: NDArray[np.float64], labels: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def __call__(self, scores: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the lambdas.
 
         Parameters
@@ -111,8 +109,9 @@ class Checked:
         own = [frame for frame in frames if frame.filename == self.file] or list(frames)
         file, line = (own[-1].filename, own[-1].lineno) if own else (self.file, self.line)
         text = " ".join(str(error).split())
-        return InputError(f"{self.name} raised {type(error).__name__}: {text}".rstrip(": "),
-                          file=file, line=line)  # fmt: skip
+        return InputError(
+            f"{self.name} raised {type(error).__name__}: {text}".rstrip(": "), file=file, line=line
+        )
 
 
 def checked(function: LambdaFunction, name: str | None = None) -> Checked:
@@ -158,9 +157,11 @@ def load_function(text: str) -> Checked:
             if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
         ]
         raise InputError(
-            "no such function" if found is None else "not a function", file=path, value=name,
+            "no such function" if found is None else "not a function",
+            file=path,
+            value=name,
             accepted=", ".join(named) or "a file that defines functions",
-        )  # fmt: skip
+        )
     line = getattr(getattr(found, "__code__", None), "co_firstlineno", None)
     return Checked(found, name, str(path), line, _digest(content))
 

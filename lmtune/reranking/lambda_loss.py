@@ -11,14 +11,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.lists import (
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-)
+from lmtune.reranking.losses.lists import Lists, LossAndGradient, Reduce, differentiable, lists_of, reduced
 
 LambdaLoss = Callable[..., Tensor]
 
@@ -99,7 +92,8 @@ def loss_from_options(options: Mapping[str, Any]) -> LambdaLoss:
     found = load_function(str(options["function"]))
     if found.digest != options["digest"]:
         raise InputError(
-            "the lambda-function's file has changed since", file=found.file,
+            "the lambda-function's file has changed since",
+            file=found.file,
             accepted=f"the file of digest {options['digest']}",
-        )  # fmt: skip
+        )
     return lambda_loss(found)

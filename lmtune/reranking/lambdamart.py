@@ -69,19 +69,28 @@ class TreeSettings:
     threads: int = 2
 
     def __post_init__(self) -> None:
-        least = {"leaves": 2, "rounds": 1, "patience": 1, "min_rows": 1, "truncation": 1,
-                 "measure": 1, "seed": 0, "threads": 1}  # fmt: skip
+        least = {
+            "leaves": 2,
+            "rounds": 1,
+            "patience": 1,
+            "min_rows": 1,
+            "truncation": 1,
+            "measure": 1,
+            "seed": 0,
+            "threads": 1,
+        }
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
-                raise InputError(f"{name} is too small", value=getattr(self, name),
-                                 accepted=f"{lowest} or more")  # fmt: skip
+                raise InputError(
+                    f"{name} is too small", value=getattr(self, name), accepted=f"{lowest} or more"
+                )
         if not (math.isfinite(self.min_hessian) and self.min_hessian >= 0.0):
-            raise InputError("min_hessian is out of range", value=self.min_hessian,
-                             accepted="0 or more")  # fmt: skip
+            raise InputError("min_hessian is out of range", value=self.min_hessian, accepted="0 or more")
         for name in ("learning_rate", "row_share", "feature_share"):
             if not 0.0 < getattr(self, name) <= 1.0:
-                raise InputError(f"{name} is out of range", value=getattr(self, name),
-                                 accepted="above 0, to 1")  # fmt: skip
+                raise InputError(
+                    f"{name} is out of range", value=getattr(self, name), accepted="above 0, to 1"
+                )
 
     def parameters(self) -> dict[str, Any]:
         """Return them as LightGBM names them."""
@@ -143,8 +152,11 @@ class LambdaMart:
             For another number of features than in training.
         """
         if data.features.shape[1] != self.features:
-            raise InputError("another number of features", value=data.features.shape[1],
-                             accepted=f"{self.features}, as in training")  # fmt: skip
+            raise InputError(
+                "another number of features",
+                value=data.features.shape[1],
+                accepted=f"{self.features}, as in training",
+            )
         if not data.labels.size:
             return np.zeros(0)
         return np.asarray(self._booster.predict(data.features), np.float64)
@@ -166,8 +178,9 @@ class LambdaMart:
         text = read_bytes(path).decode(errors="replace")
         # Before LightGBM sees it: on a file cut short it aborts the process.
         if not text.startswith("tree\n") or "\nend of trees" not in text:
-            raise InputError("no LightGBM model, or cut short", file=Path(path),
-                             accepted="what LambdaMart.save wrote")  # fmt: skip
+            raise InputError(
+                "no LightGBM model, or cut short", file=Path(path), accepted="what LambdaMart.save wrote"
+            )
         found = cls(text)
         try:
             found.trees  # noqa: B018 - to see that it can be read
@@ -233,18 +246,12 @@ def fit(
     lightgbm = _lightgbm()
     _check(train, validation)
     data = lightgbm.Dataset(
-        train.features,
-        label=train.labels,
-        group=train.lengths,
-        params=settings.parameters(),
+        train.features, label=train.labels, group=train.lengths, params=settings.parameters()
     )
     booster = lightgbm.Booster(settings.parameters(), data)
     # LightGBM's own measure gives 1 to queries without a relevant document: ours chooses.
     held_out = data.create_valid(
-        validation.features,
-        label=validation.labels,
-        group=validation.lengths,
-        params=settings.parameters(),
+        validation.features, label=validation.labels, group=validation.lengths, params=settings.parameters()
     )
     booster.add_valid(held_out, "validation")
     measured: list[float] = []
@@ -257,9 +264,10 @@ def fit(
         stuck = booster.update()
         if stuck and grown == 1:
             raise InputError(
-                "the training data are too few for a single split", value=len(train.labels),
+                "the training data are too few for a single split",
+                value=len(train.labels),
                 accepted="more rows, or smaller min_rows and min_hessian",
-            )  # fmt: skip
+            )
         value = booster.eval_valid(measure)[0][2]
         measured.append(value)
         if value > measured[best]:

@@ -39,12 +39,7 @@ class Fold:
     test: RankingData
 
 
-def read_folds(
-    path: str | os.PathLike[str],
-    *,
-    validation: str | None = None,
-    seed: int = 0,
-) -> list[Fold]:
+def read_folds(path: str | os.PathLike[str], *, validation: str | None = None, seed: int = 0) -> list[Fold]:
     """Read a folder of LETOR files, or the folds in it.
 
     Parameters
@@ -136,9 +131,10 @@ def held_out(validation: str, queries: Sequence[str], seed: int) -> set[str]:
 def _draw(queries: Sequence[str], share: float, seed: int) -> set[str]:
     if not 0.0 < share < 1.0 or len(queries) < 2:
         raise InputError(
-            "bad share of validation queries", value=share,
+            "bad share of validation queries",
+            value=share,
             accepted="above 0 and below 1, of two queries or more",
-        )  # fmt: skip
+        )
     count = min(max(1, round(share * len(queries))), len(queries) - 1)
     order = np.random.default_rng(seed).permutation(len(queries))
     return {queries[place] for place in order[:count].tolist()}

@@ -179,17 +179,14 @@ def fit(
             raise InputError(f"{name} is too small", value=getattr(settings, name))
     if settings.loss != "cross-entropy" and settings.warm_up >= settings.epochs:
         raise InputError(
-            "no epoch is left after the warm-up", value=settings.warm_up,
+            "no epoch is left after the warm-up",
+            value=settings.warm_up,
             accepted=f"fewer than the {settings.epochs} epochs in all",
-        )  # fmt: skip
+        )
     users, items = len(ratings.user_ids), len(ratings.item_ids)
     pairs = training_pairs(ratings, split, graded=settings.graded)
     sampler = ListSampler(
-        pairs,
-        items,
-        relevant=settings.relevant,
-        others=max(settings.others, 1),
-        seed=settings.seed,
+        pairs, items, relevant=settings.relevant, others=max(settings.others, 1), seed=settings.seed
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -206,9 +203,8 @@ def fit(
             warming = False
         objective = _epoch(network, loss, optimiser, sampler, pairs, settings, epoch)
         values = held_out_ndcg(
-            score_all(network), ratings, split.validation, split.train, cutoffs,
-            graded=settings.graded,
-        )  # fmt: skip
+            score_all(network), ratings, split.validation, split.train, cutoffs, graded=settings.graded
+        )
         means = tuple(float(value) for value in values.mean(0))
         named = "cross-entropy" if warming else settings.loss
         epochs.append(Epoch(epoch, named, objective, means))

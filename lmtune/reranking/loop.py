@@ -58,9 +58,7 @@ class Run:
     def __init__(
         self, train: RankingData, validation: RankingData | None, settings: Settings, device: str
     ) -> None:
-        self.settings, self.device, self.train, self.validation = (
-            settings, device, train, validation,
-        )  # fmt: skip
+        self.settings, self.device, self.train, self.validation = (settings, device, train, validation)
         for loss in (settings.loss, settings.warm_up_loss):
             check_objective(loss, settings.optimizer)
         features = train.features.shape[1]
@@ -73,9 +71,10 @@ class Run:
         norms = any(isinstance(module, ItemNorm) for module in self.network.modules())
         if self.objective.needs == "direction" and norms:
             raise InputError(
-                "this estimator needs a network without batch norm", value=settings.network,
+                "this estimator needs a network without batch norm",
+                value=settings.network,
                 accepted="mlp:256-128-64, attention; or another estimator",
-            )  # fmt: skip
+            )
         self.warm: Objective | None = None
         if settings.warm_up:
             self.warm = make_objective(settings.warm_up_loss, {}, train, device)
@@ -100,9 +99,7 @@ class Run:
             late and self.epoch - self.best_epoch >= (patience or 0)
         )
 
-    def train_epoch(
-        self, save: Callable[[], None], every: int | None, progress: Progress | None
-    ) -> None:
+    def train_epoch(self, save: Callable[[], None], every: int | None, progress: Progress | None) -> None:
         """Go on to the end of the present epoch."""
         begin, settings = time.perf_counter(), self.settings
         warming = self.epoch < settings.warm_up
@@ -150,9 +147,7 @@ class Run:
 
         def evaluate() -> tuple[Tensor, Tensor]:
             torch.manual_seed(own_seed)
-            with torch.autocast(
-                torch.device(self.device).type, torch.bfloat16, enabled=settings.amp_bf16
-            ):
+            with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=settings.amp_bf16):
                 own, before = self._scores(inputs, objective.needs)
             scores = distributed.gather_parts(own, count)
             if before is not None:
@@ -188,9 +183,10 @@ class Run:
     def _finite(self, loss: float) -> float:
         if not math.isfinite(loss):
             raise InputError(
-                f"the loss is no longer finite in epoch {self.epoch + 1}", value=loss,
+                f"the loss is no longer finite in epoch {self.epoch + 1}",
+                value=loss,
                 accepted="a smaller learning rate, clipping, or another loss",
-            )  # fmt: skip
+            )
         return loss
 
     def _end_epoch(self, warming: bool) -> None:
@@ -251,9 +247,7 @@ class Run:
         """Go back to a state."""
         self.network.load_state_dict(checkpoints.without_prefix("network", tensors))
         self.best = checkpoints.without_prefix("best", tensors)
-        checkpoints.unpack_optimizer(
-            self.optimizer, checkpoints.without_prefix("optimizer", tensors)
-        )
+        checkpoints.unpack_optimizer(self.optimizer, checkpoints.without_prefix("optimizer", tensors))
         self.objective.restore(checkpoints.without_prefix("loss", tensors))
         if self.objective.needs:
             self.previous.load_state_dict(checkpoints.without_prefix("previous", tensors))
@@ -271,8 +265,6 @@ def _optimizer(settings: Settings, network: torch.nn.Module, steps: int) -> torc
         return Perturbing(network, settings, settings.epochs * steps)
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(
-            network.parameters(), lr=rate, momentum=_MOMENTUM, weight_decay=decay
-        )
+        return torch.optim.SGD(network.parameters(), lr=rate, momentum=_MOMENTUM, weight_decay=decay)
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     return kind(network.parameters(), lr=rate, weight_decay=decay)

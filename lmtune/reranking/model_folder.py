@@ -60,9 +60,7 @@ class Model:
     weights: dict[str, Tensor]
     facts: dict[str, Any]
 
-    def score(
-        self, data: RankingData, names: Sequence[str], *, device: str = "cpu"
-    ) -> NDArray[np.float32]:
+    def score(self, data: RankingData, names: Sequence[str], *, device: str = "cpu") -> NDArray[np.float32]:
         """Score every row.
 
         Parameters
@@ -90,9 +88,7 @@ class Model:
 
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights."""
-        network = make_network(
-            self.settings.network, len(self.names), dropout=self.settings.dropout, seed=0
-        )
+        network = make_network(self.settings.network, len(self.names), dropout=self.settings.dropout, seed=0)
         network.load_state_dict(self.weights)
         return network
 
@@ -118,9 +114,7 @@ class TreeModel:
         """What to call it in a run."""
         return "lambdamart"
 
-    def score(
-        self, data: RankingData, names: Sequence[str], *, device: str = "cpu"
-    ) -> NDArray[np.float64]:
+    def score(self, data: RankingData, names: Sequence[str], *, device: str = "cpu") -> NDArray[np.float64]:
         """Score every row; see `Model.score`."""
         del device
         check_features(self.names, names)
@@ -133,9 +127,7 @@ def check_features(
     """Raise InputError unless the features are those that a model was trained on."""
     if list(trained) == list(given):
         return
-    differing = [
-        name for place, name in enumerate(given) if place >= len(trained) or trained[place] != name
-    ]
+    differing = [name for place, name in enumerate(given) if place >= len(trained) or trained[place] != name]
     raise InputError(
         f"the model was trained on other features ({len(trained)}, here {len(given)})",
         file=file,
@@ -176,8 +168,7 @@ def save_model(
         Where the path is something else than an older model.
     """
     arrays = {
-        name: torch.from_numpy(np.ascontiguousarray(array))
-        for name, array in normaliser.to_arrays().items()
+        name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in normaliser.to_arrays().items()
     }
     model = {
         "kind": "network",
@@ -222,10 +213,7 @@ def save_trees(
 
 
 def _write_records(
-    folder: Path,
-    model: Mapping[str, Any],
-    record: Mapping[str, Any],
-    facts: Mapping[str, Any] | None,
+    folder: Path, model: Mapping[str, Any], record: Mapping[str, Any], facts: Mapping[str, Any] | None
 ) -> None:
     whole = {"version": _VERSION, **model, "facts": dict(facts or {})}
     for name, content in ((_MODEL, whole), (RECORD, dict(record))):
@@ -246,23 +234,21 @@ def load_model(path: str | os.PathLike[str]) -> Model | TreeModel:
     """
     home = Path(path)
     if not (home / _MODEL).is_file():
-        raise InputError(
-            "no model here", file=path, accepted="a folder that lmtune rerank train wrote"
-        )
+        raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
     try:
         kept = json.loads(read_bytes(home / _MODEL))
         if kept["version"] != _VERSION:
             raise InputError(
-                "a model of another version", file=home / _MODEL, value=kept["version"],
+                "a model of another version",
+                file=home / _MODEL,
+                value=kept["version"],
                 accepted=str(_VERSION),
-            )  # fmt: skip
+            )
         if kept["kind"] == "trees":
             trees = LambdaMart.load(home / _TREES)
             return TreeModel(trees, tuple(kept["features"]), kept["facts"])
         tensors = load(read_bytes(home / _WEIGHTS))
-        arrays = {
-            name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()
-        }
+        arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
         model = Model(
             Settings(**kept["settings"]),
             tuple(kept["features"]),

@@ -27,9 +27,7 @@ _BRUCH = (64, 128, 256, 512, 1024)
 _HIDDEN = 10
 _MOST_WIDTH, _MOST_LAYERS = 65536, 64
 
-ACCEPTED = (
-    "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
-)
+ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
 """What `make_network` takes, for messages."""
 
 
@@ -81,9 +79,7 @@ class Attention(nn.Module):
         In [0, 1).
     """
 
-    def __init__(
-        self, features: int, *, width: int, blocks: int, heads: int, dropout: float
-    ) -> None:
+    def __init__(self, features: int, *, width: int, blocks: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.first = nn.Linear(features, width)
         self.blocks = nn.ModuleList(_Block(width, heads, dropout) for _ in range(blocks))
@@ -162,9 +158,7 @@ class ItemNorm(nn.BatchNorm1d):
             self.num_batches_tracked.add_(1)
 
 
-def make_network(
-    name: str, features: int, *, dropout: float = 0.0, seed: int = 0
-) -> Pointwise | Attention:
+def make_network(name: str, features: int, *, dropout: float = 0.0, seed: int = 0) -> Pointwise | Attention:
     """Make a network with weights drawn by a seed.
 
     Parameters
@@ -227,9 +221,10 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
     widths = tuple(map(int, rest.split("-")))
     if kind == "attention" and (len(widths) != 3 or widths[0] % widths[2]):
         raise InputError(
-            "bad attention network", value=name,
+            "bad attention network",
+            value=name,
             accepted="attention:WIDTH-BLOCKS-HEADS, a width that the heads divide",
-        )  # fmt: skip
+        )
     if max(widths) > _MOST_WIDTH or len(widths) > _MOST_LAYERS:
         raise InputError("the network is too large", value=name, accepted=ACCEPTED)
     return kind, widths

@@ -50,9 +50,7 @@ class Normaliser:
     scale: NDArray[np.float64]
 
     @classmethod
-    def fit(
-        cls, data: RankingData, *, method: Method = "z-score", log1p: bool = True
-    ) -> Normaliser:
+    def fit(cls, data: RankingData, *, method: Method = "z-score", log1p: bool = True) -> Normaliser:
         """Fit to training data.
 
         Parameters
@@ -175,10 +173,7 @@ def _query_blocks(data: RankingData) -> Iterator[tuple[int, int]]:
 
 
 def _by_query(
-    values: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    method: Method,
+    values: NDArray[np.float64], starts: NDArray[np.int64], lengths: NDArray[np.int64], method: Method
 ) -> NDArray[np.float64]:
     low = np.minimum.reduceat(values, starts, axis=0)
     spread = np.maximum.reduceat(values, starts, axis=0) - low
@@ -186,9 +181,7 @@ def _by_query(
         centre, unit = low, spread
     else:
         # From the lowest value on, so that equal values have no deviation at all.
-        centre = (
-            low + np.add.reduceat(values - np.repeat(low, lengths, 0), starts) / lengths[:, None]
-        )
+        centre = low + np.add.reduceat(values - np.repeat(low, lengths, 0), starts) / lengths[:, None]
         squares = np.add.reduceat((values - np.repeat(centre, lengths, 0)) ** 2, starts)
         unit = np.sqrt(squares / lengths[:, None])
     scale = np.divide(1.0, unit, out=np.zeros(unit.shape), where=(spread > 0.0) & (unit > 0.0))

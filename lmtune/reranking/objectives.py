@@ -56,9 +56,7 @@ class Objective(Protocol):
 
     needs: str
 
-    def __call__(
-        self, scores: Tensor, lists: Lists, before: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the scalar whose backward is the gradient, and the objective's estimate."""
 
     def state(self) -> dict[str, Tensor]:
@@ -93,9 +91,10 @@ def check_objective(name: str, optimizer: str) -> None:
     if is_measure(name):
         if optimizer not in GRADIENT_FREE:
             raise InputError(
-                f"the measure {name} has no gradient for the optimizer", value=optimizer,
+                f"the measure {name} has no gradient for the optimizer",
+                value=optimizer,
                 accepted=", ".join(GRADIENT_FREE),
-            )  # fmt: skip
+            )
     elif name not in loss_names():
         accepted = ", ".join(loss_names())
         if optimizer in GRADIENT_FREE:
@@ -105,14 +104,13 @@ def check_objective(name: str, optimizer: str) -> None:
         plain = [loss for loss in loss_names() if loss not in (*_REMEMBERING, LAMBDAS)]
         problem = "has no value" if name == LAMBDAS else "remembers earlier scores"
         raise InputError(
-            f"{optimizer} cannot minimise a loss that {problem}", value=name,
+            f"{optimizer} cannot minimise a loss that {problem}",
+            value=name,
             accepted=f"{', '.join(plain)}; {ACCEPTED}",
-        )  # fmt: skip
+        )
 
 
-def make_objective(
-    name: str, options: Mapping[str, Any], data: RankingData, device: str
-) -> Objective:
+def make_objective(name: str, options: Mapping[str, Any], data: RankingData, device: str) -> Objective:
     """Make a loss ready for training.
 
     Parameters
@@ -153,9 +151,7 @@ class _Plain:
         names = inspect.signature(loss).parameters
         self.generator = torch.Generator(device) if "generator" in names else None
 
-    def __call__(
-        self, scores: Tensor, lists: Lists, before: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
         del before
         drawn = {}
         if self.generator is not None:
@@ -186,9 +182,7 @@ class _Measured:
         self.measure, self.options = parse_measure(name), dict(options)
         self._known: tuple[Lists, Measurer] | None = None
 
-    def __call__(
-        self, scores: Tensor, lists: Lists, before: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
         del before
         mean = self._measurer(lists).mean(scores.detach()[lists.mask].double().cpu().numpy())
         cost = 1.0 - mean if self.measure.higher_is_better else mean
@@ -202,9 +196,7 @@ class _Measured:
         if self._known is None or self._known[0] is not lists:
             labels, mask = lists.labels.cpu().numpy(), lists.mask.cpu().numpy()
             lengths = mask.sum(axis=1)
-            data = RankingData.from_lengths(
-                np.empty((int(lengths.sum()), 0)), labels[mask], lengths
-            )
+            data = RankingData.from_lengths(np.empty((int(lengths.sum()), 0)), labels[mask], lengths)
             self._known = lists, Measurer(self.measure, data, **self.options)
         return self._known[1]
 
@@ -223,14 +215,16 @@ class _Remembering:
         estimator = getattr(module, "estimator", None)
         self.needs = "" if estimator is None else ESTIMATORS[str(estimator)][1]
 
-    def __call__(
-        self, scores: Tensor, lists: Lists, before: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
         more = {"previous": "previous_scores", "direction": "score_changes"}
         value = self.module(
-            scores, lists.labels, mask=lists.mask, queries=lists.queries, items=lists.rows,
+            scores,
+            lists.labels,
+            mask=lists.mask,
+            queries=lists.queries,
+            items=lists.rows,
             **({more[self.needs]: before} if self.needs else {}),
-        )  # fmt: skip
+        )
         objective = self.module.objective
         assert isinstance(objective, Tensor)
         return value, objective
@@ -247,8 +241,10 @@ def _module(name: str, options: Mapping[str, Any], data: RankingData) -> nn.Modu
 
     pairs = song.RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
     kinds: dict[str, type[nn.Module]] = {
-        "song": song.Song, "k-song": song.KSong, "cross-entropy": song.ListwiseCrossEntropy
-    }  # fmt: skip
+        "song": song.Song,
+        "k-song": song.KSong,
+        "cross-entropy": song.ListwiseCrossEntropy,
+    }
     kind = kinds[name]
     _check(name, kind, options)
     return kind(pairs, **options)
@@ -257,12 +253,10 @@ def _module(name: str, options: Mapping[str, Any], data: RankingData) -> nn.Modu
 def _check(name: str, called: Any, options: Mapping[str, Any]) -> None:
     parameters = inspect.signature(called).parameters
     known = [
-        own for own, parameter in parameters.items()
-        if parameter.default is not inspect.Parameter.empty
-        and own not in ("mask", "reduce", "generator")
-    ]  # fmt: skip
+        own
+        for own, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty and own not in ("mask", "reduce", "generator")
+    ]
     for option in options:
         if option not in known:
-            raise InputError(
-                f"{name} has no such option", value=option, accepted=", ".join(known) or "none"
-            )
+            raise InputError(f"{name} has no such option", value=option, accepted=", ".join(known) or "none")

@@ -36,10 +36,7 @@ ACCEPTED = "ndcg, ndcg@10, pairwise-error, mrr, mrr@10, wta, ap"
 _COSTS = ("pairwise-error", "wta")
 _WITH_CUTOFF = ("ndcg", "mrr")
 _KINDS = ("ndcg", "pairwise-error", "mrr", "wta", "ap")
-_TITLES = {
-    "ndcg": "NDCG", "pairwise-error": "pairwise error", "mrr": "MRR", "wta": "WTA cost",
-    "ap": "MAP",
-}  # fmt: skip
+_TITLES = {"ndcg": "NDCG", "pairwise-error": "pairwise error", "mrr": "MRR", "wta": "WTA cost", "ap": "MAP"}
 
 
 @dataclass(frozen=True)
@@ -117,9 +114,7 @@ class Measurer:
         For an unknown measure, or a threshold that is no positive number.
     """
 
-    def __init__(
-        self, measure: str | RankingMeasure, data: RankingData, *, threshold: float = 1.0
-    ) -> None:
+    def __init__(self, measure: str | RankingMeasure, data: RankingData, *, threshold: float = 1.0) -> None:
         if not (np.isfinite(threshold) and threshold > 0):
             raise InputError("bad threshold", value=threshold, accepted="a label above 0")
         self.measure = parse_measure(measure) if isinstance(measure, str) else measure
@@ -167,9 +162,7 @@ class Measurer:
         values = np.empty((table.shape[0], self._counts.size))
         kind, starts = self.measure.kind, self._starts
         if kind == "ndcg":
-            measure_kernels.ndcg_queries(
-                table, self._gains, starts, self._best, self._discount, values
-            )
+            measure_kernels.ndcg_queries(table, self._gains, starts, self._best, self._discount, values)
         elif kind == "pairwise-error":
             measure_kernels.pairwise_error_queries(table, self._grades, starts, self._pairs, values)
         elif kind == "mrr":
@@ -180,9 +173,7 @@ class Measurer:
         elif kind == "wta":
             measure_kernels.winner_queries(table, self._relevant, starts, self._counts, values)
         else:
-            measure_kernels.average_precision_queries(
-                table, self._relevant, starts, self._counts, values
-            )
+            measure_kernels.average_precision_queries(table, self._relevant, starts, self._counts, values)
         return values.reshape((*given.shape[:-1], -1))
 
     def means(self, scores: ArrayLike) -> NDArray[np.float64]:
@@ -313,9 +304,7 @@ def _best(
     return best
 
 
-def _grades(
-    labels: NDArray[np.float64], data: RankingData
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _grades(labels: NDArray[np.float64], data: RankingData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return labels as places among their query's own, and the pairs of different ones."""
     grades, pairs = np.empty(labels.size, np.int64), np.empty(len(data.queries), np.int64)
     for q in range(pairs.size):

@@ -69,13 +69,9 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
             user, item, value, time = line.split("\t")
             row = int(user), int(item), float(value), int(time)
         except ValueError:
-            raise InputError(
-                "not a rating", file=path, line=number, value=line, accepted=_ACCEPTED
-            ) from None
+            raise InputError("not a rating", file=path, line=number, value=line, accepted=_ACCEPTED) from None
         if not (0.0 < row[2] < np.inf):
-            raise InputError(
-                "rating out of range", file=path, line=number, value=row[2], accepted="above 0"
-            )
+            raise InputError("rating out of range", file=path, line=number, value=row[2], accepted="above 0")
         users.append(row[0])
         items.append(row[1])
         values.append(row[2])

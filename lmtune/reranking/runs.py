@@ -73,8 +73,11 @@ def run_data(
     ranked = {topic: scores for topic, scores in run.items() if scores}
     for topic in ranked:
         if topic not in topics:
-            raise InputError("the run has a topic without text", value=topic,
-                             accepted=f"one of the {len(topics)} topics given")  # fmt: skip
+            raise InputError(
+                "the run has a topic without text",
+                value=topic,
+                accepted=f"one of the {len(topics)} topics given",
+            )
     if not ranked:
         raise InputError("the run is empty", accepted="at least one topic")
     orders = {topic: in_order(scores) for topic, scores in ranked.items()}
@@ -88,13 +91,9 @@ def run_data(
     gatherer = Gatherer(index, float(lambda_), float(mu))
     features = np.empty((len(names), len(FEATURES)), np.float32)
     labels = np.zeros(len(names), np.float32)
-    for done, (topic, (first, last)) in enumerate(
-        zip(orders, pairwise(starts.tolist()), strict=True), 1
-    ):
+    for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
         rows = slice(first, last)
-        features[rows] = compute_features(
-            gatherer.evidence(topics[topic], docs[rows], scores[rows])
-        )
+        features[rows] = compute_features(gatherer.evidence(topics[topic], docs[rows], scores[rows]))
         judged = (qrels or {}).get(topic, {})
         if judged:
             labels[rows] = [max(0, judged.get(docno, 0)) for docno in names[rows]]
@@ -126,8 +125,7 @@ def reranked(data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
     if data.docnos is None:
         raise InputError("the data has no docnos", accepted="data made from a run")
     if values.shape != data.labels.shape or not np.isfinite(values).all():
-        raise InputError("bad scores", value=values.shape,
-                         accepted=f"{data.labels.size} finite numbers")  # fmt: skip
+        raise InputError("bad scores", value=values.shape, accepted=f"{data.labels.size} finite numbers")
     for q, topic in enumerate(data.queries):
         rows = data.rows(q)
         order = np.argsort(-values[rows], kind="stable")
@@ -142,8 +140,11 @@ def _numbers(
     numbers = dict(zip(distinct, np.asarray(index.doc_numbers(distinct)).tolist(), strict=True))
     missing = [docno for docno, number in numbers.items() if number < 0]
     if len(missing) == len(distinct):
-        raise InputError(f"{index.name} has none of the run's documents", value=missing[0],
-                         accepted="a run on the same collection")  # fmt: skip
+        raise InputError(
+            f"{index.name} has none of the run's documents",
+            value=missing[0],
+            accepted="a run on the same collection",
+        )
     if missing and on_missing is not None:
         on_missing(len(missing), missing[0])
     return np.array([numbers[docno] for docno in names], np.int32)

@@ -33,9 +33,7 @@ class Feed:
         """Copy an array to the device."""
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
-    def inputs(
-        self, network: Pointwise | Attention, rows: NDArray[np.int64]
-    ) -> tuple[Tensor, Tensor]:
+    def inputs(self, network: Pointwise | Attention, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Give what a network takes for a padded table of rows, (batch, items), -1 on padding.
 
         Networks that score each item by itself get the items without the padding.

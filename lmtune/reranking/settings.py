@@ -101,22 +101,24 @@ class Settings:
         _check("dropout", self.dropout, lambda value: 0 <= value < 1, "0 or more, below 1")
         if self.list_relevant is not None and self.list_size is None:
             raise InputError(
-                "relevant documents of a sample, but no sample", value=self.list_relevant,
+                "relevant documents of a sample, but no sample",
+                value=self.list_relevant,
                 accepted="a list size, too",
-            )  # fmt: skip
+            )
         if self.warm_up >= self.epochs:
             raise InputError(
-                "no epoch is left after the warm-up", value=self.warm_up,
+                "no epoch is left after the warm-up",
+                value=self.warm_up,
                 accepted=f"fewer than the {self.epochs} epochs in all",
-            )  # fmt: skip
-        _check(
-            "evaluations_per_step", self.evaluations_per_step,
-            lambda value: value >= 2 and value % 2 == 0, "2, 4, 6 ...",
-        )  # fmt: skip
-        if self.optimizer not in OPTIMIZERS:
-            raise InputError(
-                "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
             )
+        _check(
+            "evaluations_per_step",
+            self.evaluations_per_step,
+            lambda value: value >= 2 and value % 2 == 0,
+            "2, 4, 6 ...",
+        )
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
         rate_at(self, 0, 0, 1)
         if self.loss == LAMBDAS:
             object.__setattr__(self, "loss_options", named_options(self.loss_options))

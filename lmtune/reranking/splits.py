@@ -15,11 +15,7 @@ from lmtune.formats.files import read_lines
 from lmtune.formats.letor import read_letor
 from lmtune.reranking.data import RankingData
 
-_NAMES = {
-    "train": ("train",),
-    "validation": ("vali", "valid", "validation", "dev"),
-    "test": ("test",),
-}
+_NAMES = {"train": ("train",), "validation": ("vali", "valid", "validation", "dev"), "test": ("test",)}
 _ENDS = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
 _HELD_OUT = "vali_queries.txt"
 
@@ -104,9 +100,7 @@ def read_splits(
             "no validation file", file=folder, accepted=f"vali.txt, or {_HELD_OUT} with query ids"
         )
     parts = {
-        part: read_data(
-            path, cache=True if cache is None else Path(cache, path.name), repeated=repeated
-        )
+        part: read_data(path, cache=True if cache is None else Path(cache, path.name), repeated=repeated)
         for part, path in files.items()
         if path is not None
     }

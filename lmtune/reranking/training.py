@@ -57,9 +57,7 @@ class Trained:
 
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights, ready to score."""
-        network = make_network(
-            self.settings.network, self.features, dropout=self.settings.dropout, seed=0
-        )
+        network = make_network(self.settings.network, self.features, dropout=self.settings.dropout, seed=0)
         network.load_state_dict(self.weights)
         return network.eval()
 

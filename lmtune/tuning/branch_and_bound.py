@@ -250,9 +250,20 @@ def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
     bounds, centres = parent.bounds.copy(), parent.bounds.copy()
     spread = np.empty(2)
     arguments = (
-        *problem.columns, sides, old.docs, old.doc_start, old.base, old.active,
-        bounds, centres, docs, doc_start, base, active, spread,
-    )  # fmt: skip
+        *problem.columns,
+        sides,
+        old.docs,
+        old.doc_start,
+        old.base,
+        old.active,
+        bounds,
+        centres,
+        docs,
+        doc_start,
+        base,
+        active,
+        spread,
+    )
     bound_box(*arguments)
     listed = int(doc_start[-1])
     state, owned = old, parent.owned // 2
@@ -260,9 +271,14 @@ def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
         state = State(docs[:listed].copy(), doc_start, base, active)
         owned = state.size
     return Box(
-        sides, state, bounds, _mean(bounds, problem.topics),
-        float(centres.sum()) / problem.topics, (float(spread[0]), float(spread[1])), owned,
-    )  # fmt: skip
+        sides,
+        state,
+        bounds,
+        _mean(bounds, problem.topics),
+        float(centres.sum()) / problem.topics,
+        (float(spread[0]), float(spread[1])),
+        owned,
+    )
 
 
 def _mean(bounds: NDArray[np.float64], topics: int) -> float:

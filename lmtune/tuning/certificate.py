@@ -158,9 +158,7 @@ class CertifiedOptimum:
         begin = time.monotonic()
         space = self.space
         pool.formula.require_two_stage("the certificate's proof")
-        pool.require(
-            [space.lambda_low, space.lambda_high], [space.mu_low, space.mu_high], self.depth
-        )
+        pool.require([space.lambda_low, space.lambda_high], [space.mu_low, space.mu_high], self.depth)
         places = pool.positions(topics)
         known: dict[Setting, float] = {}
 
@@ -168,20 +166,21 @@ class CertifiedOptimum:
             inside = list(dict.fromkeys(self.space.clip(*setting) for setting in settings))
             lambdas, mus = zip(*inside, strict=True)
             values = measure_settings(
-                pool, lambdas, mus, [self.measure], topics=places, depth=self.depth,
-                threads=self.workers,
-            )  # fmt: skip
+                pool, lambdas, mus, [self.measure], topics=places, depth=self.depth, threads=self.workers
+            )
             known.update(zip(inside, values[:, :, 0].mean(axis=0).tolist(), strict=True))
             return max(known[setting] for setting in inside)
 
         first = measure(*self.starts, self._middle())
-        problem = Problem.build(
-            pool, self.measure, space=self.space, topics=places, depth=self.depth
-        )
+        problem = Problem.build(pool, self.measure, space=self.space, topics=places, depth=self.depth)
         search = Search(
-            problem, self.tolerance, first, lambda lambda_, mu: measure((lambda_, mu)),
-            self.workers, math.inf if self.max_seconds is None else begin + self.max_seconds,
-        )  # fmt: skip
+            problem,
+            self.tolerance,
+            first,
+            lambda lambda_, mu: measure((lambda_, mu)),
+            self.workers,
+            math.inf if self.max_seconds is None else begin + self.max_seconds,
+        )
         rows: list[tuple[int, float, float]] = []
         self.seconds_ = []
 
@@ -239,9 +238,9 @@ class CertifiedOptimum:
         grid = GridSearch(name, space=self.space, shape=_GRID, depth=self.depth)
         yield _by_setting(grid.fit(pool, topics=topics).results_, name)
         best = sorted(known, key=lambda setting: -known[setting])[:_ASCENTS]
-        ascent = CoordinateAscent(
-            name, space=self.space, starts=best, restarts=0, depth=self.depth
-        ).fit(pool, topics=topics)
+        ascent = CoordinateAscent(name, space=self.space, starts=best, restarts=0, depth=self.depth).fit(
+            pool, topics=topics
+        )
         yield _by_setting(ascent.results_, name)
 
 

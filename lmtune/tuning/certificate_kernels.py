@@ -34,12 +34,39 @@ from lmtune.tuning.taylor_kernels import ERROR, ROWS, VALUE, models
 
 @compiled()
 def bound_box(  # type: ignore[no-untyped-def]
-    kind, cutoff, count, term_start, product, slack, relevant, nonrelevant, divisor,
-    group_start, y, y_start, length, weight, group_twin,
-    rel_start, rel_y, rel_y_start, rel_length, rel_twin,
-    box, docs, doc_start, base, active, bound, centre,
-    new_docs, new_start, new_base, new_active, spread,
-):  # fmt: skip
+    kind,
+    cutoff,
+    count,
+    term_start,
+    product,
+    slack,
+    relevant,
+    nonrelevant,
+    divisor,
+    group_start,
+    y,
+    y_start,
+    length,
+    weight,
+    group_twin,
+    rel_start,
+    rel_y,
+    rel_y_start,
+    rel_length,
+    rel_twin,
+    box,
+    docs,
+    doc_start,
+    base,
+    active,
+    bound,
+    centre,
+    new_docs,
+    new_start,
+    new_base,
+    new_active,
+    spread,
+):
     """Bound every topic over a box, from the state that its parent box left.
 
     The first arguments are `lmtune.tuning.certificate_problem.Problem.columns`; ``box`` is low and
@@ -95,9 +122,22 @@ def bound_box(  # type: ignore[no-untyped-def]
                     above = old_base[0, places[i]] + old_base[1, places[i]]
                     cost[i] = 1.0 / ((1.0 + above) * relevant[t])
                 filled = _count(
-                    m, here, weights, twins, r, r_twins[places], cost, places,
-                    certain[c], unsure[c], at_centre[c], settled[c], new_docs, filled, spread,
-                )  # fmt: skip
+                    m,
+                    here,
+                    weights,
+                    twins,
+                    r,
+                    r_twins[places],
+                    cost,
+                    places,
+                    certain[c],
+                    unsure[c],
+                    at_centre[c],
+                    settled[c],
+                    new_docs,
+                    filled,
+                    spread,
+                )
             new_start[2 * t + c + 1] = filled
         now_base, now_active = new_base[:, rels], new_active[:, rels]
         total = np.zeros(n, np.int64)
@@ -105,9 +145,7 @@ def bound_box(  # type: ignore[no-untyped-def]
             for c in range(2):
                 total[i] += old_base[c, i] + certain[c, i]
                 now_base[c, i] = old_base[c, i] + settled[c, i]
-        _deactivate(
-            kind, cutoff, relevant[t], total, old_base, certain, unsure, now_base, now_active
-        )
+        _deactivate(kind, cutoff, relevant[t], total, old_base, certain, unsure, now_base, now_active)
         scale = (kind, cutoff, relevant[t], nonrelevant[t], divisor[t])
         bound[t] = min(bound[t], value_from_counts(scale, total, old_base[0] + certain[0]))
         judged = old_base[0] + at_centre[0]
@@ -120,9 +158,22 @@ def bound_box(  # type: ignore[no-untyped-def]
 
 @compiled()
 def _count(  # type: ignore[no-untyped-def]
-    m, docs, weights, twins, r, r_twins, cost, places,
-    certain, unsure, at_centre, settled, kept, filled, spread,
-):  # fmt: skip
+    m,
+    docs,
+    weights,
+    twins,
+    r,
+    r_twins,
+    cost,
+    places,
+    certain,
+    unsure,
+    at_centre,
+    settled,
+    kept,
+    filled,
+    spread,
+):
     """Count groups above each active relevant document: certainly, perhaps, and at the centre.
 
     ``r`` holds the relevant documents' models by ascending value. The difference of two models is

@@ -83,9 +83,7 @@ class Problem:
         """Raise `InputError` unless there are bounds of a measure."""
         if measure.kind not in _KINDS:
             raise InputError(
-                "the measure cannot be certified",
-                value=str(measure),
-                accepted=", ".join(_KINDS),
+                "the measure cannot be certified", value=str(measure), accepted=", ".join(_KINDS)
             )
 
     @classmethod
@@ -115,13 +113,18 @@ class Problem:
         doc_start[2::2] = np.cumsum(listed[1])
         doc_start[1::2] = doc_start[:-1:2] + listed[0]
         columns = (
-            _KINDS[measure.kind], cutoff,
-            _join([part.count for part in parts], np.int64), _starts([p.count for p in parts]),
+            _KINDS[measure.kind],
+            cutoff,
+            _join([part.count for part in parts], np.int64),
+            _starts([p.count for p in parts]),
             np.array([part.product for part in parts], np.bool_),
             np.array([part.slack for part in parts], np.float64),
-            relevant[chosen], nonrelevant[chosen], divisor,
+            relevant[chosen],
+            nonrelevant[chosen],
+            divisor,
             _starts([part.length for part in parts]),
-            _join([part.y for part in parts], np.float64), _starts([part.y for part in parts]),
+            _join([part.y for part in parts], np.float64),
+            _starts([part.y for part in parts]),
             _join([part.length for part in parts], np.float64),
             _join([part.weight for part in parts], np.int32),
             _join([part.twin for part in parts], np.int64),
@@ -130,7 +133,7 @@ class Problem:
             _starts([part.rel_y for part in parts]),
             _join([part.rel_length for part in parts], np.float64),
             _join([part.rel_twin for part in parts], np.int64),
-        )  # fmt: skip
+        )
         return cls(
             topics=topics.size,
             columns=columns,
@@ -138,9 +141,7 @@ class Problem:
             docs=_join([np.arange(size) for size in listed[1]], np.int32),
             doc_start=doc_start,
             base=np.concatenate([np.zeros((2, 0), np.int32), *(p.base for p in parts)], axis=1),
-            active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(
-                np.uint8
-            ),
+            active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(np.uint8),
             sides=_sides(space),
         )
 
@@ -228,10 +229,7 @@ def _exchangeable(
 
 
 def _rounding(
-    y: NDArray[np.float64],
-    length: NDArray[np.int64],
-    count: NDArray[np.int64],
-    space: ParameterSpace,
+    y: NDArray[np.float64], length: NDArray[np.int64], count: NDArray[np.int64], space: ParameterSpace
 ) -> tuple[bool, float]:
     r"""Say whether products are safe in the whole range, and bound the rounding of a score.
 

@@ -129,12 +129,8 @@ class CoordinateAscent:
                         new.setdefault(setting, start)
             if new:
                 lambdas, mus = zip(*new, strict=True)
-                values = measure_settings(
-                    pool, lambdas, mus, [self.measure], topics=places, depth=self.depth
-                )
-                for (setting, start), mean in zip(
-                    new.items(), values[:, :, 0].mean(axis=0), strict=True
-                ):
+                values = measure_settings(pool, lambdas, mus, [self.measure], topics=places, depth=self.depth)
+                for (setting, start), mean in zip(new.items(), values[:, :, 0].mean(axis=0), strict=True):
                     known[setting] = float(mean)
                     rows.append((start, *setting, float(mean)))
                 self.seconds_ += [time.monotonic() - first] * len(new)

@@ -37,10 +37,7 @@ class Descent(NamedTuple):
 
 
 def coordinate_descent(
-    objective: Objective,
-    x: NDArray[np.float64],
-    box: Box,
-    known: Sequence[Point] = (),
+    objective: Objective, x: NDArray[np.float64], box: Box, known: Sequence[Point] = ()
 ) -> Descent:
     """Minimise along one coordinate after another, then along the way that a round has gone.
 

@@ -21,16 +21,7 @@ from lmtune.tuning.optimal import Choice, Progress, best_known, certify, proof
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.ranknet import RankNetTuner
-from lmtune.tuning.result import (
-    ALSO,
-    DIRECT,
-    OPTIMAL,
-    RANKNET,
-    STOPPED,
-    CollectionResult,
-    Fit,
-    Row,
-)
+from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, STOPPED, CollectionResult, Fit, Row
 from lmtune.tuning.spsa import SEARCHES
 
 if TYPE_CHECKING:
@@ -78,9 +69,10 @@ def run_experiment(
     """
     if find_model(plan.model).formula is not pool.formula:
         raise InputError(
-            f"the candidates were extracted for {pool.model}", value=plan.model,
+            f"the candidates were extracted for {pool.model}",
+            value=plan.model,
             accepted="one model for candidates and plan",
-        )  # fmt: skip
+        )
     report = progress or _silent
     experiment = _Experiment(pool, plan, report)
     steps = [(number, fold, step) for number, fold in enumerate(folds) for step in plan.steps]
@@ -119,16 +111,18 @@ class _Experiment:
         measure_settings(pool, *setting, plan.measures, topics=first, depth=plan.depth)
         progress("compiling kernels, once", 1, 1)
         self.surface = Surface.compute(
-            pool, plan.measures, space=plan.space, shape=plan.grid, depth=plan.depth,
+            pool,
+            plan.measures,
+            space=plan.space,
+            shape=plan.grid,
+            depth=plan.depth,
             progress=lambda done, total: progress("grid", done, total),
-        )  # fmt: skip
+        )
         stopped = [STOPPED] if plan.validation else []
         methods = [DIRECT, RANKNET, *stopped, *(ALSO[name] for name in plan.also), OPTIMAL]
         self.keys = [(measure, method) for measure in plan.measures for method in methods]
         self.fits: dict[tuple[Measure, str], list[Fit]] = {key: [] for key in self.keys}
-        self.values: dict[tuple[Measure, str], list[NDArray[np.float64]]] = {
-            key: [] for key in self.keys
-        }
+        self.values: dict[tuple[Measure, str], list[NDArray[np.float64]]] = {key: [] for key in self.keys}
         self.traces: dict[str, pd.DataFrame] = {}
 
     def fit_ranknet(self, number: int, fold: Fold) -> None:
@@ -178,19 +172,27 @@ class _Experiment:
         for method, choice in chosen.items():
             train, test = (
                 measure_settings(
-                    self.pool, choice.lambda_, choice.mu, [measure], depth=self.plan.depth,
+                    self.pool,
+                    choice.lambda_,
+                    choice.mu,
+                    [measure],
+                    depth=self.plan.depth,
                     topics=self.pool.positions(topics),
                 )[:, 0, 0]
                 for topics in (fold.train, fold.test)
-            )  # fmt: skip
+            )
             edges = tuple(self.plan.space.at_edge(choice.lambda_, choice.mu))
             means = float(train.mean()), float(test.mean())
             self.fits[measure, method].append(
                 Fit(
-                    choice.lambda_, choice.mu, *means, choice.evaluations, edges,
+                    choice.lambda_,
+                    choice.mu,
+                    *means,
+                    choice.evaluations,
+                    edges,
                     bound if method == OPTIMAL else None,
                 )
-            )  # fmt: skip
+            )
             self.values[measure, method].append(test)
 
     def _direct(self, number: int, fold: Fold, measure: Measure) -> Choice:
@@ -211,9 +213,12 @@ class _Experiment:
 
     def _search(self, name: str, number: int, fold: Fold, measure: Measure) -> Choice:
         tuner = SEARCHES[name](
-            str(measure), space=self.plan.space, evaluations=self.plan.evaluations,
-            seed=self.plan.seed, depth=self.plan.depth,
-        ).fit(self.pool, topics=fold.train)  # fmt: skip
+            str(measure),
+            space=self.plan.space,
+            evaluations=self.plan.evaluations,
+            seed=self.plan.seed,
+            depth=self.plan.depth,
+        ).fit(self.pool, topics=fold.train)
         self.traces[f"{name}-{measure}-fold{number + 1}"] = tuner.results_
         return Choice(tuner.lambda_, tuner.mu_, tuner.n_evaluations_)
 
@@ -225,9 +230,15 @@ class _Experiment:
         if self.tolerance is None:
             return best, None
         optimum = certify(
-            self.pool, measure, fold, [best, *chosen], self.plan, self.tolerance, self.progress,
+            self.pool,
+            measure,
+            fold,
+            [best, *chosen],
+            self.plan,
+            self.tolerance,
+            self.progress,
             f"certifying {measure.title}, fold {number + 1}",
-        )  # fmt: skip
+        )
         self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
         self.traces[f"boxes-{measure}-fold{number + 1}"] = optimum.boxes_
         if optimum.stopped_ is not None:
@@ -249,12 +260,8 @@ class _Experiment:
             fits = tuple(self.fits[measure, method])
             rows.append(Row(measure, method, topics, own, fits, p_values))
         own_notes = [*described(self.plan.model), f"RankNet pairs: {self.pairs.rule}"]
-        if not self.pool.judged_counts()[1].any() and any(
-            m.kind == "Bpref" for m in self.plan.measures
-        ):
-            own_notes.append(
-                "no document is judged nonrelevant: Bpref is the recall at the run depth"
-            )
+        if not self.pool.judged_counts()[1].any() and any(m.kind == "Bpref" for m in self.plan.measures):
+            own_notes.append("no document is judged nonrelevant: Bpref is the recall at the run depth")
         if self.plan.certify is not None:
             sizes = [len(fold.test) for fold in folds]
             own_notes += [
@@ -262,9 +269,7 @@ class _Experiment:
                 for measure in self.plan.measures
             ]
         for method in {method: None for _, method in self.keys}:
-            chosen = [
-                fit for (_, name), all_ in self.fits.items() if name == method for fit in all_
-            ]
+            chosen = [fit for (_, name), all_ in self.fits.items() if name == method for fit in all_]
             edges = sorted({edge for fit in chosen for edge in fit.at_edge})
             if edges and method != OPTIMAL:
                 own_notes.append(f"{method} ended on the edge of the range: {', '.join(edges)}")
@@ -272,7 +277,11 @@ class _Experiment:
             folds_named = ", ".join(map(str, self.unfinished))
             own_notes.append(f"RankNet's descent was cut short in fold {folds_named}")
         return CollectionResult(
-            self.pool.name, tuple(folds), tuple(rows), self.traces, (*notes, *own_notes),
+            self.pool.name,
+            tuple(folds),
+            tuple(rows),
+            self.traces,
+            (*notes, *own_notes),
             self.plan.model,
             self.surface,
-        )  # fmt: skip
+        )

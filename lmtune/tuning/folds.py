@@ -99,13 +99,13 @@ def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple
         unknown = [topic for topic in part if topic not in known]
         if unknown:
             raise InputError(
-                f"fold {number} has an unknown topic", file=path, value=unknown[0],
+                f"fold {number} has an unknown topic",
+                file=path,
+                value=unknown[0],
                 accepted="identifiers in the topics file",
-            )  # fmt: skip
-        if not useful.intersection(part):
-            raise InputError(
-                f"fold {number} has no topic with a relevant document", file=path, value=part[0]
             )
+        if not useful.intersection(part):
+            raise InputError(f"fold {number} has no topic with a relevant document", file=path, value=part[0])
     left_out = len(useful.difference(*parts))
     rest = f", {left_out} topics are in no fold" if left_out else ""
     how = f"{len(parts)}-fold cross-validation ({Path(path).name}{rest})"
@@ -183,9 +183,7 @@ def read_parts(path: str | os.PathLike[str]) -> list[list[str]]:
         or len(parts) < 2
         or not all(isinstance(part, list) and part for part in parts)
     ):
-        raise InputError(
-            "not a partition", file=path, accepted="a JSON list of two or more lists of topics"
-        )
+        raise InputError("not a partition", file=path, accepted="a JSON list of two or more lists of topics")
     named = [[str(topic) for topic in part] for part in parts]
     seen: set[str] = set()
     for part in named:

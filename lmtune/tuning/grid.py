@@ -71,13 +71,16 @@ class Surface:
         dense = lambdas.size >= _DENSE and per_topic > _LONG * depth
         if dense and space.mu_low >= SMALLEST_MU and not pool.formula.floored:
             regions = Regions.build(
-                pool, lambda_low=space.lambda_low, lambda_high=space.lambda_high,
-                mu_low=space.mu_low, mu_high=space.mu_high, depth=depth,
-            )  # fmt: skip
+                pool,
+                lambda_low=space.lambda_low,
+                lambda_high=space.lambda_high,
+                mu_low=space.mu_low,
+                mu_high=space.mu_high,
+                depth=depth,
+            )
         values[topics] = measure_settings(
-            pool, lambdas, mus, measures, topics=topics, depth=depth, regions=regions,
-            progress=progress,
-        )  # fmt: skip
+            pool, lambdas, mus, measures, topics=topics, depth=depth, regions=regions, progress=progress
+        )
         return cls(lambdas, mus, tuple(measures), values)
 
     def means(self, measure: Measure, topics: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -168,14 +171,17 @@ class GridSearch:
         begin = time.monotonic()
         places = pool.positions(topics)
         surface = Surface.compute(
-            pool, [self.measure], space=self.space, shape=self.shape, topics=places,
-            depth=self.depth, progress=progress,
-        )  # fmt: skip
+            pool,
+            [self.measure],
+            space=self.space,
+            shape=self.shape,
+            topics=places,
+            depth=self.depth,
+            progress=progress,
+        )
         means = surface.means(self.measure, places)
         best = surface.best(self.measure, places)[0]
-        self.results_ = pd.DataFrame(
-            {"lambda": surface.lambdas, "mu": surface.mus, str(self.measure): means}
-        )
+        self.results_ = pd.DataFrame({"lambda": surface.lambdas, "mu": surface.mus, str(self.measure): means})
         self.lambda_, self.mu_ = float(surface.lambdas[best]), float(surface.mus[best])
         self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
         self.best_score_ = float(means[best])

@@ -17,19 +17,7 @@ _SMALLEST_LOG_RATIO, _LARGEST_LOG_RATIO = -12.0, 80.0
 
 @compiled()
 def ranknet_topics(  # type: ignore[no-untyped-def]
-    topics,
-    doc_start,
-    tf_start,
-    length,
-    tf,
-    relevant,
-    term_start,
-    p,
-    count,
-    lambda_,
-    mu,
-    floored,
-    out,
+    topics, doc_start, tf_start, length, tf, relevant, term_start, p, count, lambda_, mu, floored, out
 ):
     """Fill out[i] = (cost, dcost/dlambda, dcost/dmu) for every topic i of ``topics``.
 
@@ -53,12 +41,8 @@ def ranknet_topics(  # type: ignore[no-untyped-def]
         y_max = 0.0
         for w in range(count_t.size):
             y_max = max(y_max, block[w].max() / p_t[w])
-        safe = product_is_safe(
-            y_max, length_t.min(), length_t.max(), count_t.sum(), lambda_, mu
-        )  # fmt: skip
-        _likelihoods(
-            block, length_t, p_t, count_t, lambda_, mu, safe, floored, likelihood, dlambda, dmu
-        )  # fmt: skip
+        safe = product_is_safe(y_max, length_t.min(), length_t.max(), count_t.sum(), lambda_, mu)
+        _likelihoods(block, length_t, p_t, count_t, lambda_, mu, safe, floored, likelihood, dlambda, dmu)
         if safe:
             spread = math.log(likelihood[split:].max()) - math.log(likelihood[:split].min())
             if _SMALLEST_LOG_RATIO < spread < _LARGEST_LOG_RATIO:

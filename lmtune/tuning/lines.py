@@ -140,9 +140,7 @@ class _Settings:
         ]
 
         def means(topics: NDArray[np.int64]) -> NDArray[np.float64]:
-            values = measure_settings(
-                pool, lambdas, mus, self.measures, topics=topics, depth=plan.depth
-            )
+            values = measure_settings(pool, lambdas, mus, self.measures, topics=topics, depth=plan.depth)
             mean: NDArray[np.float64] = values.mean(axis=0)
             return mean
 

@@ -34,12 +34,7 @@ class Choice(NamedTuple):
 
 
 def best_known(
-    pool: CandidatePool,
-    surface: Surface,
-    measure: Measure,
-    fold: Fold,
-    chosen: Sequence[Choice],
-    depth: int,
+    pool: CandidatePool, surface: Surface, measure: Measure, fold: Fold, chosen: Sequence[Choice], depth: int
 ) -> Choice:
     """Return the best grid point on the fold's test topics, or a method's choice if better."""
     places = pool.positions(fold.test)
@@ -104,6 +99,5 @@ def proof(measure: Measure, fits: Sequence[Fit], sizes: Sequence[int], tolerance
     each = "" if len(fits) == 1 else ", chosen for each fold,"
     short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
     return (
-        f"{measure.title}: no (lambda, mu) in the range{each} gives more than {shown} "
-        f"(gap {gap:.4f}{short})"
+        f"{measure.title}: no (lambda, mu) in the range{each} gives more than {shown} (gap {gap:.4f}{short})"
     )

@@ -151,19 +151,27 @@ class Pairs:
 
         def work(chunk: slice) -> None:
             kernels.ranknet_topics(
-                topics[chunk], columns.start, columns.tf_start, columns.length, columns.tf,
-                self.relevant, pool.term_start, pool.p, pool.count, lambda_, mu,
-                pool.formula.floored, out[chunk],
-            )  # fmt: skip
+                topics[chunk],
+                columns.start,
+                columns.tf_start,
+                columns.length,
+                columns.tf,
+                self.relevant,
+                pool.term_start,
+                pool.p,
+                pool.count,
+                lambda_,
+                mu,
+                pool.formula.floored,
+                out[chunk],
+            )
 
         over_slices(work, topics.size, threads=threads)
         value, dlambda, dmu = (float(x) for x in out.sum(axis=0))
         return Cost(value, dlambda if pool.formula.has_lambda else 0.0, dmu)
 
 
-def _relevant_first(
-    pool: CandidatePool, columns: Columns, rel: int
-) -> tuple[Columns, NDArray[np.int64]]:
+def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Columns, NDArray[np.int64]]:
     """Reorder each topic's documents so that the relevant ones come first."""
     topics = len(pool.topics)
     order = np.lexsort((columns.gain < rel, np.repeat(np.arange(topics), np.diff(columns.start))))

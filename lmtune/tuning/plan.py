@@ -17,9 +17,15 @@ from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST
 
 _LEAST = {
-    "ascents": 1, "restarts": 0, "starts": 1, "rel": 1, "negatives_depth": 1, "seed": 0, "depth": 1,
+    "ascents": 1,
+    "restarts": 0,
+    "starts": 1,
+    "rel": 1,
+    "negatives_depth": 1,
+    "seed": 0,
+    "depth": 1,
     "evaluations": FEWEST,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -89,15 +95,12 @@ class Plan:
                     accepted=f"{least} or more",
                 )
         if self.optimizer not in OPTIMIZERS:
-            raise InputError(
-                "unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS)
-            )
+            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
         for name in self.also:
             if name not in ALSO or self.also.count(name) > 1:
                 raise InputError(
-                    "no such further method, or one named twice", value=name,
-                    accepted=", ".join(ALSO),
-                )  # fmt: skip
+                    "no such further method, or one named twice", value=name, accepted=", ".join(ALSO)
+                )
         if not 0.0 <= self.validation < 1.0:
             raise InputError(
                 "the validation share is outside its domain",

@@ -56,9 +56,7 @@ class ParameterSpace:
         for name in ("lambda", "mu"):
             low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
             if low > high:
-                raise InputError(
-                    f"the {name} range is empty", value=(low, high), accepted="LOW,HIGH"
-                )
+                raise InputError(f"the {name} range is empty", value=(low, high), accepted="LOW,HIGH")
 
     @classmethod
     def of(
@@ -87,9 +85,7 @@ class ParameterSpace:
             value = model.fixed.get(name)
             if value is not None and wanted not in (None, (value, value)):
                 raise InputError(
-                    f"{model.name} has no {name} to look for",
-                    value=wanted,
-                    accepted=f"{name} = {value:g}",
+                    f"{model.name} has no {name} to look for", value=wanted, accepted=f"{name} = {value:g}"
                 )
         return cls(*(lambdas or model.lambdas), *(mus or model.mus))
 
@@ -131,10 +127,7 @@ class ParameterSpace:
 
     def clip(self, lambda_: float, mu: float) -> tuple[float, float]:
         """Return the nearest setting inside the box."""
-        return (
-            min(max(lambda_, self.lambda_low), self.lambda_high),
-            min(max(mu, self.mu_low), self.mu_high),
-        )
+        return (min(max(lambda_, self.lambda_low), self.lambda_high), min(max(mu, self.mu_low), self.mu_high))
 
     def random(self, rng: np.random.Generator) -> tuple[float, float]:
         """Draw a setting, lambda uniform and mu log-uniform."""

@@ -115,9 +115,7 @@ class _Search:
             whole[:, free] = points
             asked = [self.space.from_unbounded(x) for x in whole]
             lambdas, mus = zip(*asked, strict=True)
-            values = measure_settings(
-                pool, lambdas, mus, [self.measure], topics=places, depth=self.depth
-            )
+            values = measure_settings(pool, lambdas, mus, [self.measure], topics=places, depth=self.depth)
             found: NDArray[np.float64] = values[:, :, 0].mean(axis=0)
             settings.extend(asked)
             means.extend(found.tolist())
@@ -159,15 +157,28 @@ class _Search:
         if self.gains_ is None:
             spent = max(2, min(_MOST_FOR_GAINS, self.evaluations // 20 * 2))
             self.gains_ = Gains.practical(
-                objective, start, steps=-(-(self.evaluations - spent - 2) // per_step),
-                first_step=_FIRST_STEP, c=_WIDTH, evaluations=spent, seed=self.seed, box=bounds,
+                objective,
+                start,
+                steps=-(-(self.evaluations - spent - 2) // per_step),
+                first_step=_FIRST_STEP,
+                c=_WIDTH,
+                evaluations=spent,
+                seed=self.seed,
+                box=bounds,
                 together=True,
-            )  # fmt: skip
+            )
         found = minimise(
-            objective, start, method=self.method, evaluations_per_step=per_step,
-            budget=self.evaluations - spent, gains=self.gains_, seed=self.seed, box=bounds,
-            longest_step=_LONGEST_STEP, together=True,
-        )  # fmt: skip
+            objective,
+            start,
+            method=self.method,
+            evaluations_per_step=per_step,
+            budget=self.evaluations - spent,
+            gains=self.gains_,
+            seed=self.seed,
+            box=bounds,
+            longest_step=_LONGEST_STEP,
+            together=True,
+        )
         numbers = np.searchsorted(found.spent, np.arange(1, found.evaluations + 1))
         return [0] * spent + [min(int(number), found.steps) for number in numbers]
 
@@ -238,9 +249,8 @@ class SPSA(_Search):
         super().__init__(measure, space, start, evaluations, gains, seed, depth)
         if evaluations_per_step < 2 or evaluations_per_step % 2:
             raise InputError(
-                "bad number of evaluations a step", value=evaluations_per_step,
-                accepted="2, 4, 6 ...",
-            )  # fmt: skip
+                "bad number of evaluations a step", value=evaluations_per_step, accepted="2, 4, 6 ..."
+            )
         self.evaluations_per_step = evaluations_per_step
 
     @property

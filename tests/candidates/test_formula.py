@@ -41,9 +41,7 @@ def test_rankings_are_those_of_a_plain_sort(pool: CandidatePool) -> None:
             factors = np.maximum((y + mu) * (1.0 / (mu + pool.candidates.length[rows])), 1.0)
             product = np.repeat(factors, pool.count[terms], axis=0).prod(axis=0)
             order = np.argsort(-product, kind="stable")
-            assert best_documents(pool, t, 0.0, mu, 500) == (
-                pool.candidates.doc[rows][order].tolist()
-            )
+            assert best_documents(pool, t, 0.0, mu, 500) == (pool.candidates.doc[rows][order].tolist())
 
 
 def test_values_equal_trec_evals(pool: CandidatePool, collection: Collection) -> None:
@@ -74,9 +72,8 @@ def test_long_queries_add_logarithms_to_the_same_order(collection: Collection) -
     pool = CandidatePool.build(index, {"1": query}, {"1": qrels["1"]}, model=MODEL)
     for mu in MUS:
         scores = score_and_slope(
-            pool.tf_block(pool.candidates, 0), pool.candidates.length, pool.p, mu=mu,
-            count=pool.count,
-        ).score  # fmt: skip
+            pool.tf_block(pool.candidates, 0), pool.candidates.length, pool.p, mu=mu, count=pool.count
+        ).score
         place = {int(doc): i for i, doc in enumerate(pool.candidates.doc)}
         ranked = scores[[place[d] for d in best_documents(pool, 0, 0.0, mu, 500)]]
         assert (np.diff(ranked) <= 1e-9).all()
@@ -91,9 +88,7 @@ def test_pruning_changes_no_ranking(pool: CandidatePool, depth: int, mode: str) 
     assert pruned.candidates.doc.size < pool.candidates.doc.size
     for t in range(len(pool.topics)):
         for mu in MUS:
-            assert best_documents(pruned, t, 0.0, mu, depth) == (
-                best_documents(pool, t, 0.0, mu, depth)
-            )
+            assert best_documents(pruned, t, 0.0, mu, depth) == (best_documents(pool, t, 0.0, mu, depth))
 
 
 def test_e_dominance_is_refused(pool: CandidatePool) -> None:
@@ -109,9 +104,14 @@ def test_stored_candidates_are_kept_apart_from_other_models(
 
     def get(model: str) -> CandidatePool:
         return stored_pool(
-            tmp_path, index, topics, qrels, model=model, depth=9,
+            tmp_path,
+            index,
+            topics,
+            qrels,
+            model=model,
+            depth=9,
             on_build=lambda _, reason: built.append(reason),
-        )  # fmt: skip
+        )
 
     fresh = extract_pruned(index, topics, qrels, model=MODEL, depth=9)
     for model in (MODEL, "two-stage", MODEL, "two-stage"):

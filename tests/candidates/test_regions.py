@@ -78,21 +78,20 @@ def best_in_cell(regions: Regions, t: int, lambda_: float, mu: float, depth: int
         return []
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)
     scores = topic_rank_scores(
-        pool.tf_block(pool.candidates, t)[:, chosen], pool.candidates.length[rows][chosen],
-        pool.p[terms], pool.count[terms], pool.longest, lambda_, mu,
-    )  # fmt: skip
+        pool.tf_block(pool.candidates, t)[:, chosen],
+        pool.candidates.length[rows][chosen],
+        pool.p[terms],
+        pool.count[terms],
+        pool.longest,
+        lambda_,
+        mu,
+    )
     best = chosen[np.argsort(-scores, kind="stable")[:depth]]
     return [int(d) for d in pool.candidates.doc[rows][best]]
 
 
 @settings(max_examples=250, deadline=None)
-@given(
-    pools,
-    st.integers(1, 60),
-    st.sampled_from(RANGES),
-    st.sampled_from(SHAPES),
-    st.integers(0, 2**32 - 1),
-)
+@given(pools, st.integers(1, 60), st.sampled_from(RANGES), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
 def test_a_cell_ranks_as_all_candidates_do(
     pool: CandidatePool,
     depth: int,
@@ -127,9 +126,21 @@ def test_scores_lie_within_their_bounds(
     docs = length.size
     score, in_s, in_u, below, above = np.empty((5, docs))
     kernels._bound_documents(
-        y, length, pool.count, np.arange(docs, dtype=np.int32), s, wide_s, u, wide_u, False,
-        score, in_s, in_u, below, above,
-    )  # fmt: skip
+        y,
+        length,
+        pool.count,
+        np.arange(docs, dtype=np.int32),
+        s,
+        wide_s,
+        u,
+        wide_u,
+        False,
+        score,
+        in_s,
+        in_u,
+        below,
+        above,
+    )
     rng = np.random.default_rng(seed)
     mp.dps = 40
     for ds, du in [(1, 1), (-1, 1), (1, -1), (-1, -1), (0, 0), *rng.uniform(-1, 1, (6, 2))]:
@@ -166,9 +177,7 @@ def test_measures_stay_the_same_to_the_last_bit(
     values = measure_settings(pool, lambdas, mus, MEASURES, depth=depth, regions=regions)
     assert np.array_equal(values, whole)
     topics = np.array([3, 0])
-    values = measure_settings(
-        pool, lambdas, mus, MEASURES, depth=depth, regions=regions, topics=topics
-    )
+    values = measure_settings(pool, lambdas, mus, MEASURES, depth=depth, regions=regions, topics=topics)
     assert np.array_equal(values, whole[topics])
 
 
@@ -194,9 +203,7 @@ def test_classics_measure_the_same(name: str, shared_data: Path, tmp_path: Path)
 
 def test_cells_are_closed_boxes() -> None:
     pool = random_pool(0)
-    regions = Regions.build(
-        pool, lambda_low=0.2, lambda_high=0.9, mu_low=10.0, mu_high=1000.0, shape=(3, 2)
-    )
+    regions = Regions.build(pool, lambda_low=0.2, lambda_high=0.9, mu_low=10.0, mu_high=1000.0, shape=(3, 2))
     assert regions.shape == (3, 2)
     assert regions.cell(0.9, 10.0) == 0
     assert regions.cell(0.2, 1000.0) == 5
@@ -237,10 +244,16 @@ def test_what_regions_are_not_exact_for_is_refused() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"lambda_high": 1.0}, {"lambda_low": -0.1}, {"lambda_low": 0.96}, {"mu_low": 0.0},
-        {"mu_high": float("inf")}, {"mu_high": 0.5}, {"shape": (0, 4)}, {"depth": 0},
+        {"lambda_high": 1.0},
+        {"lambda_low": -0.1},
+        {"lambda_low": 0.96},
+        {"mu_low": 0.0},
+        {"mu_high": float("inf")},
+        {"mu_high": 0.5},
+        {"shape": (0, 4)},
+        {"depth": 0},
     ],
-)  # fmt: skip
+)
 def test_arguments_outside_their_domain_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InputError, match="accepted"):
         Regions.build(random_pool(0), **bad)  # type: ignore[arg-type]

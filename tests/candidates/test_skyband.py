@@ -31,8 +31,7 @@ MEASURES = parse_measures(["AP", "Bpref", "P@10", "AP(rel=2)"])
 weights = st.sampled_from(WEIGHTS)
 pools = st.builds(
     lambda seed, w, documents, equal_p, longest, rate, p_range: random_pool(
-        seed, documents=documents, weights=[w], equal_p=equal_p, longest=longest, rate=rate,
-        p_range=p_range,
+        seed, documents=documents, weights=[w], equal_p=equal_p, longest=longest, rate=rate, p_range=p_range
     ),
     seed=st.integers(0, 2**32 - 1),
     w=weights,
@@ -41,13 +40,11 @@ pools = st.builds(
     longest=st.sampled_from([1, 3, 40, 100_000]),
     rate=st.sampled_from([0.2, 0.7, 5.0, 300.0]),
     p_range=st.sampled_from([(1e-7, 1e-1), (1e-9, 2e-9), (0.1, 0.4), (0.3, 0.999)]),
-)  # fmt: skip
+)
 highs = st.sampled_from([0.5, 0.95, 0.999999, 1 - 1e-9, 1 - 1e-12, 1 - 2**-53, 1.0])
 
 
-def corner_settings(
-    lambda_high: float, mu_high: float, mu_low: float = 1e-20
-) -> list[tuple[float, float]]:
+def corner_settings(lambda_high: float, mu_high: float, mu_low: float = 1e-20) -> list[tuple[float, float]]:
     """Give settings over the range, its corners among them, and Jelinek-Mercer smoothing."""
     lambda_high = min(lambda_high, 1 - 2**-53)
     lambdas = [0.0, 1e-20, 1e-9, 0.3 * lambda_high, 0.9 * lambda_high, lambda_high]
@@ -66,9 +63,7 @@ def definition(pool: CandidatePool, depth: int, by_e: bool, high: tuple[float, f
     length = pool.candidates.length[rows]
     p, count = pool.p[terms], pool.count[terms]
     weight = int(count.sum())
-    relative, absolute = (
-        Fraction(x) for x in margin(weight, pool.longest, min(high[0], 0.999), high[1])
-    )
+    relative, absolute = (Fraction(x) for x in margin(weight, pool.longest, min(high[0], 0.999), high[1]))
     e = []
     for column in tf:
         y = [Fraction(x * (1.0 / w)) for x, w in zip(column, p, strict=True)]
@@ -117,9 +112,7 @@ def test_the_skyband_is_what_its_definition_says(
 
 @settings(max_examples=150, deadline=None)
 @given(pools, st.integers(1, 60), st.sampled_from(["auto", "e", "tf"]), highs)
-def test_rankings_stay_the_same(
-    pool: CandidatePool, depth: int, mode: str, lambda_high: float
-) -> None:
+def test_rankings_stay_the_same(pool: CandidatePool, depth: int, mode: str, lambda_high: float) -> None:
     for mu_high in (10.0, 1e5, 1e9):
         pruned = skyband(pool, depth=depth, mode=mode, lambda_high=lambda_high, mu_high=mu_high)
         for lambda_, mu in corner_settings(lambda_high, mu_high):
@@ -133,9 +126,7 @@ def test_rankings_stay_the_same_at_random_settings(
     pool: CandidatePool, depth: int, lambda_: float, mu: float
 ) -> None:
     pruned = skyband(pool, depth=depth)
-    assert best_documents(pruned, 0, lambda_, mu, depth) == best_documents(
-        pool, 0, lambda_, mu, depth
-    )
+    assert best_documents(pruned, 0, lambda_, mu, depth) == best_documents(pool, 0, lambda_, mu, depth)
 
 
 @settings(max_examples=40, deadline=None)
@@ -184,9 +175,7 @@ def test_topics_that_match_nothing_or_little() -> None:
     assert np.array_equal(skyband(pool).candidates.tf, pool.candidates.tf)
 
 
-def test_long_queries_fall_back_to_tf_or_run_out_of_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_long_queries_fall_back_to_tf_or_run_out_of_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = random_pool(0, documents=300, weights=[(1,) * 60], p_range=(1e-9, 1e-8), rate=0.3)
     pruned = skyband(pool, depth=3)
     assert not pruned.pruning.by_e.any()  # type: ignore[union-attr]
@@ -245,12 +234,7 @@ def test_what_a_pruned_pool_is_not_exact_for_is_refused() -> None:
     pruned = skyband(pool, depth=10, lambda_high=0.9, mu_high=100.0)
     measures = parse_measures(["AP"])
     measure_settings(pruned, [0.9], [100.0], measures, depth=10)
-    for lambda_, mu, depth in [
-        (0.9, 100.0, 11),
-        (0.95, 10.0, 10),
-        (0.5, 101.0, 10),
-        (0, 1e-200, 1),
-    ]:
+    for lambda_, mu, depth in [(0.9, 100.0, 11), (0.95, 10.0, 10), (0.5, 101.0, 10), (0, 1e-200, 1)]:
         with pytest.raises(InputError, match="pruned for a smaller"):
             measure_settings(pruned, [0.5, lambda_], [10.0, mu], measures, depth=depth)
         with pytest.raises(InputError, match="pruned for a smaller"):
@@ -310,10 +294,11 @@ def test_stand_ins_for_nonrelevant_documents_stay_the_same() -> None:
     # No document is judged nonrelevant: RankNet takes unjudged ones from a default run.
     relevant = replace(
         pool,
-        judged=pool.judged.take([np.flatnonzero(pool.judged.gain[pool.judged.rows(t)] > 0)
-                                 for t in range(2)]),
+        judged=pool.judged.take(
+            [np.flatnonzero(pool.judged.gain[pool.judged.rows(t)] > 0) for t in range(2)]
+        ),
         judgements=np.maximum(pool.judgements, 1),
-    )  # fmt: skip
+    )
     whole = Pairs.build(relevant, depth=20)
     pruned = Pairs.build(skyband(relevant, depth=20), depth=20)
     assert pruned.rule == whole.rule

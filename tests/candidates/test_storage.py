@@ -39,9 +39,7 @@ class Cache:
     def get(self, **changed: Any) -> CandidatePool:
         self.reasons.clear()
         return stored_pool(
-            self.folder,
-            on_build=lambda _path, reason: self.reasons.append(reason),
-            **self.values(**changed),
+            self.folder, on_build=lambda _path, reason: self.reasons.append(reason), **self.values(**changed)
         )
 
     def values(self, **changed: Any) -> dict[str, Any]:
@@ -97,8 +95,9 @@ def test_what_is_read_is_what_was_built(cache: Cache) -> None:
 
 def test_judgements_change_without_a_rebuild(cache: Cache) -> None:
     cache.get()
-    qrels = {topic: {"missing": 1, **dict.fromkeys(list(judged)[::2], 2)}
-             for topic, judged in cache.qrels.items()}  # fmt: skip
+    qrels = {
+        topic: {"missing": 1, **dict.fromkeys(list(judged)[::2], 2)} for topic, judged in cache.qrels.items()
+    }
     pool = cache.get(qrels=qrels)
     assert cache.reasons == []
     fresh = CandidatePool.build(cache.index, cache.topics, qrels)
@@ -118,18 +117,11 @@ def test_judgements_change_without_a_rebuild(cache: Cache) -> None:
         ({"index": TinyIndex({"a": "w1 w2"})}, "another index"),
     ],
 )
-def test_files_made_otherwise_are_replaced(
-    cache: Cache, changed: dict[str, Any], reason: str
-) -> None:
+def test_files_made_otherwise_are_replaced(cache: Cache, changed: dict[str, Any], reason: str) -> None:
     cache.get()
     pool = cache.get(**changed)
     assert cache.reasons == [f"made with {reason}"]
-    values: dict[str, Any] = {
-        "index": cache.index,
-        "topics": cache.topics,
-        "qrels": cache.qrels,
-        "depth": 7,
-    }
+    values: dict[str, Any] = {"index": cache.index, "topics": cache.topics, "qrels": cache.qrels, "depth": 7}
     assert_same(pool, extract_pruned(**(values | changed)))
     cache.get(**changed)
     assert cache.reasons == []

@@ -12,9 +12,7 @@ from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 
-DOCS = "\n".join(
-    json.dumps({"id": f"d{i}", "contents": f"alpha beta{i} gamma delta"}) for i in range(6)
-)
+DOCS = "\n".join(json.dumps({"id": f"d{i}", "contents": f"alpha beta{i} gamma delta"}) for i in range(6))
 TOPICS = "1\talpha beta1\n2\tgamma beta2\n3\tdelta beta3\n4\talpha beta4\n"
 QRELS = "".join(f"{t} 0 d{t} 1\n{t} 0 d0 0\n" for t in range(1, 5))
 
@@ -58,22 +56,32 @@ CASES: dict[str, tuple[str, bytes | None, tuple[str, ...], tuple[str, ...]]] = {
     "topics-twice": ("topics.tsv", b"1\talpha\n1\tbeta\n", (), ("topics.tsv:2:", "'1'")),
     "topics-text": ("topics.tsv", b"1\talpha\n2\t\n", (), ("topics.tsv:2:",)),
     "topics-empty": ("topics.tsv", b"", (), ("topics.tsv",)),
-    "topics-sgml": ("topics.txt", b"<top>\n<title> x\n</top>\n", ("--topics", "c/topics.txt"),
-                    ("topics.txt:1:", "num")),
+    "topics-sgml": (
+        "topics.txt",
+        b"<top>\n<title> x\n</top>\n",
+        ("--topics", "c/topics.txt"),
+        ("topics.txt:1:", "num"),
+    ),
     "topics-field": ("topics.tsv", TOPICS.encode(), ("--topic-fields", "desc"), ("desc", "SGML")),
     "docs-json": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n{"id": \n', (), ("docs.jsonl:2:",)),
     "docs-id": ("docs.jsonl", b'{"contents": "x"}\n', (), ("docs.jsonl:1:", "id")),
     "docs-text": ("docs.jsonl", b'{"id": "a"}\n', (), ("docs.jsonl:1:", "contents")),
-    "docs-twice": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n' * 2, (),
-                   ("docs.jsonl:2:", "'a'")),
-    "docs-utf8": ("docs.jsonl", b'{"id": "a", "contents": "\xff"}\n', (),
-                  ("docs.jsonl:1:", "UTF-8")),
+    "docs-twice": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n' * 2, (), ("docs.jsonl:2:", "'a'")),
+    "docs-utf8": ("docs.jsonl", b'{"id": "a", "contents": "\xff"}\n', (), ("docs.jsonl:1:", "UTF-8")),
     "docs-empty": ("docs.jsonl", b"", (), ("docs.jsonl",)),
-    "docs-truncated": ("docs.jsonl.gz", gzip.compress(DOCS.encode())[:-20],
-                       ("--documents", "c/docs.jsonl.gz"), ("docs.jsonl.gz",)),
-    "docs-unclosed": ("d.trec", b"<DOC>\n<DOCNO> a </DOCNO>\n<TEXT>\nx\n",
-                      ("--documents", "c/d.trec"), ("d.trec:", "DOC")),
-}  # fmt: skip
+    "docs-truncated": (
+        "docs.jsonl.gz",
+        gzip.compress(DOCS.encode())[:-20],
+        ("--documents", "c/docs.jsonl.gz"),
+        ("docs.jsonl.gz",),
+    ),
+    "docs-unclosed": (
+        "d.trec",
+        b"<DOC>\n<DOCNO> a </DOCNO>\n<TEXT>\nx\n",
+        ("--documents", "c/d.trec"),
+        ("d.trec:", "DOC"),
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -141,10 +149,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "certify-measure": (("tune", "c", "--certify", "0.01", "-m", "nDCG"), ("certified", "'nDCG'")),
     "rel": (("tune", "c", "--ranknet-rel", "0"), ("rel",)),
     "same-name": (("tune", "c", "../x/c"), ("one name",)),
-    "index-analysis": (
-        ("tune", "c", "--index", "x", "--stemmer", "none"),
-        ("--stemmer", "--index"),
-    ),
+    "index-analysis": (("tune", "c", "--index", "x", "--stemmer", "none"), ("--stemmer", "--index")),
     "tag-empty": (("search", "c", "--run-tag", ""), ("run tag",)),
     "output-is-file": (("tune", "c", "--output", "c/docs.jsonl"), ("c/docs.jsonl",)),
     "parts": (("tune", "--topics", "c/topics.tsv"), ("qrels",)),

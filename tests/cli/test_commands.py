@@ -23,8 +23,11 @@ SEED_WORDS = [f"word{i}" for i in range(40)]
 def lmtune_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", "from lmtune.cli import main; main()", *arguments],
-        cwd=cwd, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +61,7 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     again = lmtune_command(*arguments, "--output", "kept/b", cwd=home)
     assert again.stdout == shown.stdout
     first, second = (
-        {
-            path.relative_to(folder): path.read_bytes()
-            for path in folder.rglob("*")
-            if path.is_file()
-        }
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in (home / "kept/a", home / "kept/b")
     )
     assert first == second
@@ -79,9 +78,7 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
 
 
 def test_kept_runs_measure_what_the_table_says(home: Path) -> None:
-    shown = lmtune_command(
-        "tune", "one", "--folds", "2", "--grid", "3x4", "--output", "kept/c", cwd=home
-    )
+    shown = lmtune_command("tune", "one", "--folds", "2", "--grid", "3x4", "--output", "kept/c", cwd=home)
     assert shown.returncode == 0, shown.stderr
     import ir_measures
 
@@ -104,9 +101,20 @@ def test_a_split_and_every_format(home: Path) -> None:
         ("json", "["),
     ]:
         shown = lmtune_command(
-            "tune", "one", "--train-topics", "1-5", "--test-topics", "6-11", "--grid", "2x2",
-            "-m", "P_5", "--format", style, cwd=home,
-        )  # fmt: skip
+            "tune",
+            "one",
+            "--train-topics",
+            "1-5",
+            "--test-topics",
+            "6-11",
+            "--grid",
+            "2x2",
+            "-m",
+            "P_5",
+            "--format",
+            style,
+            cwd=home,
+        )
         assert shown.returncode == 0, shown.stderr
         assert shown.stdout.startswith(beginning)
         assert "trained on 5 topics, reported on 6" in shown.stderr
@@ -154,25 +162,28 @@ def test_a_redirected_run_is_appended_where_the_shell_says(home: Path) -> None:
     search = f"{sys.executable} -c 'from lmtune.cli import main; main()' search one --hits 2"
     for output in ("", "--output /dev/stdout"):
         target = home / "all.run"
-        script = (
-            f"(echo header; {search} {output}; {search} --mu 5 {output}; echo footer) >> all.run"
-        )
+        script = f"(echo header; {search} {output}; {search} --mu 5 {output}; echo footer) >> all.run"
         target.write_text("kept\n")
         subprocess.run(["bash", "-c", script], cwd=home, check=True, capture_output=True)
         lines = target.read_text().splitlines()
         assert lines[:2] == ["kept", "header"]
         assert lines[-1] == "footer"
-        assert {line.split()[5] for line in lines[2:-1]} == {
-            "lmtune-lambda0-mu1000", "lmtune-lambda0-mu5",
-        }  # fmt: skip
+        assert {line.split()[5] for line in lines[2:-1]} == {"lmtune-lambda0-mu1000", "lmtune-lambda0-mu5"}
 
 
 def test_results_are_kept_where_the_screen_has_gone(home: Path) -> None:
     shown = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -c 'from lmtune.cli import main; main()' tune one "
-         "--grid 2x2 --output kept/quiet | true"],
-        cwd=home, check=False, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            "bash",
+            "-c",
+            f"{sys.executable} -c 'from lmtune.cli import main; main()' tune one "
+            "--grid 2x2 --output kept/quiet | true",
+        ],
+        cwd=home,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert "Traceback" not in shown.stderr
     assert (home / "kept/quiet/table.txt").is_file()
 
@@ -180,9 +191,11 @@ def test_results_are_kept_where_the_screen_has_gone(home: Path) -> None:
 def test_a_plain_screen_gets_the_table(home: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-c", "from lmtune.cli import main; main()", "tune", "one"],
-        cwd=home, check=False, capture_output=True,
+        cwd=home,
+        check=False,
+        capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "latin-1"},
-    )  # fmt: skip
+    )
     assert shown.returncode == 0, shown.stderr
     assert b"MAP" in shown.stdout
 
@@ -194,9 +207,21 @@ def test_tune_on_a_named_index_and_named_files(home: Path) -> None:
         source = home / "two" / f"{role}.{suffix}"
         (home / role / f"{role}.second.{suffix}").write_bytes(source.read_bytes())
     shown = lmtune_command(
-        "tune", "--index", "built2", "--topics", "second", "--qrels", "second", "--grid", "2x2",
-        "-m", "AP", "--format", "csv", cwd=home,
-    )  # fmt: skip
+        "tune",
+        "--index",
+        "built2",
+        "--topics",
+        "second",
+        "--qrels",
+        "second",
+        "--grid",
+        "2x2",
+        "-m",
+        "AP",
+        "--format",
+        "csv",
+        cwd=home,
+    )
     assert shown.returncode == 0, shown.stderr
     whole = lmtune_command("tune", "two", "--grid", "2x2", "-m", "AP", "--format", "csv", cwd=home)
     assert [line.split(",")[1:] for line in shown.stdout.splitlines()] == [
@@ -215,11 +240,23 @@ def test_version_and_help(home: Path) -> None:
 def test_an_interrupt_leaves_nothing_half_written(home: Path, stop: signal.Signals) -> None:
     process = subprocess.Popen(
         [
-            sys.executable, "-c", "from lmtune.cli import main; main()", "tune", "one",
-            "--grid", "300x300", "--restarts", "500", "--output", "kept/never",
+            sys.executable,
+            "-c",
+            "from lmtune.cli import main; main()",
+            "tune",
+            "one",
+            "--grid",
+            "300x300",
+            "--restarts",
+            "500",
+            "--output",
+            "kept/never",
         ],
-        cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if "topics extracted" in line:
@@ -237,9 +274,20 @@ def test_an_interrupt_leaves_nothing_half_written(home: Path, stop: signal.Signa
 
 def test_a_certificate_says_what_no_setting_exceeds(home: Path) -> None:
     shown = lmtune_command(
-        "tune", "one", "--train-topics", "1-5", "--grid", "3x3", "-m", "AP", "--certify", "0.01",
-        "--output", "kept/certified", cwd=home,
-    )  # fmt: skip
+        "tune",
+        "one",
+        "--train-topics",
+        "1-5",
+        "--grid",
+        "3x3",
+        "-m",
+        "AP",
+        "--certify",
+        "0.01",
+        "--output",
+        "kept/certified",
+        cwd=home,
+    )
     assert shown.returncode == 0, shown.stderr
     assert "MAP: no (lambda, mu) in the range gives more than ." in shown.stdout
     assert (home / "kept/certified/traces/one/certificate-AP-fold1.csv").is_file()

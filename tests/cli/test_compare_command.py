@@ -47,9 +47,7 @@ def test_the_table_and_its_p_values() -> None:
     code, out, err = compared(*files, "--test", "randomization", "--test", "t", "--margin", "0.05")
     assert code == 0, err
     assert out.splitlines()[0].split() == ["System", "AP", "P@10", "nDCG@10"]
-    assert {line.split()[0] for line in out.splitlines()[1:4]} == {
-        "base", "one/new.run", "two/new.run",
-    }  # fmt: skip
+    assert {line.split()[0] for line in out.splitlines()[1:4]} == {"base", "one/new.run", "two/new.run"}
     assert "paired randomization test (exact); Holm's correction over 2 contrasts" in out
     assert "P@10: one/new.run and base are equal on every topic: p is 1" in err
     code, out, err = compared(*files, "-m", "map", "--format", "csv", "-q")
@@ -95,9 +93,7 @@ def test_one_run_twice() -> None:
 def test_labels_tell_runs_apart() -> None:
     paths = ["x/bm25.k1=0.9.gz", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "z/same"]
     names = run_labels([Path(path) for path in [*paths, "z/same"]])
-    assert names == [
-        "bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same", "same (2)",
-    ]  # fmt: skip
+    assert names == ["bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same", "same (2)"]
 
 
 @pytest.mark.parametrize(
@@ -141,13 +137,20 @@ def test_bad_files_are_one_line(home: Path) -> None:
 def test_means_are_trec_evals(shared_data: Path) -> None:
     folder = shared_data / "robust03"
     code, out, err = compared(
-        folder / "qrels.txt", *(folder / f"runs/{n}.gz" for n in ("uic0301", "aplrob03a")),
-        "-m", "map", "-m", "P_10", "-m", "bpref", "--format", "json",
-    )  # fmt: skip
+        folder / "qrels.txt",
+        *(folder / f"runs/{n}.gz" for n in ("uic0301", "aplrob03a")),
+        "-m",
+        "map",
+        "-m",
+        "P_10",
+        "-m",
+        "bpref",
+        "--format",
+        "json",
+    )
     assert code == 0, err
     for system, means in json.loads(out)["means"].items():
         text = (folder / f"trec_eval_9.0.8/{system}.all_trec.txt").read_text()
-        golden = {line.split()[0]: line.split()[2] for line in text.splitlines()
-                  if line.split()[1] == "all"}  # fmt: skip
+        golden = {line.split()[0]: line.split()[2] for line in text.splitlines() if line.split()[1] == "all"}
         for name, key in (("AP", "map"), ("P@10", "P_10"), ("Bpref", "bpref")):
             assert f"{means[name]:.4f}" == golden[key]

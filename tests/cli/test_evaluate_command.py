@@ -54,8 +54,11 @@ def test_one_run_as_trec_eval(capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "qrels", "run", "half", "-m", "map", "-m", "P_1")
     assert code == 0
-    assert out.splitlines() == ["measure     one     two", "map      0.7500  0.2500",
-                                "P_1      0.5000  0.0000"]  # fmt: skip
+    assert out.splitlines() == [
+        "measure     one     two",
+        "map      0.7500  0.2500",
+        "P_1      0.5000  0.0000",
+    ]
     assert err.splitlines() == [
         "half: judged topics that the run misses, counted as 0: 1 of 2",
         "half: topics without judgements, left out: 1",
@@ -67,27 +70,35 @@ def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 BAD_RUNS: dict[str, tuple[bytes, str]] = {
-    "duplicate": (b"1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n",
-                  "bad:2: document ranked twice for topic 1: 'a'; accepted: each document once "
-                  "(first in line 1)"),
-    "columns": (b"1 Q0 a 1 2\n", "bad:1: 5 columns: '1 Q0 a 1 2'; accepted: 6 columns: topic, Q0, "
-                "docno, rank, score, tag"),
-    "nan": (b"1 Q0 a 1 nan t\n",
-            "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
-    "infinite": (b"1 Q0 a 1 inf t\n",
-                 "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
-    "rank": (b"1 Q0 a first 1 t\n",
-             "bad:1: the rank is no integer: 'first'; accepted: an integer, such as 1"),
-    "tags": (b"1 Q0 a 1 2 t\n1 Q0 b 2 1 u\n",
-             "bad:2: a second run tag: 'u'; accepted: one tag in a run, here t"),
-    "utf8": (b"1 Q0 \xff 1 2 t\n",
-             "bad:1: invalid UTF-8 at byte 6 of the line: b'\\xff 1 2 t'; accepted: UTF-8 text"),
-    "empty": (b"", "bad: the run is empty; accepted: 6 columns: topic, Q0, docno, rank, score, "
-              "tag"),
-    "foreign": (b"7 Q0 a 1 2 t\n", "bad: no topic of the run has judgements: '7'; accepted: "
-                "topics of the judgements, such as 1"),
+    "duplicate": (
+        b"1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n",
+        "bad:2: document ranked twice for topic 1: 'a'; accepted: each document once (first in line 1)",
+    ),
+    "columns": (
+        b"1 Q0 a 1 2\n",
+        "bad:1: 5 columns: '1 Q0 a 1 2'; accepted: 6 columns: topic, Q0, docno, rank, score, tag",
+    ),
+    "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
+    "infinite": (b"1 Q0 a 1 inf t\n", "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
+    "rank": (
+        b"1 Q0 a first 1 t\n",
+        "bad:1: the rank is no integer: 'first'; accepted: an integer, such as 1",
+    ),
+    "tags": (
+        b"1 Q0 a 1 2 t\n1 Q0 b 2 1 u\n",
+        "bad:2: a second run tag: 'u'; accepted: one tag in a run, here t",
+    ),
+    "utf8": (
+        b"1 Q0 \xff 1 2 t\n",
+        "bad:1: invalid UTF-8 at byte 6 of the line: b'\\xff 1 2 t'; accepted: UTF-8 text",
+    ),
+    "empty": (b"", "bad: the run is empty; accepted: 6 columns: topic, Q0, docno, rank, score, tag"),
+    "foreign": (
+        b"7 Q0 a 1 2 t\n",
+        "bad: no topic of the run has judgements: '7'; accepted: topics of the judgements, such as 1",
+    ),
     "directory": (b"", "bad: cannot read: Is a directory; accepted: a readable file"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_RUNS)
@@ -166,9 +177,12 @@ def modules(*arguments: str) -> set[str]:
     )
     paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    )
     return set(done.stdout.rsplit("MODULES ", 1)[1].split())
 
 

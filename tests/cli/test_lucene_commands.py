@@ -28,9 +28,12 @@ def lmtune_command(
 ) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-c", TRACED, *arguments],
-        cwd=cwd, capture_output=True, text=True, check=False,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "HOME": str(cwd), **environment},
-    )  # fmt: skip
+    )
     assert done.returncode == status, done.stderr
     return done
 
@@ -73,9 +76,7 @@ def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Pat
     rest = ["--folds", "3", "--grid", "4x5"]
     embedded = lmtune_command("tune", "one", "--stemmer", "none", *rest, cwd=home)
     first = lmtune_command("tune", "one", "--index", "lucene:ix/one", *rest, cwd=home)
-    again = lmtune_command(
-        "tune", "one", "--index", "lucene:ix/one", *rest, "--output", "kept", cwd=home
-    )
+    again = lmtune_command("tune", "one", "--index", "lucene:ix/one", *rest, "--output", "kept", cwd=home)
     assert first.stdout == embedded.stdout == again.stdout
     assert modules(embedded) == "[]"
     assert modules(first) == "['jnius']"
@@ -91,9 +92,21 @@ def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Pat
 
 def test_parts_by_option(home: Path) -> None:
     done = lmtune_command(
-        "tune", "--index", "lucene:ix/one", "--topics", "one/topics.tsv", "--qrels",
-        "one/qrels.txt", "--lengths", "lucene", "--grid", "3x3", "--train-topics", "1-6", cwd=home,
-    )  # fmt: skip
+        "tune",
+        "--index",
+        "lucene:ix/one",
+        "--topics",
+        "one/topics.tsv",
+        "--qrels",
+        "one/qrels.txt",
+        "--lengths",
+        "lucene",
+        "--grid",
+        "3x3",
+        "--train-topics",
+        "1-6",
+        cwd=home,
+    )
     assert "Direct" in done.stdout
 
 
@@ -102,19 +115,19 @@ def test_the_papers_collections_by_name(tmp_path: Path) -> None:
     require_java()
     adhoc = list(range(51, 201, 10))
     parts = {
-        "ap": (adhoc, "AP"), "wsj": (adhoc, "WSJ"),
+        "ap": (adhoc, "AP"),
+        "wsj": (adhoc, "WSJ"),
         "robust04": ([*range(301, 451, 15), *range(601, 701, 10)], "FT"),
         "wt10g": ([*range(451, 551, 10)], "WTX"),
-    }  # fmt: skip
+    }
     (tmp_path / "topics").mkdir()
     (tmp_path / "qrels").mkdir()
     for seed, (name, (topics, docno)) in enumerate(parts.items()):
         write_collection(tmp_path / "made" / name, seed, topics, docno)
         engine = ["--engine", "lucene"] if name != "wt10g" else []
         lmtune_command(
-            "index", "--documents", f"made/{name}/docs", *engine, "--output", f"indexes/{name}",
-            cwd=tmp_path,
-        )  # fmt: skip
+            "index", "--documents", f"made/{name}/docs", *engine, "--output", f"indexes/{name}", cwd=tmp_path
+        )
     for name in ("robust04", "wt10g"):
         own = "adhoc.451-550" if name == "wt10g" else name
         (tmp_path / "made" / name / "topics.tsv").rename(tmp_path / f"topics/topics.{own}.tsv")
@@ -150,17 +163,13 @@ def test_failures_are_one_line_each(home: Path) -> None:
         return lines[0]
 
     data = ["--topics", "one/topics.tsv", "--qrels", "one/qrels.txt"]
-    assert "neither a folder nor a prebuilt index" in refused(
-        "tune", "--index", "lucene:nowhere", *data
-    )
+    assert "neither a folder nor a prebuilt index" in refused("tune", "--index", "lucene:nowhere", *data)
     assert "not a Lucene index: no segments file" in refused("tune", "--index", "lucene:one", *data)
     assert "--lengths without a Lucene index" in refused("tune", "one", "--lengths", "lucene")
     assert "unknown lengths: 'x'; accepted: exact or lucene" in refused(
         "tune", "one", "--index", "lucene:ix/one", "--lengths", "x"
     )
-    assert "unknown --engine: 'x'; accepted: embedded or lucene" in refused(
-        "index", "one", "--engine", "x"
-    )
+    assert "unknown --engine: 'x'; accepted: embedded or lucene" in refused("index", "one", "--engine", "x")
     assert "--engine lucene needs --output" in refused("index", "one", "--engine", "lucene")
     assert "there is no index of wt10g; accepted" in refused(
         "search", "wt10g", "--topics", "one/topics.tsv"

@@ -33,9 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "c/docs.jsonl").write_text("\n".join(documents) + "\n")
     topics = [f"{t}\t{' '.join(rng.choice(WORDS, 3))}\n" for t in range(1, 11)]
     (folder / "c/topics.tsv").write_text("".join(topics))
-    judged = [
-        f"{t} 0 d{d} {rng.integers(0, 2)}\n" for t in range(1, 11) for d in rng.permutation(80)[:20]
-    ]
+    judged = [f"{t} 0 d{d} {rng.integers(0, 2)}\n" for t in range(1, 11) for d in rng.permutation(80)[:20]]
     (folder / "c/qrels.txt").write_text("".join(judged))
     return folder
 
@@ -62,7 +60,7 @@ REFUSED = {
     "search-name": ("search c --model bm25", "'bm25'", "two-stage"),
     "certify": ("tune c --model lucene-dirichlet --certify 1e-2", "two-stage smoothing alone", ""),
     "jm-range": ("tune c --model jelinek-mercer --lambda-range 0,0.5", "lambda = 0", "mu = 0"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -79,9 +77,8 @@ def test_one_line_says_what_is_wrong(case: str, run: Run) -> None:
 def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path) -> None:
     output = home / "kept" / name
     code, shown, err = run(
-        "tune", "c", "--model", name, "--grid", "4x5", "--restarts", "1", "-m", "AP",
-        "--output", str(output),
-    )  # fmt: skip
+        "tune", "c", "--model", name, "--grid", "4x5", "--restarts", "1", "-m", "AP", "--output", str(output)
+    )
     assert code == 0, err
     plain = name == "two-stage"
     kept = ["table.txt", "table.md", "table.tex", "table.csv", "table.json"]
@@ -108,9 +105,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     # The kept run measures what the table says.
     index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes")  # type: ignore[arg-type]
     data = lmtune.load("c")
-    pool = lmtune.CandidatePool.build(
-        index, data.topics, data.qrels, model=MODELS[name].formula.name
-    )
+    pool = lmtune.CandidatePool.build(index, data.topics, data.qrels, model=MODELS[name].formula.name)
     row = next(csv.DictReader((output / "parameters.csv").open()))
     first = read_run(output / "runs/c/direct-AP.run.gz")
     ranked = {
@@ -147,8 +142,7 @@ def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
         ("--model jelinek-mercer --lambda 0.7", "--lambda 0.7 --mu 0"),
     ]:
         one, other = (
-            run("search", "c", *arguments.split(), "--run-tag", "x")[1]
-            for arguments in (case, plain)
+            run("search", "c", *arguments.split(), "--run-tag", "x")[1] for arguments in (case, plain)
         )
         assert one == other
     lucene = run("search", "c", "--model", "lucene-dirichlet", "--mu", "300", "--run-tag", "x")[1]
@@ -161,9 +155,21 @@ def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) 
     relevant = [line for line in (home / "c/qrels.txt").read_text().splitlines() if line[-1] == "1"]
     (home / "relevant.txt").write_text("\n".join(relevant) + "\n")
     arguments = [
-        "tune", "c", "--qrels", "relevant.txt", "--model", name, "--grid", "4x5", "-m", "P@3",
-        "--restarts", "1", "--negatives-depth", "9",
-    ]  # fmt: skip
+        "tune",
+        "c",
+        "--qrels",
+        "relevant.txt",
+        "--model",
+        name,
+        "--grid",
+        "4x5",
+        "-m",
+        "P@3",
+        "--restarts",
+        "1",
+        "--negatives-depth",
+        "9",
+    ]
     code, pruned, err = run(*arguments, "--depth", "4")
     assert code == 0, err
     assert "pruning to" in err or name in ("dirichlet", "jelinek-mercer")  # two-stage's serve them

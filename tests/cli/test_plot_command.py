@@ -24,9 +24,12 @@ def folder(tmp_path: Path) -> Path:
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12))
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
     record = {
-        "command": "lmtune tune tiny", "versions": {}, "plan": {}, "collections": [{}],
+        "command": "lmtune tune tiny",
+        "versions": {},
+        "plan": {},
+        "collections": [{}],
         "notes": {"tiny": list(result.notes)},
-    }  # fmt: skip
+    }
     lines = [measure_lines(pool, result, plan)]
     write_results(tmp_path / "kept", [result], [pool], json.loads(json.dumps(record)), lines=lines)
     return tmp_path / "kept"
@@ -43,10 +46,11 @@ def test_pictures_are_drawn_and_bad_tables_named(
     assert plot(monkeypatch, str(folder)) == 0
     drawn = {path.name for path in (folder / "pictures").iterdir()}
     assert drawn == {
-        "tiny-parameters.svg", "tiny-AP-topics.svg", "tiny-AP-recall.svg",
-        *(f"tiny-AP-fold{n}-{kind}.svg" for n in (1, 2)
-          for kind in ("surface", "cost", "convergence")),
-    }  # fmt: skip
+        "tiny-parameters.svg",
+        "tiny-AP-topics.svg",
+        "tiny-AP-recall.svg",
+        *(f"tiny-AP-fold{n}-{kind}.svg" for n in (1, 2) for kind in ("surface", "cost", "convergence")),
+    }
     assert "drew 9 pictures" in capsys.readouterr().err
 
     assert plot(monkeypatch, str(folder), "--format", "gif") == 2
@@ -59,10 +63,7 @@ def test_pictures_are_drawn_and_bad_tables_named(
     for content, problem in (
         (rows.replace("lambda", "lamda"), "AP-fold1.csv: a column is missing: 'lambda'"),
         (rows.replace("\n0.0,1.0,", "\n0.0,high,"), "AP-fold1.csv:2: not a number in column mu"),
-        (
-            rows.rstrip().rpartition("\n")[0],
-            "AP-fold1.csv: the settings of a surface are no full grid",
-        ),
+        (rows.rstrip().rpartition("\n")[0], "AP-fold1.csv: the settings of a surface are no full grid"),
         (rows.partition("\n")[0] + "\n", "AP-fold1.csv: the settings of a surface"),
         ("", "AP-fold1.csv: not CSV"),
     ):

@@ -63,9 +63,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
     code, out, err = run(
-        "train", *where, "--train-topics", "1-8", "--depth", "50", "--output", home / "m", *FAST,
-        "--loss", "listnet", "--epochs", "10", "--validation", "0.25",
-    )  # fmt: skip
+        "train",
+        *where,
+        "--train-topics",
+        "1-8",
+        "--depth",
+        "50",
+        "--output",
+        home / "m",
+        *FAST,
+        "--loss",
+        "listnet",
+        "--epochs",
+        "10",
+        "--validation",
+        "0.25",
+    )
     assert code == 0, err
     assert out.startswith("best epoch ")
     files = {path.name for path in (home / "m").iterdir()}
@@ -86,8 +99,9 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
         )
     assert moved > 12
     assert json.loads((home / "new.run.made.json").read_text())["model"] == made
-    code, _, err = run("apply", home / "m", *where, "--only-topics", "9-12", "--depth", "5",
-                       "--output", home / "some.run")  # fmt: skip
+    code, _, err = run(
+        "apply", home / "m", *where, "--only-topics", "9-12", "--depth", "5", "--output", home / "some.run"
+    )
     assert code == 0, err
     some = read_run(home / "some.run")
     assert list(some) == ["9", "10", "11", "12"]
@@ -97,25 +111,44 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
 def test_a_measure_is_learnt_without_a_gradient(letor: Path, tmp_path: Path) -> None:
     arguments = (*FAST, "--net", "linear", "--optimizer", "spsa", "--evaluations-per-step", "2")
     code, out, err = run(
-        "train", letor, "--output", tmp_path / "m", "--loss", "ndcg@10", *arguments,
-        "--perturbation", "0.1", "--checkpoint", tmp_path / "state",
-    )  # fmt: skip
+        "train",
+        letor,
+        "--output",
+        tmp_path / "m",
+        "--loss",
+        "ndcg@10",
+        *arguments,
+        "--perturbation",
+        "0.1",
+        "--checkpoint",
+        tmp_path / "state",
+    )
     assert code == 0, err
     assert out.startswith("best epoch ")
     kept = json.loads((tmp_path / "m/model.json").read_text())["settings"]
     chosen = [kept[name] for name in ("loss", "optimizer", "evaluations_per_step", "perturbation")]
     assert chosen == ["ndcg@10", "spsa", 2, 0.1]
-    code, out, err = run("compare", letor, "--losses", "ndcg@10,ranknet", "--trials", "1",
-                         "--format", "csv", *arguments)  # fmt: skip
+    code, out, err = run(
+        "compare", letor, "--losses", "ndcg@10,ranknet", "--trials", "1", "--format", "csv", *arguments
+    )
     assert code == 0, err
     assert "ndcg@10" in out and "ranknet" in out
 
 
 def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -> None:
     code, out, err = run(
-        "train", letor, "--output", tmp_path / "m", "--loss", "k-song:theoretical=true:cutoff=5",
-        *FAST, "--checkpoint", tmp_path / "state", "--warm-up", "1",
-    )  # fmt: skip
+        "train",
+        letor,
+        "--output",
+        tmp_path / "m",
+        "--loss",
+        "k-song:theoretical=true:cutoff=5",
+        *FAST,
+        "--checkpoint",
+        tmp_path / "state",
+        "--warm-up",
+        "1",
+    )
     assert code == 0, err
     lines = out.splitlines()
     assert len(lines) == 3 and "left out: nDCG@1" in lines[1] and "count 0: nDCG@1" in lines[2]
@@ -124,8 +157,20 @@ def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -
     assert kept["features"] == ["1", "2", "3", "4", "5", "6"]
     assert (tmp_path / "state/checkpoint.json").is_file()
     first = (tmp_path / "m/model.safetensors").read_bytes()
-    assert run("train", letor, "--output", tmp_path / "m", "--loss",
-               "k-song:theoretical=true:cutoff=5", *FAST, "--warm-up", "1")[0] == 0  # fmt: skip
+    assert (
+        run(
+            "train",
+            letor,
+            "--output",
+            tmp_path / "m",
+            "--loss",
+            "k-song:theoretical=true:cutoff=5",
+            *FAST,
+            "--warm-up",
+            "1",
+        )[0]
+        == 0
+    )
     assert (tmp_path / "m/model.safetensors").read_bytes() == first
 
 
@@ -151,8 +196,9 @@ def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
 
 def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path: Path) -> None:
     assert run("train", letor, "--output", tmp_path / "m", "--loss", "listnet", *FAST)[0] == 0
-    code, _, err = run("apply", tmp_path / "m", home / "c", "--run", home / "base.run",
-                       "--output", tmp_path / "new.run")  # fmt: skip
+    code, _, err = run(
+        "apply", tmp_path / "m", home / "c", "--run", home / "base.run", "--output", tmp_path / "new.run"
+    )
     assert code == 2
     assert "other features (6, here" in err and len(err.splitlines()) == 1
     assert not (tmp_path / "new.run").exists()
@@ -160,24 +206,33 @@ def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path:
 
 def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     arguments = (
-        letor, "--losses", f"listnet,song:gamma=0.5,{TREES}", "--trials", "2", *FAST,
-        "--learning-rate", "0.001,0.01",
-    )  # fmt: skip
+        letor,
+        "--losses",
+        f"listnet,song:gamma=0.5,{TREES}",
+        "--trials",
+        "2",
+        *FAST,
+        "--learning-rate",
+        "0.001,0.01",
+    )
     code, out, err = run("compare", *arguments, "--output", tmp_path / "kept")
     assert code == 0, err
     assert "16 test queries, 4 of them without a relevant document" in err
     lines = out.splitlines()
     assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
-    assert [line.split()[2] for line in lines[1:]] == [
-        "listnet",
-        "song:gamma=0.5",
-        TREES,
-    ] * 2
+    assert [line.split()[2] for line in lines[1:]] == ["listnet", "song:gamma=0.5", TREES] * 2
     names = {path.name for path in (tmp_path / "kept").iterdir()}
     assert names == {
-        "table.txt", "table.md", "table.tex", "table.csv", "table.json", "made.json",
-        "history.csv", "convergence.svg", "convergence.png",
-    }  # fmt: skip
+        "table.txt",
+        "table.md",
+        "table.tex",
+        "table.csv",
+        "table.json",
+        "made.json",
+        "history.csv",
+        "convergence.svg",
+        "convergence.png",
+    }
     records = json.loads((tmp_path / "kept/table.json").read_text())
     skip, zero = (
         {(r["loss"], r["measure"]): r["trials"] for r in records if r["empty"] == empty}
@@ -200,9 +255,7 @@ def test_folds_are_measured_together(letor: Path, tmp_path: Path) -> None:
     code, both, err = run("compare", tmp_path, *arguments)
     assert code == 0, err
     one = run("compare", letor, *arguments)[1]
-    assert [r["mean"] for r in json.loads(both)] == pytest.approx(
-        [r["mean"] for r in json.loads(one)]
-    )
+    assert [r["mean"] for r in json.loads(both)] == pytest.approx([r["mean"] for r in json.loads(one)])
     code, _, err = run("train", tmp_path, "--output", tmp_path / "m")
     assert code == 2 and "several folds" in err and "Fold1" in err
 
@@ -236,9 +289,7 @@ def test_folds_are_measured_together(letor: Path, tmp_path: Path) -> None:
         (("apply", "LETOR"), "--run"),
     ],
 )
-def test_bad_input_is_one_line(
-    letor: Path, tmp_path: Path, arguments: tuple[str, ...], told: str
-) -> None:
+def test_bad_input_is_one_line(letor: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     given = [str(letor) if word == "LETOR" else word for word in arguments]
     given = [str(tmp_path / word) if word == "m" else word for word in given]
     code, _, err = run(*given)
@@ -255,9 +306,12 @@ def test_without_the_extra(command: str, tmp_path: Path) -> None:
     )
     found = subprocess.run(
         [sys.executable, "-c", text, *command.split()],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
+    )
     assert found.returncode == 2
     assert found.stderr == (
         "lmtune: rerank needs the 'neural' extra, which is not installed; "
@@ -268,9 +322,12 @@ def test_without_the_extra(command: str, tmp_path: Path) -> None:
 def test_the_command_line_starts_without_torch() -> None:
     text = "import sys, lmtune.cli.main, lmtune; print('torch' in sys.modules)"
     found = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=True,
         env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
+    )
     assert found.stdout == "False\n"
 
 
@@ -288,8 +345,9 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
 
 def test_features_become_a_letor_file(home: Path, tmp_path: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
-    code, out, err = run("features", *where, "--only-topics", "3,5", "--depth", "7",
-                         "--output", tmp_path / "f.txt")  # fmt: skip
+    code, out, err = run(
+        "features", *where, "--only-topics", "3,5", "--depth", "7", "--output", tmp_path / "f.txt"
+    )
     assert code == 0, err
     data = read_letor(tmp_path / "f.txt")
     assert data.queries == ("3", "5") and data.docnos is not None

@@ -23,9 +23,7 @@ def test_index_search_and_tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run = (tmp_path / "own.run").read_bytes()
     assert run == (tmp_path / "named.run").read_bytes()
     assert len({line.split()[0] for line in run.splitlines()}) == 8
-    assert [path.name for path in (tmp_path / "indexes").iterdir()] == [
-        "synthetic_2000x8.porter.lucene"
-    ]
+    assert [path.name for path in (tmp_path / "indexes").iterdir()] == ["synthetic_2000x8.porter.lucene"]
     result = command("tune", "synthetic:2000x8", "--grid", "3x3", "--output", "results")
     assert result.exit_code == 0, result.output
     assert "2,000 documents, 8 topics" in result.output
@@ -33,9 +31,7 @@ def test_index_search_and_tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert '"synthetic": "1"' in (tmp_path / "results" / "made.json").read_text()
 
 
-def test_another_collections_index_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_collections_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert command("index", "synthetic:1000x2", "--output", "kept").exit_code == 0
     result = command("search", "synthetic:1000x3", "--index", "kept")

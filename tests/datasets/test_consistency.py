@@ -22,9 +22,7 @@ def dataset(tmp_path: Path) -> Dataset:
     path = tmp_path / "qrels.txt"
     path.write_text("1 0 a 1\n1 0 b 0\n2 0 x 2\n3 0 a 0\n3 0 y -1\n4 0 c 1\n4 0 x 0\n5 0 z 1\n")
     topics = {"1": "one", "2": "two", "3": "three", "9": "nine"}
-    return Dataset(
-        "d", None, topics, read_qrels(path), topics_file="topics.tsv", qrels_file=str(path)
-    )
+    return Dataset("d", None, topics, read_qrels(path), topics_file="topics.tsv", qrels_file=str(path))
 
 
 def test_an_unknown_topic_is_named_with_its_line(dataset: Dataset) -> None:

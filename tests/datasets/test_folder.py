@@ -29,10 +29,7 @@ def names(found: list[Path], folder: Path) -> list[str]:
         (["corpus.jsonl.gz", "queries.jsonl", "README"], ["corpus.jsonl.gz"]),
         (["docs/b.gz", "docs/a/2", "docs/a/1", "stray"], ["docs/a/1", "docs/a/2", "docs/b.gz"]),
         (["documents/x", "qrels/qrels.a.txt"], ["documents/x"]),
-        (
-            ["ap880212", "ap880213.gz", "topics.txt", "qrels.txt", "other/x"],
-            ["ap880212", "ap880213.gz"],
-        ),
+        (["ap880212", "ap880213.gz", "topics.txt", "qrels.txt", "other/x"], ["ap880212", "ap880213.gz"]),
     ],
 )
 def test_documents(tmp_path: Path, present: list[str], chosen: list[str]) -> None:
@@ -68,8 +65,7 @@ def test_qrels(tmp_path: Path, present: list[str], chosen: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("find", "role"),
-    [(find_documents, "documents"), (find_topics, "topics"), (find_qrels, "qrels")],
+    ("find", "role"), [(find_documents, "documents"), (find_topics, "topics"), (find_qrels, "qrels")]
 )
 def test_a_missing_role_names_the_folder_and_what_is_accepted(
     tmp_path: Path, find: Callable[[Path], object], role: str

@@ -128,9 +128,7 @@ def test_a_collection_without_judgements(register: Register) -> None:
 
 
 def test_contradicting_judgements(register: Register) -> None:
-    register(
-        "lmtune-test/twice", docs_tsv=DOCS, queries_tsv=QUERIES, qrels_trec=QRELS + "7 0 d1 1\n"
-    )
+    register("lmtune-test/twice", docs_tsv=DOCS, queries_tsv=QUERIES, qrels_trec=QRELS + "7 0 d1 1\n")
     with pytest.raises(InputError, match="judgement 4 of topic 7 gives a document a second gain"):
         load("irds:lmtune-test/twice")
 

@@ -103,9 +103,16 @@ def test_a_folder_without_documents_serves_an_index(home: Path) -> None:
 
 def test_what_is_available() -> None:
     assert [name for name, _ in available()] == [
-        "pydocs", "FOLDER", "irds:ID", "synthetic:robust04 synthetic:small",
-        "synthetic:DOCUMENTSxTOPICS", "ap", "wsj", "robust04", "wt10g",
-    ]  # fmt: skip
+        "pydocs",
+        "FOLDER",
+        "irds:ID",
+        "synthetic:robust04 synthetic:small",
+        "synthetic:DOCUMENTSxTOPICS",
+        "ap",
+        "wsj",
+        "robust04",
+        "wt10g",
+    ]
     assert all(description for _, description in available())
 
 

@@ -45,17 +45,9 @@ def test_a_name_wins_over_a_path(home: Path) -> None:
 @pytest.mark.parametrize(
     ("role", "name", "message"),
     [
-        (
-            "topics",
-            "nope",
-            "topics: no such name or file: 'nope'; accepted: a name (robust04, twice",
-        ),
+        ("topics", "nope", "topics: no such name or file: 'nope'; accepted: a name (robust04, twice"),
         ("topics", "topics", "topics: is a folder"),
-        (
-            "topics",
-            "twice",
-            "several topics files have this name: 'twice'; accepted: the path of one",
-        ),
+        ("topics", "twice", "several topics files have this name: 'twice'; accepted: the path of one"),
     ],
 )
 @pytest.mark.usefixtures("home")

@@ -81,9 +81,7 @@ def test_it_is_the_same_in_every_process() -> None:
     assert first.stderr == ""
 
 
-def test_counts_are_what_the_three_packages_have(
-    pydocs: Dataset, documents: dict[str, str]
-) -> None:
+def test_counts_are_what_the_three_packages_have(pydocs: Dataset, documents: dict[str, str]) -> None:
     packages = Counter(docno.partition(".")[0] for docno in documents)
     assert set(packages) == {"numpy", "scipy", "pandas"} == set(pydocs.versions)
     assert min(packages.values()) > 1000
@@ -112,9 +110,7 @@ def test_topics_are_summaries_of_their_first_document(pydocs: Dataset) -> None:
         found = " ".join((inspect.getdoc(locate(next(iter(judged)))) or "").split())
         assert pydocs.topics[topic] in found
         # Nothing but call signatures comes before a summary.
-        assert re.fullmatch(
-            r"([\w.]+\(.*\)( -> \S+)? (-- )?)?", found.partition(pydocs.topics[topic])[0]
-        )
+        assert re.fullmatch(r"([\w.]+\(.*\)( -> \S+)? (-- )?)?", found.partition(pydocs.topics[topic])[0])
 
 
 def test_topics_are_numbered_in_docno_order(pydocs: Dataset) -> None:
@@ -148,9 +144,7 @@ def test_known_links_resolve(pydocs: Dataset) -> None:
     assert "scipy.linalg.pinv" in relevant["numpy.linalg.pinv"]
 
 
-def test_nonrelevant_documents_are_the_other_siblings(
-    pydocs: Dataset, documents: dict[str, str]
-) -> None:
+def test_nonrelevant_documents_are_the_other_siblings(pydocs: Dataset, documents: dict[str, str]) -> None:
     for judged in list(pydocs.qrels.values())[::25]:
         own = next(iter(judged))
         parent = own.rpartition(".")[0]
@@ -170,9 +164,7 @@ def test_no_text_or_name_depends_on_the_machine(documents: dict[str, str]) -> No
 
 def test_parts_belong_together(pydocs: Dataset, documents: dict[str, str]) -> None:
     numbers = {docno: number for number, docno in enumerate(documents)}
-    checked = check(
-        pydocs, doc_numbers=lambda judged: np.array([numbers.get(docno, -1) for docno in judged])
-    )
+    checked = check(pydocs, doc_numbers=lambda judged: np.array([numbers.get(docno, -1) for docno in judged]))
     assert checked == (pydocs, 0, 0)
     assert split_topics(pydocs).skipped == []
 
@@ -190,10 +182,7 @@ def test_files_read_back_and_are_written_only_once(pydocs: Dataset, tmp_path: Pa
     written.topics_file.write_text("stale")
     assert write_pydocs(tmp_path, pydocs).changed
     assert read_topics(written.topics_file) == pydocs.topics
-    assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
-        "qrels.pydocs.txt",
-        "topics.pydocs.txt",
-    ]
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["qrels.pydocs.txt", "topics.pydocs.txt"]
 
 
 def test_a_folder_in_the_way_is_one_line(pydocs: Dataset, tmp_path: Path) -> None:

@@ -77,13 +77,9 @@ numbers = st.integers(0, 60)
 
 @given(
     st.lists(numbers, unique=True, min_size=1),
-    st.lists(
-        st.tuples(numbers, numbers).map(sorted) | numbers.map(lambda number: [number]), min_size=1
-    ),
+    st.lists(st.tuples(numbers, numbers).map(sorted) | numbers.map(lambda number: [number]), min_size=1),
 )
-def test_selection_is_the_union_in_the_topics_order(
-    present: list[int], items: list[list[int]]
-) -> None:
+def test_selection_is_the_union_in_the_topics_order(present: list[int], items: list[list[int]]) -> None:
     topics = [str(number) for number in present]
     spec = ",".join("-".join(map(str, item)) for item in items)
     spans: list[set[int]] = [set(range(item[0], item[-1] + 1)) & set(present) for item in items]

@@ -71,14 +71,10 @@ def test_the_index_has_the_generators_arrays(small: Dataset, index: ColumnarInde
     np.testing.assert_array_equal(held, index.lengths)
     cfs = [index.collection_frequency(term) for term in index.terms()]
     assert sum(cfs) == index.total_terms == index.lengths.sum()
-    assert {term for text in small.topics.values() for term in index.analyze(text)} <= set(
-        index.terms()
-    )
+    assert {term for text in small.topics.values() for term in index.analyze(text)} <= set(index.terms())
 
 
-def test_indexing_the_text_gives_the_same_index(
-    small: Dataset, index: ColumnarIndex, tmp_path: Path
-) -> None:
+def test_indexing_the_text_gives_the_same_index(small: Dataset, index: ColumnarIndex, tmp_path: Path) -> None:
     assert small.documents is not None
     documents = [document for batch in small.documents.batches() for document in batch.read()]
     assert len(documents) == SMALL.documents
@@ -212,9 +208,12 @@ def test_the_best_documents_of_a_run_are_judged(pool: CandidatePool) -> None:
     for t, terms in enumerate(pool.terms):
         rows = pool.candidates.rows(t)
         g = score(
-            pool.tf_block(pool.candidates, t), pool.candidates.length[rows],
-            pool.p[pool.term_rows(t)], lambda_=0.0, mu=1000.0,
-        )  # fmt: skip
+            pool.tf_block(pool.candidates, t),
+            pool.candidates.length[rows],
+            pool.p[pool.term_rows(t)],
+            lambda_=0.0,
+            mu=1000.0,
+        )
         assert len(terms) >= 2
         boundary = np.sort(g)[::-1][min(depth, g.size) - 1]
         assert (pool.candidates.gain[rows][g > boundary + 1e-9] >= 0).all()
@@ -277,8 +276,7 @@ def test_names(name: str, documents: int, topics: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["", "nope", "999", "5000001", "4000x", "4000x0", "4000x401", "-4000", "4000x5x5", "٤٠٠٠"],
+    "name", ["", "nope", "999", "5000001", "4000x", "4000x0", "4000x401", "-4000", "4000x5x5", "٤٠٠٠"]
 )
 def test_bad_names(name: str) -> None:
     with pytest.raises(InputError, match=r"no such synthetic collection: .*DOCUMENTSxTOPICS"):

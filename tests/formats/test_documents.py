@@ -13,13 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import (
-    Document,
-    DocumentSource,
-    FileDocuments,
-    ListDocuments,
-    document_files,
-)
+from lmtune.formats.documents import Document, DocumentSource, FileDocuments, ListDocuments, document_files
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -36,11 +30,7 @@ def put(path: Path, content: str | bytes) -> Path:
 
 def read(source: DocumentSource) -> list[Document]:
     # Through pickle, as batches reach the workers.
-    return [
-        document
-        for batch in source.batches()
-        for document in pickle.loads(pickle.dumps(batch)).read()
-    ]
+    return [document for batch in source.batches() for document in pickle.loads(pickle.dumps(batch)).read()]
 
 
 def failure(path: Path, **settings: int) -> InputError:
@@ -53,8 +43,7 @@ def failure(path: Path, **settings: int) -> InputError:
 
 def as_lines(documents: Iterable[Document]) -> bytes:
     return "".join(
-        json.dumps({"id": docno, "contents": text}, ensure_ascii=False) + "\n"
-        for docno, text in documents
+        json.dumps({"id": docno, "contents": text}, ensure_ascii=False) + "\n" for docno, text in documents
     ).encode()
 
 
@@ -177,11 +166,7 @@ def test_truncated_gzip(tmp_path: Path) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     source = FileDocuments("x", [tmp_path / "none"])
-    actions: list[Callable[[], object]] = [
-        source.digest,
-        lambda: list(source.batches()),
-        lambda: source.size,
-    ]
+    actions: list[Callable[[], object]] = [source.digest, lambda: list(source.batches()), lambda: source.size]
     for action in actions:
         with pytest.raises(InputError, match="No such file"):
             action()

@@ -213,10 +213,7 @@ def test_directory_with_a_marker_spares_foreign_folders(tmp_path: Path) -> None:
         put(folder / "index.json", b"{1}")
     assert (path / "index.json").read_bytes() == b"{1}"
     (path / "index.json").rename(path / "thesis.tex")
-    with (
-        pytest.raises(InputError, match=r"no index\.json"),
-        atomic_directory(path, marker="index.json"),
-    ):
+    with pytest.raises(InputError, match=r"no index\.json"), atomic_directory(path, marker="index.json"):
         pass
     assert (path / "thesis.tex").exists()
 

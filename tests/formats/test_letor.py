@@ -117,9 +117,7 @@ def nearest(text: str) -> float | None:
 @example("-0")
 @example("1e99999999999")
 @example("1e-99999999999")
-def test_decimals_become_the_nearest_float32(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_decimals_become_the_nearest_float32(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "decimal.txt"
     path.write_text(f"0 qid:1 1:{text}\n")
     expected = None if "e99999" in text else 0.0 if "e-99999" in text else nearest(text)
@@ -152,9 +150,7 @@ def test_blocks_of_any_size_say_the_same(
     whole = list(read_blocks(path, repeated="error"))
     parts = list(read_blocks(path, repeated="error", block_bytes=block_bytes))
     for name in ("labels", "lines", "values", "ids"):
-        one, other = (
-            np.concatenate([getattr(b, name) for b in blocks]) for blocks in (whole, parts)
-        )
+        one, other = (np.concatenate([getattr(b, name) for b in blocks]) for blocks in (whole, parts))
         assert np.array_equal(one, other)
     assert [d for b in parts for d in b.docids] == [d for b in whole for d in b.docids]
 
@@ -337,9 +333,7 @@ class TestColumnarForm:
         with pytest.raises(InputError, match="will not replace"):
             read_letor(path, cache=tmp_path / "mine")
 
-    def test_stands_beside_large_files_only(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_stands_beside_large_files_only(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = written(tmp_path, made_text(3))
         read_letor(path)
         assert [entry.name for entry in tmp_path.iterdir()] == ["train.txt"]

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from lmtune.errors import InputError
 from lmtune.formats.qrels import find_judgement, read_qrels, write_qrels
 
-WORD = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff"), min_size=1
-)
+WORD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff"), min_size=1)
 
 
 def put(tmp_path: Path, content: str | bytes) -> Path:
@@ -31,9 +29,7 @@ def failure(tmp_path: Path, content: str | bytes) -> InputError:
 
 
 def test_trec_columns_comments_and_line_ends(tmp_path: Path) -> None:
-    text = (
-        "\ufeff# made by hand\n301 0 A 1\r\n301\t0\tB  -1\n\n  302 Q0 A +2 \n#302 0 B 1\n301 0 C 0"
-    )
+    text = "\ufeff# made by hand\n301 0 A 1\r\n301\t0\tB  -1\n\n  302 Q0 A +2 \n#302 0 B 1\n301 0 C 0"
     assert read_qrels(put(tmp_path, text)) == {"301": {"A": 1, "B": -1, "C": 0}, "302": {"A": 2}}
 
 
@@ -72,9 +68,7 @@ def test_find_judgement(tmp_path: Path) -> None:
         (b"\xff\n", 1, ["invalid UTF-8"]),
     ],
 )
-def test_bad_input(
-    tmp_path: Path, content: str | bytes, line: int | None, words: list[str]
-) -> None:
+def test_bad_input(tmp_path: Path, content: str | bytes, line: int | None, words: list[str]) -> None:
     error = failure(tmp_path, content)
     assert error.line == line
     for word in words:
@@ -97,12 +91,9 @@ def test_written_judgements_read_back(
 
 
 @pytest.mark.parametrize(
-    "qrels",
-    [{"a b": {"x": 1}}, {"": {"x": 1}}, {"1": {"x y": 1}}, {"1": {"": 1}}, {"#1": {"x": 1}}],
+    "qrels", [{"a b": {"x": 1}}, {"": {"x": 1}}, {"1": {"x y": 1}}, {"1": {"": 1}}, {"#1": {"x": 1}}]
 )
-def test_refuses_to_write_what_cannot_be_read(
-    tmp_path: Path, qrels: dict[str, dict[str, int]]
-) -> None:
+def test_refuses_to_write_what_cannot_be_read(tmp_path: Path, qrels: dict[str, dict[str, int]]) -> None:
     with pytest.raises(InputError):
         write_qrels(tmp_path / "q.txt", qrels)
     assert not list(tmp_path.iterdir())
@@ -118,7 +109,5 @@ def test_real_judgements(shared_data: Path) -> None:
     for file in files:
         rows = [line.split() for line in file.read_text().splitlines() if not line.startswith("#")]
         qrels = read_qrels(file)
-        assert {topic: len(judged) for topic, judged in qrels.items()} == Counter(
-            row[0] for row in rows
-        )
+        assert {topic: len(judged) for topic, judged in qrels.items()} == Counter(row[0] for row in rows)
         assert all(qrels[topic][docno] == int(gain) for topic, _, docno, gain in rows)

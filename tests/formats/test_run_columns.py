@@ -22,9 +22,7 @@ FIELDS = st.tuples(
 
 
 @given(st.lists(FIELDS, max_size=6), st.booleans())
-def test_the_fast_path_agrees_with_the_careful_one(
-    rows: list[tuple[str, ...]], blank: bool
-) -> None:
+def test_the_fast_path_agrees_with_the_careful_one(rows: list[tuple[str, ...]], blank: bool) -> None:
     data = "".join(" ".join(row) + "\n" for row in rows).encode() + (b"\n" if blank else b"")
     fast = run_columns._uniform(data)
     try:
@@ -47,12 +45,7 @@ BAD = {
     b"1 Q0 A 1 2 t\n1 Q0 B two 1 t\n": (2, "rank is no integer: 'two'", "bad ranks kept", 2),
     b"1 Q0 A 1 2 t\n1 Q0 B 2 1 u\n": (2, "second run tag: 'u'", "second run tags kept", 2),
     b"1 Q0 A 1 2 t\n1 Q0 \xff 2 1 t\n": (2, "invalid UTF-8 at byte 6", "invalid UTF-8 skipped", 1),
-    b"1 Q0 A 1 2 t\n1 Q0 B 2 1 t\r1 Q0 C 3 0 t\n": (
-        2,
-        "carriage return",
-        "carriage returns skipped",
-        1,
-    ),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 1 t\r1 Q0 C 3 0 t\n": (2, "carriage return", "carriage returns skipped", 1),
 }
 
 
@@ -78,9 +71,11 @@ def test_lenient_keeps_the_first_of_two_and_the_last_tag(tmp_path: Path) -> None
     assert run.topics == {b"1": ([b"A", b"B"], [2.0, 1.0])}
     assert run.tag == "u"
     assert run.passed == {
-        "repeated documents skipped": 1, "bad ranks kept": 1, "second run tags kept": 1,
+        "repeated documents skipped": 1,
+        "bad ranks kept": 1,
+        "second run tags kept": 1,
         "wrong number of columns skipped": 1,
-    }  # fmt: skip
+    }
 
 
 def test_what_follows_the_tag(tmp_path: Path) -> None:

@@ -25,9 +25,7 @@ CLOSE = st.builds(
     st.integers(-4, 4),
     st.sampled_from([0.0, TINY, TINY / 2, 1e-9, 6e-8, 1e-16]),
 )
-SCORES = st.one_of(
-    CLOSE, st.floats(-1e30, LARGEST), st.floats(-20, 0), st.sampled_from([-1.5, 0.0, 2.5])
-)
+SCORES = st.one_of(CLOSE, st.floats(-1e30, LARGEST), st.floats(-20, 0), st.sampled_from([-1.5, 0.0, 2.5]))
 
 
 @st.composite
@@ -64,9 +62,7 @@ def order_read(docnos: list[str], texts: list[str], kind: type) -> list[str]:
 
 
 @given(rankings())
-def test_printed_scores_give_our_order_in_both_precisions(
-    ranking: tuple[list[str], list[float]],
-) -> None:
+def test_printed_scores_give_our_order_in_both_precisions(ranking: tuple[list[str], list[float]]) -> None:
     docnos, scores = ranking
     printed = printed_scores(docnos, scores)
     assert printed.dtype == np.float32
@@ -211,9 +207,7 @@ def test_trec_eval_sees_the_order_of_ties(tmp_path: Path) -> None:
     scores = np.array([2.0, 2.0, 2.0, 2.0 - 1e-9, 1e-46, 0.0, -0.0, -TINY / 4, -1e-3, -1e-3])
     path = tmp_path / "r.txt"
     write_run(path, [Ranking(docno, docnos, scores) for docno in docnos], tag="x")
-    evaluator = pytrec_eval.RelevanceEvaluator(
-        {docno: {docno: 1} for docno in docnos}, ["recip_rank"]
-    )
+    evaluator = pytrec_eval.RelevanceEvaluator({docno: {docno: 1} for docno in docnos}, ["recip_rank"])
     found = evaluator.evaluate(read_run(path))
     for rank, docno in enumerate(docnos, 1):
         assert found[docno]["recip_rank"] == pytest.approx(1 / rank)

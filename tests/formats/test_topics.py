@@ -116,9 +116,7 @@ def test_tsv_and_json(tmp_path: Path, content: str) -> None:
         ("<top>\n<num> 7\n<title>x\n</top>\n<top><num>007<title>y</top>", 5, ["twice", "'7'"]),
     ],
 )
-def test_bad_input(
-    tmp_path: Path, content: str | bytes, line: int | None, words: list[str]
-) -> None:
+def test_bad_input(tmp_path: Path, content: str | bytes, line: int | None, words: list[str]) -> None:
     error = failure(tmp_path, content)
     assert error.file == str(tmp_path / "topics")
     assert error.line == line
@@ -143,21 +141,16 @@ IDENTIFIERS = st.from_regex(r"(0|[1-9][0-9]{0,3}|[a-zA-Z_.-][a-zA-Z0-9_.:-]{0,9}
 
 
 @given(st.dictionaries(IDENTIFIERS, st.one_of(WORDS, WORDS.map("Topic: {}".format)), min_size=1))
-def test_written_topics_read_back(
-    tmp_path_factory: pytest.TempPathFactory, topics: dict[str, str]
-) -> None:
+def test_written_topics_read_back(tmp_path_factory: pytest.TempPathFactory, topics: dict[str, str]) -> None:
     path = tmp_path_factory.mktemp("topics") / "t.txt.gz"
     write_topics(path, topics)
     assert read_topics(path) == {key: " ".join(text.split()) for key, text in topics.items()}
 
 
 @pytest.mark.parametrize(
-    ("identifier", "text"),
-    [("1", " "), ("007", "x"), ("a b", "x"), ("", "x"), ("1", "x <desc> y")],
+    ("identifier", "text"), [("1", " "), ("007", "x"), ("a b", "x"), ("", "x"), ("1", "x <desc> y")]
 )
-def test_refuses_to_write_what_would_not_read_back(
-    tmp_path: Path, identifier: str, text: str
-) -> None:
+def test_refuses_to_write_what_would_not_read_back(tmp_path: Path, identifier: str, text: str) -> None:
     with pytest.raises(InputError, match="cannot write topic"):
         write_topics(tmp_path / "t", {"9": "fine", identifier: text})
     assert not list(tmp_path.iterdir())

@@ -55,8 +55,7 @@ more
 ANSERINI_NEWS = {
     "AP880212-0001": "Reports & Former Saigon Second Head More than 150 former <officers> of the "
     "overthrown South were freed. 3 < 4 and 5 > 2. AT&T foo&hyph;bar",
-    "FT911-3": "910514 FT 14 MAY 91 / International Company News A SIGNIFICANT agreement nested "
-    "title after",
+    "FT911-3": "910514 FT 14 MAY 91 / International Company News A SIGNIFICANT agreement nested title after",
     "LA010189-0001": "one two lead unclosed more x",
 }
 WEB = """<DOC>
@@ -87,8 +86,7 @@ second line
 """
 # What Anserini 1.7.1's TrecwebCollection makes of them.
 ANSERINI_WEB = {
-    "WTX001-B01-1": "A & B © café BigBold one two paragraph c1 c2 link afterf i1 i2 nos x 3 < 4 "
-    "plain",
+    "WTX001-B01-1": "A & B © café BigBold one two paragraph c1 c2 link afterf i1 i2 nos x 3 < 4 plain",
     "WTX001-B01-2": "plain text only second line",
 }
 
@@ -100,9 +98,7 @@ def put(path: Path, content: str | bytes) -> Path:
 
 def read(path: Path, batch_bytes: int = 1 << 20) -> dict[str, str]:
     source = FileDocuments("x", [path], batch_bytes=batch_bytes)
-    return {
-        docno: " ".join(text.split()) for batch in source.batches() for docno, text in batch.read()
-    }
+    return {docno: " ".join(text.split()) for batch in source.batches() for docno, text in batch.read()}
 
 
 @pytest.mark.parametrize(("source", "expected"), [(NEWS, ANSERINI_NEWS), (WEB, ANSERINI_WEB)])

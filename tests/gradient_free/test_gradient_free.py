@@ -23,10 +23,7 @@ def quadratic(seed: int, d: int) -> tuple[Callable[[Vector], float], Callable[[V
     rng = np.random.default_rng(seed)
     half = rng.normal(size=(d, d))
     matrix, offset = half @ half.T + np.eye(d), rng.normal(size=d)
-    return (
-        lambda x: float(0.5 * x @ matrix @ x + offset @ x),
-        lambda x: matrix @ x + offset,
-    )
+    return (lambda x: float(0.5 * x @ matrix @ x + offset @ x), lambda x: matrix @ x + offset)
 
 
 def rosenbrock(x: Vector) -> float:
@@ -89,9 +86,7 @@ def test_gains_are_spalls() -> None:
 def test_practical_gains_make_the_first_step_as_long_as_wanted() -> None:
     slope = np.array([4.0, -4.0, 4.0])
     count = Count(lambda x: float(slope @ x))
-    gains = Gains.practical(
-        count, np.zeros(3), steps=100, first_step=0.25, c=0.1, evaluations=400, seed=3
-    )
+    gains = Gains.practical(count, np.zeros(3), steps=100, first_step=0.25, c=0.1, evaluations=400, seed=3)
     assert len(count.points) == 400
     assert gains.stability == 10.0
     # A single perturbation of this line estimates every slope as 4 s, |s| in {1, 3}: mean 6.
@@ -112,9 +107,14 @@ def test_it_converges(method: str, per_step: int | None) -> None:
     minimum: Vector = np.linalg.solve(matrix, -offset).astype(np.float64)
     start: Vector = minimum + 2.0
     found = minimise(
-        objective, start, method=method, evaluations_per_step=per_step, budget=4000,
-        gains=Gains(a=0.3, c=0.1, stability=50.0), seed=2,
-    )  # fmt: skip
+        objective,
+        start,
+        method=method,
+        evaluations_per_step=per_step,
+        budget=4000,
+        gains=Gains(a=0.3, c=0.1, stability=50.0),
+        seed=2,
+    )
     assert found.value - objective(minimum) < 1e-3 * (objective(start) - objective(minimum))
     assert np.abs(found.x - minimum).max() < 0.1
     assert found.best_value <= min(found.value, objective(start))
@@ -124,23 +124,27 @@ def test_it_converges(method: str, per_step: int | None) -> None:
 def test_noise_averages_out() -> None:
     rng = np.random.default_rng(0)
     found = minimise(
-        lambda x: float((x - 1) @ (x - 1) + 0.1 * rng.normal()), np.zeros(5), budget=20_000,
+        lambda x: float((x - 1) @ (x - 1) + 0.1 * rng.normal()),
+        np.zeros(5),
+        budget=20_000,
         gains=Gains(a=0.2, c=0.2, stability=500.0),
-    )  # fmt: skip
+    )
     assert np.abs(found.x - 1.0).max() < 0.1
 
 
 @given(
-    budget=st.integers(10, 60),
-    per_step=st.sampled_from([2, 4, 6]),
-    method=st.sampled_from(["spsa", "fdsa"]),
+    budget=st.integers(10, 60), per_step=st.sampled_from([2, 4, 6]), method=st.sampled_from(["spsa", "fdsa"])
 )
 def test_the_budget_is_kept(budget: int, per_step: int, method: str) -> None:
     count = Count(lambda x: float(x @ x))
     found = minimise(
-        count, np.ones(3), method=method, budget=budget, gains=GAINS,
+        count,
+        np.ones(3),
+        method=method,
+        budget=budget,
+        gains=GAINS,
         evaluations_per_step=per_step if method == "spsa" else None,
-    )  # fmt: skip
+    )
     step = 2 if method == "spsa" else 6
     assert len(count.points) == found.evaluations == found.values.size <= budget
     assert budget - found.evaluations < step
@@ -150,9 +154,7 @@ def test_the_budget_is_kept(budget: int, per_step: int, method: str) -> None:
     assert (whole == (per_step if method == "spsa" else 6)).all()
     assert found.iterates.shape == (found.steps + 1, 3)
     np.testing.assert_array_equal(found.iterates[-1], found.x)
-    np.testing.assert_array_equal(
-        [objective @ objective for objective in count.points], found.values
-    )
+    np.testing.assert_array_equal([objective @ objective for objective in count.points], found.values)
 
 
 def test_equal_arguments_give_equal_bits() -> None:
@@ -172,9 +174,7 @@ def test_points_may_be_asked_together() -> None:
         return np.array([rosenbrock(point) for point in points])
 
     alone = minimise(rosenbrock, [-1.0, 1.0], budget=42, evaluations_per_step=4, gains=GAINS)
-    at_once = minimise(
-        many, [-1.0, 1.0], budget=42, evaluations_per_step=4, gains=GAINS, together=True
-    )
+    at_once = minimise(many, [-1.0, 1.0], budget=42, evaluations_per_step=4, gains=GAINS, together=True)
     assert alone.values.tobytes() == at_once.values.tobytes()
     assert asked == [(1, 2), *[(4, 2)] * 10, (1, 2)]
 
@@ -184,9 +184,13 @@ def test_no_point_outside_the_box_is_evaluated(method: str) -> None:
     low, high = np.array([0.0, -1.0, 2.0]), np.array([0.4, np.inf, 2.0])
     count = Count(lambda x: float((x - 3.0) @ (x - 3.0)))
     found = minimise(
-        count, [-5.0, 0.0, 0.0], method=method, budget=600, box=(low, high),
+        count,
+        [-5.0, 0.0, 0.0],
+        method=method,
+        budget=600,
+        box=(low, high),
         gains=Gains(a=0.5, c=0.5, stability=10.0),
-    )  # fmt: skip
+    )
     points = np.array(count.points)
     assert (points >= low).all()
     assert (points <= high).all()
@@ -202,9 +206,8 @@ def test_the_edge_of_the_box_has_a_slope() -> None:
 
 def test_the_longest_step_is_kept() -> None:
     found = minimise(
-        lambda x: float(100 * x @ x), np.ones(4), budget=100, gains=Gains(a=1.0, c=0.1),
-        longest_step=0.125,
-    )  # fmt: skip
+        lambda x: float(100 * x @ x), np.ones(4), budget=100, gains=Gains(a=1.0, c=0.1), longest_step=0.125
+    )
     assert np.abs(np.diff(found.iterates, axis=0)).max() == pytest.approx(0.125, rel=1e-12)
 
 
@@ -221,9 +224,13 @@ def test_a_gradient_stands_in_for_differences() -> None:
 def test_observers_see_every_iterate() -> None:
     seen: list[tuple[int, int, Vector]] = []
     found = minimise(
-        rosenbrock, [0.0, 0.0], budget=11, gains=GAINS, keep_iterates=False,
+        rosenbrock,
+        [0.0, 0.0],
+        budget=11,
+        gains=GAINS,
+        keep_iterates=False,
         observe=lambda step, spent, x: seen.append((step, spent, x)),
-    )  # fmt: skip
+    )
     assert [(step, spent) for step, spent, _ in seen] == [(0, 1), (1, 3), (2, 5), (3, 7), (4, 9)]
     assert found.iterates.shape == (0, 2)
     np.testing.assert_array_equal(seen[-1][2], found.x)
@@ -279,9 +286,7 @@ def test_bad_gains(numbers: dict[str, float]) -> None:
 )
 def test_bad_practical_gains(numbers: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        Gains.practical(
-            rosenbrock, [0.0, 0.0], **{"steps": 5, "first_step": 1.0, "c": 0.1, **numbers}
-        )
+        Gains.practical(rosenbrock, [0.0, 0.0], **{"steps": 5, "first_step": 1.0, "c": 0.1, **numbers})
 
 
 @pytest.mark.parametrize("signs", [[0.5, 1.0], [1.0], [[1.0, -1.0, 1.0]], np.empty((0, 2))])

@@ -66,8 +66,6 @@ def made_documents(count: int, *, per_batch: int, fate: str = "") -> MadeDocumen
         Document(f"d{number * 7919 % 10007}", " ".join(words[: number % 7] * (1 + number % 3)))
         for number in range(count)
     ]
-    batches = [
-        MadeBatch(tuple(documents[at : at + per_batch])) for at in range(0, count, per_batch)
-    ]
+    batches = [MadeBatch(tuple(documents[at : at + per_batch])) for at in range(0, count, per_batch)]
     batches[-1] = MadeBatch(batches[-1].documents, fate)
     return MadeDocuments(tuple(batches))

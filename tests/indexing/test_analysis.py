@@ -96,9 +96,7 @@ def test_fingerprints_tell_settings_apart() -> None:
 
 def test_term_drops_stopwords_only() -> None:
     analyzer = Analyzer()
-    assert [analyzer.term(token) for token in ("The", "THAT'S", "Runs", "x")] == [
-        None, None, "run", "x",
-    ]  # fmt: skip
+    assert [analyzer.term(token) for token in ("The", "THAT'S", "Runs", "x")] == [None, None, "run", "x"]
 
 
 def test_unknown_names_say_what_is_accepted() -> None:

@@ -30,9 +30,7 @@ WORDS = st.sampled_from(TEXT.split())
 DOCNOS = st.text(
     st.characters(exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=5
 ) | st.sampled_from(["d1", "d10", "d2", "é", "z", "\U0001f600", "\uffee", "-"])
-COLLECTIONS = st.dictionaries(
-    DOCNOS, st.lists(WORDS, max_size=30).map(" ".join), min_size=1, max_size=25
-)
+COLLECTIONS = st.dictionaries(DOCNOS, st.lists(WORDS, max_size=30).map(" ".join), min_size=1, max_size=25)
 
 
 def brute_force(documents: list[Document], analyzer: Analyzer) -> dict[str, list[tuple[int, int]]]:
@@ -217,9 +215,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     thread.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        build_index(
-            source, tmp_path / "i", Analyzer(), workers=2, progress=lambda *_: progressed.set()
-        )
+        build_index(source, tmp_path / "i", Analyzer(), workers=2, progress=lambda *_: progressed.set())
     thread.join()
     assert time.monotonic() - started < 60  # the worker would sleep for ten minutes
     assert not list(tmp_path.iterdir())
@@ -246,9 +242,7 @@ def children() -> list[str]:
     """List the processes that this one has started and that still run."""
     if shutil.which("ps") is None:
         pytest.skip("no ps here to look for processes left behind")
-    listed = subprocess.run(
-        ["ps", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True
-    )
+    listed = subprocess.run(["ps", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True)
     rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
     return [name for _, parent, name in rows if int(parent) == os.getpid() and name != "ps"]
 

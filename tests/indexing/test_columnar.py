@@ -90,11 +90,7 @@ def test_damage_of_each_file(built: Path, column: str, harm: str) -> None:
     if harm == "remove":
         path.unlink()
     else:
-        changed = {
-            "flip": bytes([raw[0] ^ 1]) + raw[1:],
-            "truncate": raw[:-1],
-            "extend": raw + b".",
-        }
+        changed = {"flip": bytes([raw[0] ^ 1]) + raw[1:], "truncate": raw[:-1], "extend": raw + b"."}
         path.write_bytes(changed[harm])
     with pytest.raises(InputError, match="build it again") as caught:
         ColumnarIndex.open(built)
@@ -106,9 +102,7 @@ def test_damage_of_each_file(built: Path, column: str, harm: str) -> None:
             ColumnarIndex.open(built, verify=False)
 
 
-def test_a_large_index_is_not_verified_unless_asked(
-    built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_index_is_not_verified_unless_asked(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmtune.indexing.columnar._SMALL_BYTES", 0)
     path = built / "posting_docs"
     path.write_bytes(bytes(path.stat().st_size))

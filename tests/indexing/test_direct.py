@@ -57,9 +57,7 @@ def test_the_index_is_that_of_the_text(collection: dict[str, list[str]]) -> None
     assert not isinstance(ListDocuments("made", documents), Invertible)
     with TemporaryDirectory() as folder:
         told: list[tuple[int, int]] = []
-        direct = build_index(
-            source, Path(folder, "direct"), PLAIN, progress=lambda *done: told.append(done)
-        )
+        direct = build_index(source, Path(folder, "direct"), PLAIN, progress=lambda *done: told.append(done))
         text = build_index(ListDocuments("made", documents), Path(folder, "text"), PLAIN)
         assert told == [(1, 1)]
         assert direct.manifest == text.manifest

@@ -20,10 +20,7 @@ from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index, find_l
 from lmtune.lucene.names import cache_folder
 
 CLASSICS = ("cranfield", "cacm", "npl", "med")
-SEGMENTS = [
-    {"b": "w1 w2 w2", "a": "w2", "d": ""},
-    {"c": "w3 w2 w1 w1 w1", "e": "w9 " * 51},
-]
+SEGMENTS = [{"b": "w1 w2 w2", "a": "w2", "d": ""}, {"c": "w3 w2 w1 w1 w1", "e": "w9 " * 51}]
 
 
 def differences(lucene: Index, embedded: Index, terms: list[str]) -> list[str]:
@@ -77,8 +74,7 @@ def test_both_engines_agree_on_the_classics(
     pools = [lmtune.CandidatePool.build(i, data.topics, data.qrels) for i in (lucene, embedded)]
     for lambda_, mu in [(0.0, 1000.0), (0.5, 100.0), (0.9, 1.0)]:
         first, second = (
-            lmtune.measure(pool, lambda_=lambda_, mu=mu, measures=["AP", "Bpref", "P@10"])
-            for pool in pools
+            lmtune.measure(pool, lambda_=lambda_, mu=mu, measures=["AP", "Bpref", "P@10"]) for pool in pools
         )
         assert first.equals(second)
 
@@ -88,8 +84,13 @@ def test_words_that_tokenizers_find_hard(tmp_path: Path) -> None:
     texts = [
         "U.S.A. can't re-entry o'neil's C++ 3.14 1,000,000 a_b foo.bar@baz.com",
         "日本語 テスト ไทย \U0001d518\U0001d52b \U0001f600 e\u0301t\u00e9 İstanbul ﬁne",
-        " ", "", "the of and", "x" * 300, "\u200d\u00ad zero\u200bwidth", "Müller's naïve café",
-    ]  # fmt: skip
+        " ",
+        "",
+        "the of and",
+        "x" * 300,
+        "\u200d\u00ad zero\u200bwidth",
+        "Müller's naïve café",
+    ]
     documents = [Document(f"d{n}", text) for n, text in enumerate(texts)]
     source = ListDocuments("hard", documents)
     embedded = lmtune.build_index(source, tmp_path / "embedded", lmtune.Analyzer())
@@ -109,21 +110,32 @@ def opened(tmp_path: Path, **options: str) -> LuceneIndex:
 
 def contents(index: LuceneIndex) -> list[object]:
     return [
-        index.num_docs, index.total_terms, index.lengths.tolist(), index.docno_rank.tolist(),
-        index.docnos([4, 0]), index.doc_numbers(["a", "zz"]).tolist(), index.analyze("W1 the w2"),
+        index.num_docs,
+        index.total_terms,
+        index.lengths.tolist(),
+        index.docno_rank.tolist(),
+        index.docnos([4, 0]),
+        index.doc_numbers(["a", "zz"]).tolist(),
+        index.analyze("W1 the w2"),
         [
             None if found is None else (found.docs.tolist(), found.tfs.tolist())
             for found in map(index.postings, ["w1", "w2", "absent", "w9"])
         ],
-    ]  # fmt: skip
+    ]
 
 
 def test_the_second_time_no_java_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = opened(tmp_path)
     expected = [
-        5, 60, [3, 1, 0, 5, 51], [1, 0, 3, 2, 4], ["e", "b"], [1, -1], ["w1", "w2"],
+        5,
+        60,
+        [3, 1, 0, 5, 51],
+        [1, 0, 3, 2, 4],
+        ["e", "b"],
+        [1, -1],
+        ["w1", "w2"],
         [([0, 3], [1, 3]), ([0, 1, 3], [2, 1, 1]), None, ([4], [51])],
-    ]  # fmt: skip
+    ]
     assert contents(first) == expected
     assert first.java_started
 
@@ -220,9 +232,12 @@ def test_building_notes_the_analysis_and_replaces_only_its_own(tmp_path: Path) -
     reports: list[tuple[str, int, int]] = []
     for stemmer in ("porter", "none"):
         count = build_lucene_index(
-            source, tmp_path / "built", stemmer=stemmer, stopwords=str(stopwords),
+            source,
+            tmp_path / "built",
+            stemmer=stemmer,
+            stopwords=str(stopwords),
             progress=lambda *report: reports.append(report),
-        )  # fmt: skip
+        )
         assert count == 2
     index = LuceneIndex.open(tmp_path / "built", home=tmp_path / "home")
     assert index.analysis == {"stemmer": "none", "stopwords": ["dogs"]}
@@ -279,9 +294,8 @@ lmtune.CandidatePool.build(index, {"1": "b"})
 print([name for name in ("jnius", "jnius_config", "pyserini", "torch") if name in sys.modules])
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "index")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", program, str(tmp_path / "index")], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 

@@ -63,8 +63,14 @@ def test_krovetz_gives_words() -> None:
     stem = load_stemmer("krovetz")
     words = ["relational", "utilities", "ponies", "walked", "caf\u00e9s", "x9s", "b" * 25 + "ings"]
     assert [stem(word) for word in words] == [
-        "relational", "utility", "pony", "walk", "caf\u00e9s", "x9s", "b" * 25 + "ings",
-    ]  # fmt: skip
+        "relational",
+        "utility",
+        "pony",
+        "walk",
+        "caf\u00e9s",
+        "x9s",
+        "b" * 25 + "ings",
+    ]
 
 
 def test_missing_krovetz_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

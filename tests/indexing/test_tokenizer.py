@@ -12,9 +12,7 @@ from lmtune.indexing.word_break import CLASSES
 
 FIRSTS = [ranges.split()[0].partition("-")[0] for ranges in CLASSES.values()]
 ONE_OF_EACH_CLASS = "".join(chr(int(first, 16)) for first in FIRSTS)
-WILD = st.text(
-    st.sampled_from(ONE_OF_EACH_CLASS + " 's\n") | st.characters(exclude_categories=["Cs"])
-)
+WILD = st.text(st.sampled_from(ONE_OF_EACH_CLASS + " 's\n") | st.characters(exclude_categories=["Cs"]))
 ASCII = st.text(st.sampled_from("abs019_.,:;'\" -#\n"))
 
 
@@ -34,10 +32,10 @@ def grammar(text: str) -> list[str]:
         ("\u30ab\u30bf\u30ab\u30ca_x", ["\u30ab\u30bf\u30ab\u30ca_x"]),
         ("\ud55c\uad6d\uc5b4 \u0e44\u0e17\u0e22", ["\ud55c\uad6d\uc5b4", "\u0e44\u0e17\u0e22"]),
         ("\U0001f44d\U0001f3fd\U0001f600", ["\U0001f44d\U0001f3fd", "\U0001f600"]),
-        ("e\u0301a \u05e6\u05d4\"\u05dc", ["e\u0301a", "\u05e6\u05d4\"\u05dc"]),
+        ('e\u0301a \u05e6\u05d4"\u05dc', ["e\u0301a", '\u05e6\u05d4"\u05dc']),
         ("", []),
     ],
-)  # fmt: skip
+)
 def test_rules_one_by_one(text: str, tokens: list[str]) -> None:
     assert tokenize(text) == tokens
 
@@ -56,9 +54,7 @@ def test_ascii_short_cut_agrees_with_the_grammar(text: str) -> None:
 
 @given(WILD)
 def test_cutting_into_pieces_changes_nothing(text: str) -> None:
-    assert [lower_case(token) for token in tokenize(text)] == [
-        lower_case(token) for token in grammar(text)
-    ]
+    assert [lower_case(token) for token in tokenize(text)] == [lower_case(token) for token in grammar(text)]
 
 
 @given(WILD, WILD)

@@ -27,9 +27,7 @@ def test_topics_are_drawn_by_the_seed(tmp_path: Path) -> None:
     assert load_pool(NAME, indexes=tmp_path, topics=10, seed=1) is some
 
 
-def test_impossible_collections_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_impossible_collections_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="number of topics"):
         load_pool(NAME, indexes=tmp_path, topics=1000)
     with pytest.raises(InputError, match="nowhere"):
@@ -43,6 +41,4 @@ def test_impossible_collections_are_refused(
 
 def test_short_names() -> None:
     names = ("pydocs", "irds:beir/nfcorpus/test", "some/where/cacm", "cacm/")
-    assert [short_name(name) for name in names] == [
-        "pydocs", "irds:beir/nfcorpus/test", "cacm", "cacm",
-    ]  # fmt: skip
+    assert [short_name(name) for name in names] == ["pydocs", "irds:beir/nfcorpus/test", "cacm", "cacm"]

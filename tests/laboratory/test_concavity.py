@@ -17,9 +17,7 @@ from lmtune.laboratory.concavity import concavity
 X, Y = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 12), indexing="ij")
 
 SURFACES = arrays(
-    np.float64,
-    st.tuples(st.integers(1, 6), st.integers(1, 6)),
-    elements=st.integers(-3, 3).map(float),
+    np.float64, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.integers(-3, 3).map(float)
 )
 
 

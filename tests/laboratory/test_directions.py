@@ -91,9 +91,7 @@ def test_the_count_follows_the_share_of_ascending_directions() -> None:
     def cone(w: Vector) -> float:
         return float(abs(math.atan2(w[1], w[0])) < math.pi / 20) if w.any() else 0.5
 
-    counts = [
-        ascent_test(cone, np.zeros(2), np.ones(2), [0.5], seed=seed).steps[0] for seed in range(40)
-    ]
+    counts = [ascent_test(cone, np.zeros(2), np.ones(2), [0.5], seed=seed).steps[0] for seed in range(40)]
     share = sum(c.ascents for c in counts) / (40 * 459)
     assert share == pytest.approx(0.05, abs=0.006)
     assert all(c.ascents + c.descents == 459 for c in counts)
@@ -143,9 +141,14 @@ def test_steps_out_of_the_domain_count_nowhere() -> None:
     assert found.outside + found.ascents + found.descents == 459
     assert 180 < found.outside < 280
     assert found.descents <= 2
-    gone = ascent_test(half, [0.0], [1.0], [0.5], 1, seed=next(
-        seed for seed in range(9) if random_directions(1, [1.0], seed=seed)[0, 0] < 0
-    )).steps[0]  # fmt: skip
+    gone = ascent_test(
+        half,
+        [0.0],
+        [1.0],
+        [0.5],
+        1,
+        seed=next(seed for seed in range(9) if random_directions(1, [1.0], seed=seed)[0, 0] < 0),
+    ).steps[0]
     assert (gone.outside, gone.bound) == (1, 1.0)
     assert math.isnan(gone.largest)
     assert line_noise(half, [0.0, 0.0], [0.0, 1.0], [1.0])[0] == 0.0
@@ -161,9 +164,15 @@ def test_values_along_a_line_serve_as_well() -> None:
     point, seen = [0.1, 0.0], []
     plain = ascent_test(hill, point, [1, 2], [0.05, 0.1, 0.2], 50, 3)
     fast = ascent_test(
-        hill, point, [1, 2], [0.05, 0.1, 0.2], 50, 3, along=along,
+        hill,
+        point,
+        [1, 2],
+        [0.05, 0.1, 0.2],
+        50,
+        3,
+        along=along,
         progress=lambda done, total: seen.append((done, total)),
-    )  # fmt: skip
+    )
     assert plain.changes.tobytes() == fast.changes.tobytes()
     assert plain.steps == fast.steps
     assert calls == [3] * 50
@@ -187,8 +196,12 @@ def test_values_along_a_line_serve_as_well() -> None:
 )
 def test_bad_arguments_to_the_test(arguments: dict[str, Any], message: str) -> None:
     given_: dict[str, Any] = {
-        "objective": hill, "point": [0.0, 0.0], "scale": [1.0, 1.0], "steps": [0.1], **arguments,
-    }  # fmt: skip
+        "objective": hill,
+        "point": [0.0, 0.0],
+        "scale": [1.0, 1.0],
+        "steps": [0.1],
+        **arguments,
+    }
     with pytest.raises(InputError, match=message):
         ascent_test(**given_)
 

@@ -56,9 +56,9 @@ def test_the_small_sets_tests_are_scipys(found: Any) -> None:
     for number, fold in enumerate(splits[:2], 1):
         own = small[(small["measure"] == "AP") & (small["fold"] == number)].set_index("method")
         values = {
-            method: measure(
-                pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=fold.test
-            )["AP"].to_numpy()
+            method: measure(pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=fold.test)[
+                "AP"
+            ].to_numpy()
             for method, row in own.iterrows()
         }
         for method, row in own.iterrows():
@@ -73,9 +73,7 @@ def test_losses_are_against_optimal(found: Any) -> None:
     own = fits[fits["measure"] == "P@10"].pivot(index="fold", columns="method", values="test")
     expected = 1.0 - own["RankNet"] / own["Optimal"]
     row = losses[
-        (losses["sets"] == "folds")
-        & (losses["measure"] == "P@10")
-        & (losses["method"] == "RankNet")
+        (losses["sets"] == "folds") & (losses["measure"] == "P@10") & (losses["method"] == "RankNet")
     ].iloc[0]
     assert row["mean"] == pytest.approx(expected.mean())
     assert row["worst"] == pytest.approx(expected.max())

@@ -27,9 +27,9 @@ def test_scores_are_those_of_the_network(name: str) -> None:
     assert layout.point.size == sum(one.numel() for one in network.parameters())
     objective = NetworkMeasure(layout, DATA, "ndcg@10")
     with torch.no_grad():
-        expected = network.get_submodule("body")(
-            torch.tensor(DATA.features, dtype=torch.float64)
-        ).numpy()[:, 0]
+        expected = network.get_submodule("body")(torch.tensor(DATA.features, dtype=torch.float64)).numpy()[
+            :, 0
+        ]
     found = objective.scores(layout.point)
     assert found == pytest.approx(expected, rel=1e-12)
     assert objective(layout.point) == pytest.approx(mean_ndcg(ndcg(found, DATA, [10]))[0])
@@ -78,9 +78,15 @@ def test_weights_have_names() -> None:
     assert layout.point.size == 70
     names = [layout.name(weight) for weight in (0, 4, 5, 49, 50, 59, 60, 69)]
     assert names == [
-        "unit 1 feature 1", "unit 1 feature 5", "unit 2 feature 1", "unit 10 feature 5",
-        "bias 1", "bias 10", "output 1", "output 10",
-    ]  # fmt: skip
+        "unit 1 feature 1",
+        "unit 1 feature 5",
+        "unit 2 feature 1",
+        "unit 10 feature 5",
+        "bias 1",
+        "bias 10",
+        "output 1",
+        "output 10",
+    ]
     assert flat("linear").name(2) == "feature 3"
 
 

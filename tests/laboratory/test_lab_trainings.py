@@ -32,20 +32,11 @@ from lmtune.reranking.training import fit  # noqa: E402
 torch.set_num_threads(1)
 
 DATA = "artificial:8x20"
-SMALL: dict[str, Any] = {
-    "loss": "listnet",
-    "network": "mlp:8",
-    "epochs": 3,
-    "batch_size": 4,
-    "seed": 3,
-}
+SMALL: dict[str, Any] = {"loss": "listnet", "network": "mlp:8", "epochs": 3, "batch_size": 4, "seed": 3}
 
 
 def slow_objective(
-    scores: NDArray[np.float64],
-    labels: NDArray[np.floating],
-    margin: float,
-    cutoff: int | None = None,
+    scores: NDArray[np.float64], labels: NDArray[np.floating], margin: float, cutoff: int | None = None
 ) -> float:
     """Compute one list's term as the paper defines it."""
     gains = np.exp2(labels) - 1.0
@@ -134,9 +125,16 @@ def test_ratings(tmp_path: Path) -> None:
     path = tmp_path / "ratings.tsv"
     path.write_text("\n".join(lines))
     settings = {
-        "loss": "song", "relevant": 2, "others": 4, "epochs": 2, "warm_up": 1, "visits": 1,
-        "batch": 4, "options": {"gamma": 0.5, "margin": 1.0}, "seed": 0,
-    }  # fmt: skip
+        "loss": "song",
+        "relevant": 2,
+        "others": 4,
+        "epochs": 2,
+        "warm_up": 1,
+        "visits": 1,
+        "batch": 4,
+        "options": {"gamma": 0.5, "margin": 1.0},
+        "seed": 0,
+    }
     result = train_on_ratings(str(path), settings, [10, 20], 1.0, "song")
     assert result == train_on_ratings(str(path), settings, [10, 20], 1.0, "song")
     assert [len(course) for course in result["courses"].values()] == [2, 2]

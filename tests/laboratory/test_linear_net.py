@@ -69,9 +69,7 @@ def test_long_lists_need_many_products() -> None:
     labels = rng.integers(0, 3, 400)
     data = RankingData.from_lengths(rng.normal(size=(400, 2)) * 20, labels, [400])
     w = np.array([1.0, -2.0])
-    assert LinearRankNet(data).exact_costs(w[None])[0] == pytest.approx(
-        by_hand(data, w)[0], rel=1e-12
-    )
+    assert LinearRankNet(data).exact_costs(w[None])[0] == pytest.approx(by_hand(data, w)[0], rel=1e-12)
 
 
 def test_it_agrees_with_the_loss_that_nets_are_trained_with() -> None:
@@ -99,9 +97,7 @@ def test_a_measure_is_that_of_the_scores() -> None:
     data = made(4, queries=9)
     ranked = LinearMeasure(data, "ndcg@3")
     points = np.random.default_rng(2).normal(size=(4, 5))
-    expected = np.array(
-        [ndcg(data.features @ w.astype(np.float32), data, [3])[:, 0] for w in points]
-    )
+    expected = np.array([ndcg(data.features @ w.astype(np.float32), data, [3])[:, 0] for w in points])
     np.testing.assert_allclose(ranked.values(points[1]), expected[1], rtol=1e-12)
     np.testing.assert_allclose(ranked.means(points), np.nanmean(expected, axis=1), rtol=1e-12)
     assert ranked.features == 5

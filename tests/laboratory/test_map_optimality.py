@@ -82,9 +82,7 @@ def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     assert_same_results(found, again)
 
 
-def test_a_remembered_point_is_not_measured_again(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_remembered_point_is_not_measured_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     pool = load_pool(SETTINGS.dataset, topics=20, seed=0)
     objective = Objective(pool, parse_measure("P@10"), ParameterSpace(), 1000)

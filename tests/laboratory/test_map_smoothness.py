@@ -20,9 +20,13 @@ from lmtune.laboratory.running import run
 from lmtune.measures.evaluate import measure
 
 SETTINGS = Settings(
-    dataset="synthetic:1000x40", measures=("AP", "P@10"), topics=(5, 20, 1000), samples=3,
-    points=51, zoom_points=11,
-)  # fmt: skip
+    dataset="synthetic:1000x40",
+    measures=("AP", "P@10"),
+    topics=(5, 20, 1000),
+    samples=3,
+    points=51,
+    zoom_points=11,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +47,13 @@ def test_curves_are_means_of_nested_samples(found: Any) -> None:
     every = len(pool.topics)
     curves = found.tables["curves"]
     assert [name for name in curves if name.startswith("topics_")] == [
-        "topics_5", "topics_20", f"topics_{every}",
-    ]  # fmt: skip
+        "topics_5",
+        "topics_20",
+        f"topics_{every}",
+    ]
     order = np.random.default_rng(0).permutation(every)
     for name, line in (("AP", "lambda"), ("P@10", "mu")):
-        whole = curves[
-            (curves["measure"] == name) & (curves["line"] == line) & (curves["part"] == "whole")
-        ]
+        whole = curves[(curves["measure"] == name) & (curves["line"] == line) & (curves["part"] == "whole")]
         assert len(whole) == SETTINGS.points
         best = found.tables["best"].set_index("measure").loc[name]
         for row in whole.iloc[[0, 20, 50]].to_dict("records"):
@@ -57,9 +61,8 @@ def test_curves_are_means_of_nested_samples(found: Any) -> None:
             for size in (5, 20, every):
                 topics = [pool.topics[t] for t in order[:size]]
                 values = measure(
-                    pool, lambda_=setting["lambda"], mu=setting["mu"], measures=[name],
-                    topics=topics,
-                )  # fmt: skip
+                    pool, lambda_=setting["lambda"], mu=setting["mu"], measures=[name], topics=topics
+                )
                 assert row[f"topics_{size}"] == pytest.approx(values.mean().item(), rel=1e-12)
 
 
@@ -84,8 +87,11 @@ def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
         patch.chdir(place)
         again = run(EXPERIMENT, SETTINGS, workers=0)
     assert [picture.name for picture in again.pictures] == [
-        "curves-AP", "roughness-AP", "curves-P@10", "roughness-P@10",
-    ]  # fmt: skip
+        "curves-AP",
+        "roughness-AP",
+        "curves-P@10",
+        "roughness-P@10",
+    ]
     assert_same_results(found, again)
 
 

@@ -21,9 +21,16 @@ from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
 SMALL = Settings(
-    data="artificial:60x20", losses=("lambdarank", "song"), share=0.2, steps=(0.01, 0.3, 1.0),
-    shifts=5, weights=12, epochs=20, batch_size=30, seed=2,
-)  # fmt: skip
+    data="artificial:60x20",
+    losses=("lambdarank", "song"),
+    share=0.2,
+    steps=(0.01, 0.3, 1.0),
+    shifts=5,
+    weights=12,
+    epochs=20,
+    batch_size=30,
+    seed=2,
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +47,15 @@ def test_the_same_bytes_twice(result: Any) -> None:
 def test_counts_are_those_of_brute_force(result: Any) -> None:
     data = load(SMALL.data, SMALL.seed).train
     settings = TrainingSettings(
-        loss="lambdarank", loss_options={"k": 10}, network="linear", epochs=20, batch_size=30,
-        learning_rate=0.03, schedule="cosine", seed=2,
-    )  # fmt: skip
+        loss="lambdarank",
+        loss_options={"k": 10},
+        network="linear",
+        epochs=20,
+        batch_size=30,
+        learning_rate=0.03,
+        schedule="cosine",
+        seed=2,
+    )
     trained = fit(data, None, settings)
     weights = trained.weights["body.0.weight"].numpy()[0].astype(np.float64)
     features = data.features.astype(np.float64)

@@ -9,12 +9,7 @@ from made_lists import made_lists
 torch = pytest.importorskip("torch")
 
 from lmtune.laboratory.flat_networks import FlatNetwork  # noqa: E402
-from lmtune.laboratory.rested import (  # noqa: E402
-    Training,
-    full_gradient,
-    train_to_rest,
-    without_idle_features,
-)
+from lmtune.laboratory.rested import Training, full_gradient, train_to_rest, without_idle_features  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
 from lmtune.reranking.networks import make_network  # noqa: E402
 

@@ -19,9 +19,7 @@ from lmtune.laboratory.running import Order, run, run_all, settings_of
 
 def content(folder: Path) -> dict[str, bytes]:
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
 
 
@@ -45,8 +43,11 @@ def test_a_folder_holds_everything_and_the_same_bytes_twice(tmp_path: Path) -> N
     assert made["settings"]["powers"] == [1, 2]
     assert made["pictures"]["powers"]["alt"] == "Powers."
     assert set(made["files"]) == found.keys() - {
-        "made.json", "parts/identity.json", "parts/power1.json", "parts/power2.json",
-    }  # fmt: skip
+        "made.json",
+        "parts/identity.json",
+        "parts/power1.json",
+        "parts/power2.json",
+    }
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -88,14 +89,16 @@ def test_other_settings_begin_anew_and_leave_nothing_behind(tmp_path: Path) -> N
     def other(settings: Settings, results: Mapping[str, Any]) -> Tables:
         return {"other": EXPERIMENT.tables(settings, results)["powers"]}
 
-    renamed = dataclasses.replace(
-        EXPERIMENT, tables=other, pictures=lambda *_: [], conclusions=lambda *_: []
-    )
+    renamed = dataclasses.replace(EXPERIMENT, tables=other, pictures=lambda *_: [], conclusions=lambda *_: [])
     run(EXPERIMENT, Settings(powers=(1, 2, 3)), folder=tmp_path)
     run(renamed, Settings(powers=(2,)), folder=tmp_path)
     assert set(content(tmp_path)) == {
-        "other.csv", "numbers.json", "made.json", "parts/identity.json", "parts/power2.json",
-    }  # fmt: skip
+        "other.csv",
+        "numbers.json",
+        "made.json",
+        "parts/identity.json",
+        "parts/power2.json",
+    }
 
 
 @pytest.mark.parametrize("text", ["{}", "{}:name", "kind:{}"])
@@ -142,8 +145,7 @@ def test_a_run_that_comes_to_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 def test_several_experiments_share_processes(tmp_path: Path) -> None:
     orders = [
-        Order(EXPERIMENT, Settings(seed=seed), tmp_path / str(seed), {"command": "x"})
-        for seed in (1, 2, 3)
+        Order(EXPERIMENT, Settings(seed=seed), tmp_path / str(seed), {"command": "x"}) for seed in (1, 2, 3)
     ]
     found: Iterator[tuple[Order, object]] = run_all(orders, workers=2)
     assert {order.settings.seed for order, _ in found} == {1, 2, 3}

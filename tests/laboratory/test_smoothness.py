@@ -39,9 +39,15 @@ def test_the_same_bytes_again(result: Any) -> None:
 def test_curves_are_of_the_trained_net(result: Any) -> None:
     data = load(SMALL.data, SMALL.seed).train
     settings = TrainingSettings(
-        loss="lambdarank", loss_options={"k": 10}, network="linear", epochs=8, batch_size=20,
-        learning_rate=0.03, schedule="cosine", seed=3,
-    )  # fmt: skip
+        loss="lambdarank",
+        loss_options={"k": 10},
+        network="linear",
+        epochs=8,
+        batch_size=20,
+        learning_rate=0.03,
+        schedule="cosine",
+        seed=3,
+    )
     weights = fit(data, None, settings).weights["body.0.weight"].numpy()[0].astype(np.float64)
     curves = result.tables["curves"]
     curves = curves[(curves["network"] == "linear") & (curves["queries"] == 60)]

@@ -20,9 +20,14 @@ from lmtune.laboratory.linear_net import LinearRankNet
 from lmtune.laboratory.running import Result, run
 
 SETTINGS = spsa.Settings(
-    data="artificial:20x10", runs=2, evaluations=420, rates=(0.3, 3.0), per_step=(2, 4),
-    features=(3, 300), seed=1,
-)  # fmt: skip
+    data="artificial:20x10",
+    runs=2,
+    evaluations=420,
+    rates=(0.3, 3.0),
+    per_step=(2, 4),
+    features=(3, 300),
+    seed=1,
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +43,13 @@ def test_the_same_bytes_again(found: Result) -> None:
 def test_a_step_of_spsa_costs_the_same_for_every_net(found: Result) -> None:
     steps = found.tables["steps"].set_index(["method", "features"])["evaluations"].to_dict()
     assert steps == {
-        ("FDSA", 3): 6, ("FDSA", 300): 600,
-        ("SPSA:2", 3): 2, ("SPSA:2", 300): 2, ("SPSA:4", 3): 4, ("SPSA:4", 300): 4,
-    }  # fmt: skip
+        ("FDSA", 3): 6,
+        ("FDSA", 300): 600,
+        ("SPSA:2", 3): 2,
+        ("SPSA:2", 300): 2,
+        ("SPSA:4", 3): 4,
+        ("SPSA:4", 300): 4,
+    }
     assert "FDSA 6 to 600, SPSA:2 2 throughout, SPSA:4 4 throughout" in found.conclusions[-1]
 
 
@@ -53,17 +62,20 @@ def test_costs_are_those_of_the_iterates(found: Result) -> None:
     finals = []
     for number in (1, 2):
         alone = minimise(
-            net.costs, descents.start_of(net, 1, number), evaluations_per_step=4, budget=420,
-            gains=gains, seed=1000 + number, together=True,
-        )  # fmt: skip
+            net.costs,
+            descents.start_of(net, 1, number),
+            evaluations_per_step=4,
+            budget=420,
+            gains=gains,
+            seed=1000 + number,
+            together=True,
+        )
         finals.append(alone.value)
         # After 210 evaluations, one of which was the start's, 52 steps have been made.
         assert alone.spent[52] <= 210 < alone.spent[53]
         middle = float(net.exact_costs(alone.iterates[52][None])[0])
         table = found.tables["costs"]
-        [row] = table[table["method"].eq("SPSA:4") & table["evaluations"].eq(210)].to_dict(
-            "records"
-        )
+        [row] = table[table["method"].eq("SPSA:4") & table["evaluations"].eq(210)].to_dict("records")
         assert any(middle == pytest.approx(row[end], rel=1e-12) for end in ("lowest", "highest"))
     assert methods["final"]["SPSA:4"] == pytest.approx(np.mean(finals), rel=1e-6)
     assert methods["deviation"]["SPSA:4"] == pytest.approx(np.std(finals, ddof=1), rel=1e-3)
@@ -123,10 +135,17 @@ def test_who_is_ahead_at_the_end(found: Result) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"runs": 0}, {"evaluations": 9}, {"rates": ()}, {"rates": (0.0,)}, {"width": math.inf},
-        {"per_step": (3,)}, {"per_step": (2, 2)}, {"features": ()}, {"seed": -1},
+        {"runs": 0},
+        {"evaluations": 9},
+        {"rates": ()},
+        {"rates": (0.0,)},
+        {"width": math.inf},
+        {"per_step": (3,)},
+        {"per_step": (2, 2)},
+        {"features": ()},
+        {"seed": -1},
     ],
-)  # fmt: skip
+)
 def test_bad_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         spsa.Settings(**changes)

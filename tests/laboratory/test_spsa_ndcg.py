@@ -23,9 +23,17 @@ from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
 SETTINGS = spsa_ndcg.Settings(
-    data="artificial:20x10", seeds=2, evaluations=200, per_step=4, rates=(0.3,),
-    widths=(0.03, 0.1), learning_rates=(0.01, 0.1), epochs=2, cutoff=5, seed=3,
-)  # fmt: skip
+    data="artificial:20x10",
+    seeds=2,
+    evaluations=200,
+    per_step=4,
+    rates=(0.3,),
+    widths=(0.03, 0.1),
+    learning_rates=(0.01, 0.1),
+    epochs=2,
+    cutoff=5,
+    seed=3,
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +52,19 @@ def test_a_loss_is_trained_as_on_the_command_line(found: Result) -> None:
     values = []
     for rate in SETTINGS.learning_rates:
         trained = fit(
-            fold.train, fold.validation,
-            Training(loss="ranknet", network="linear", learning_rate=rate, epochs=2, measure=5,
-                     schedule="cosine", batch_size=16, seed=3),
-        )  # fmt: skip
+            fold.train,
+            fold.validation,
+            Training(
+                loss="ranknet",
+                network="linear",
+                learning_rate=rate,
+                epochs=2,
+                measure=5,
+                schedule="cosine",
+                batch_size=16,
+                seed=3,
+            ),
+        )
         values.append(trained.validation)
         if trained.validation == max(values):
             scores = trained.score(fold.test)
@@ -83,10 +100,15 @@ def test_comparisons_are_paired_over_queries() -> None:
             queries = rng.uniform(size=30) + extra
             queries[4] = math.nan
             runs.append(
-                {"train": 0.5, "validation": 0.5, "test": float(np.nanmean(queries)),
-                 "queries": queries.tolist(), "evaluations": 7,
-                 "course": {"evaluations": [1, 5], "train": [0.1, 0.2]}}
-            )  # fmt: skip
+                {
+                    "train": 0.5,
+                    "validation": 0.5,
+                    "test": float(np.nanmean(queries)),
+                    "queries": queries.tolist(),
+                    "evaluations": 7,
+                    "course": {"evaluations": [1, 5], "train": [0.1, 0.2]},
+                }
+            )
         tried = [{"rate": 1.0, "width": 0.1, "validation": 0.5, "train": 0.5}]
         return {"chosen": 0, "tried": tried, "runs": runs}
 
@@ -115,11 +137,19 @@ def test_comparisons_are_paired_over_queries() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seeds": 0}, {"evaluations": 3}, {"per_step": 3}, {"per_step": 0}, {"rates": ()},
-        {"widths": (-1.0,)}, {"learning_rates": (math.nan,)}, {"epochs": 0}, {"cutoff": 0},
-        {"seed": -1}, {"batch_size": 0},
+        {"seeds": 0},
+        {"evaluations": 3},
+        {"per_step": 3},
+        {"per_step": 0},
+        {"rates": ()},
+        {"widths": (-1.0,)},
+        {"learning_rates": (math.nan,)},
+        {"epochs": 0},
+        {"cutoff": 0},
+        {"seed": -1},
+        {"batch_size": 0},
     ],
-)  # fmt: skip
+)
 def test_bad_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         spsa_ndcg.Settings(**changes)

@@ -18,34 +18,49 @@ from lmtune.laboratory.running import run, settings_of  # noqa: E402
 torch.set_num_threads(1)
 
 LONG = {
-    "data": "artificial:6x40", "network": "mlp:4", "trials": 2, "epochs": 3, "sampled": 8,
-    "relevant": 3, "least": 2, "batch_size": 3,
-}  # fmt: skip
+    "data": "artificial:6x40",
+    "network": "mlp:4",
+    "trials": 2,
+    "epochs": 3,
+    "sampled": 8,
+    "relevant": 3,
+    "least": 2,
+    "batch_size": 3,
+}
 SHORT = {"data": "artificial:6x10", "trials": 2, "epochs": 2, "batch_size": 3}
 TINY: dict[str, dict[str, Any]] = {
     "alpha": {**SHORT, "network": "b:4", "alphas": (1.0, 5.0, 10.0), "alike": (5.0, 10.0)},
     "depth": {**SHORT, "networks": ("b64", "mlp:8-4", "mlp:8")},
     "losses": {
-        **SHORT, "data": "artificial:16x20", "network": "mlp:4", "warm_up": 1, "rates": (0.01, 0.1),
-        "losses": ("ranknet", "listmle", "approxndcg:alpha=5", "approxndcg", "song",
-                   "k-song:cutoff=3", "lambdamart:rounds=3:min_rows=10:min_hessian=0.01"),
+        **SHORT,
+        "data": "artificial:16x20",
+        "network": "mlp:4",
+        "warm_up": 1,
+        "rates": (0.01, 0.1),
+        "losses": (
+            "ranknet",
+            "listmle",
+            "approxndcg:alpha=5",
+            "approxndcg",
+            "song",
+            "k-song:cutoff=3",
+            "lambdamart:rounds=3:min_rows=10:min_hessian=0.01",
+        ),
     },
     "gamma": {**LONG, "gammas": (0.3, 1.0)},
     "warm-up": {**LONG, "warm_up": 1, "cutoff": 5},
     "k-song": {**LONG, "warm_up": 1, "cutoffs": (5, 10)},
     "full-items": {**LONG, "gammas": (0.3,)},
-}  # fmt: skip
+}
 VALUES = {
     "alpha": ["1", "5", "10"],
     "depth": ["B64", "MLP:8-4", "MLP:8"],
-    "losses": ["RankNet", "ListMLE", "ApproxNDCG:alpha=5", "ApproxNDCG", "SONG", "K-SONG",
-               "LambdaMART"],
+    "losses": ["RankNet", "ListMLE", "ApproxNDCG:alpha=5", "ApproxNDCG", "SONG", "K-SONG", "LambdaMART"],
     "gamma": ["0.3", "1"],
     "warm-up": ["SONG, cold", "SONG, warm-up", "K-SONG, cold", "K-SONG, warm-up"],
-    "k-song": ["theoretical, K = 5", "practical, K = 5", "theoretical, K = 10",
-               "practical, K = 10"],
+    "k-song": ["theoretical, K = 5", "practical, K = 5", "theoretical, K = 10", "practical, K = 10"],
     "full-items": ["all items", "biased mini-batch", "SONG, gamma 0.3"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -121,9 +136,7 @@ def test_ratings_as_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_every_setting_says_what_it_is(name: str) -> None:
     experiment = find_experiment(name)
-    assert set(experiment.quick) <= {
-        field.name for field in dataclasses.fields(experiment.settings)
-    }
+    assert set(experiment.quick) <= {field.name for field in dataclasses.fields(experiment.settings)}
     for field in dataclasses.fields(experiment.settings):
         assert field.metadata["help"]
     experiment.units(experiment.settings())

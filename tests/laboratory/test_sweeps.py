@@ -44,20 +44,14 @@ def of(found: dict[str, Any], label: str, queries: str, place: int) -> list[floa
 def test_every_case_and_trial_is_a_unit_with_a_seed_of_its_own() -> None:
     case = Case("Two, warm", dict, {"data": "x", "settings": {"epochs": 3}})
     found = units([case, Case("0.1", dict, {"settings": {}})], 2, 7)
-    assert [unit.key for unit in found] == [
-        "two-warm-run1", "two-warm-run2", "0.1-run1", "0.1-run2"
-    ]  # fmt: skip
+    assert [unit.key for unit in found] == ["two-warm-run1", "two-warm-run2", "0.1-run1", "0.1-run2"]
     assert found[1].arguments == {"data": "x", "settings": {"epochs": 3, "seed": 8}}
     assert found[3].arguments["settings"] == {"seed": 8}
 
 
 @pytest.mark.parametrize(
     ("labels", "trials", "seed", "message"),
-    [
-        (["a"], 1, 0, "too few trials: 1"),
-        (["a"], 2, -1, "bad seed"),
-        (["a b", "A-b"], 2, 0, "twice: 'A-b'"),
-    ],
+    [(["a"], 1, 0, "too few trials: 1"), (["a"], 2, -1, "bad seed"), (["a b", "A-b"], 2, 0, "twice: 'A-b'")],
 )
 def test_bad_sweeps(labels: list[str], trials: int, seed: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -88,9 +82,7 @@ def test_differences_are_paired_and_corrected() -> None:
         ]
         p_values = [test.pvalue for test in tests]
         assert own["p"].tolist() == pytest.approx(p_values)
-        assert own["p_holm"].tolist() == pytest.approx(
-            multitest.multipletests(p_values, method="holm")[1]
-        )
+        assert own["p_holm"].tolist() == pytest.approx(multitest.multipletests(p_values, method="holm")[1])
         for row, test in zip(own.itertuples(), tests, strict=True):
             interval = test.confidence_interval(0.95)
             assert (row.low, row.high) == pytest.approx((interval.low, interval.high))
@@ -99,9 +91,7 @@ def test_differences_are_paired_and_corrected() -> None:
 def test_rows_are_found_and_said() -> None:
     found = results()
     made_tables = made(found)
-    assert mean_of(made_tables, "3", 10, "test") == pytest.approx(
-        np.mean(of(found, "3", "test", 1))
-    )
+    assert mean_of(made_tables, "3", 10, "test") == pytest.approx(np.mean(of(found, "3", "test", 1)))
     row = difference_of(made_tables, "Two, warm", "3", 5, "test")
     assert verdict(row) == "worse"
     assert in_words(row).startswith("-1.0")

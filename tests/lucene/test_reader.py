@@ -52,9 +52,12 @@ def check(reader: LuceneReader, documents: dict[str, str]) -> None:
 def test_counts_are_those_of_the_documents(tmp_path: Path, sizes: list[int], stored: str) -> None:
     segments = made_segments(len(sizes), sizes, empty=0.0 if sizes == [1] else 0.1)
     path = write_index(
-        tmp_path / "index", segments, positions=stored == "positions", vectors=stored == "vectors",
+        tmp_path / "index",
+        segments,
+        positions=stored == "positions",
+        vectors=stored == "vectors",
         norms=stored != "vectors",
-    )  # fmt: skip
+    )
     reader = LuceneReader(path)
     assert reader.segments == len(sizes)
     check(reader, {docno: text for segment in segments for docno, text in segment.items()})
@@ -67,12 +70,7 @@ def test_deleted_documents_are_not_there(tmp_path: Path) -> None:
     reader = LuceneReader(write_index(tmp_path / "index", segments, deleted=deleted))
     check(
         reader,
-        {
-            docno: text
-            for segment in segments
-            for docno, text in segment.items()
-            if docno not in deleted
-        },
+        {docno: text for segment in segments for docno, text in segment.items() if docno not in deleted},
     )
     # Lucene drops a segment whose documents are all deleted.
     assert reader.deleted == 9
@@ -165,10 +163,11 @@ def test_queries_are_analysed_by_anserini() -> None:
     require_java()
     porter = QueryAnalyzer("porter")
     assert porter("The Running dog's of \U0001d518\U0001d52b, été") == [
-        "run", "dog", "\U0001d518\U0001d52b", "été",
-    ]  # fmt: skip
+        "run",
+        "dog",
+        "\U0001d518\U0001d52b",
+        "été",
+    ]
     assert porter("the of") == []
     assert QueryAnalyzer("none", frozenset())("The Running") == ["the", "running"]
-    assert QueryAnalyzer("krovetz", frozenset({"dogs"}))("the dogs reporters") == [
-        "the", "reporter",
-    ]  # fmt: skip
+    assert QueryAnalyzer("krovetz", frozenset({"dogs"}))("the dogs reporters") == ["the", "reporter"]

@@ -16,11 +16,31 @@ from lmtune.measures.measure import parse_measures
 from lmtune.models.ranking import rank
 
 POINTS = [
-    (0.0, 1e-9), (0.0, 1e-3), (0.0, 1.0), (0.0, 100.0), (0.0, 1000.0), (0.0, 2500.0), (0.0, 1e5),
-    (0.0, 1e9), (0.1, 0.0), (0.7, 0.0), (0.999, 0.0), (0.05, 25.0), (0.2, 10.0), (0.4, 2500.0),
-    (0.5, 100.0), (0.5, 1e9), (0.7, 500.0), (0.9, 50.0), (0.95, 1e5), (0.999, 1000.0),
-    (1 - 1e-6, 1e-6), (1 - 1e-9, 300.0), (1 - 1e-12, 10.0), (1 - 1e-15, 1e6),
-]  # fmt: skip
+    (0.0, 1e-9),
+    (0.0, 1e-3),
+    (0.0, 1.0),
+    (0.0, 100.0),
+    (0.0, 1000.0),
+    (0.0, 2500.0),
+    (0.0, 1e5),
+    (0.0, 1e9),
+    (0.1, 0.0),
+    (0.7, 0.0),
+    (0.999, 0.0),
+    (0.05, 25.0),
+    (0.2, 10.0),
+    (0.4, 2500.0),
+    (0.5, 100.0),
+    (0.5, 1e9),
+    (0.7, 500.0),
+    (0.9, 50.0),
+    (0.95, 1e5),
+    (0.999, 1000.0),
+    (1 - 1e-6, 1e-6),
+    (1 - 1e-9, 300.0),
+    (1 - 1e-12, 10.0),
+    (1 - 1e-15, 1e6),
+]
 NAMES = ["AP", "Bpref", "P@10"]
 
 
@@ -70,8 +90,7 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow) for name in ("cranfield", "npl", "cacm")] + ["med"],
+    "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("cranfield", "npl", "cacm")] + ["med"]
 )
 def test_classics_agree_with_trec_eval(name: str, shared_data: Path, tmp_path: Path) -> None:
     values, documents, worst = compare(str(shared_data / name), tmp_path)

@@ -20,14 +20,16 @@ RUNS = {f"r{i}": np.clip(BASE + RNG.normal(0.02 * i, 0.1, BASE.shape), 0, 1) for
 
 def test_each_figure_is_the_librarys() -> None:
     found = lmtune.compare(
-        BASE, RUNS, test=["t", "wilcoxon", "randomization"], measures=["AP", "P@10"], margin=0.05,
+        BASE,
+        RUNS,
+        test=["t", "wilcoxon", "randomization"],
+        measures=["AP", "P@10"],
+        margin=0.05,
         permutations=2000,
-    )  # fmt: skip
+    )
     assert found.systems == ("baseline", "r0", "r1", "r2", "r3")
     assert found.family == 4
-    assert [(c.measure, c.system) for c in found.contrasts] == [
-        (m, r) for m in ("AP", "P@10") for r in RUNS
-    ]
+    assert [(c.measure, c.system) for c in found.contrasts] == [(m, r) for m in ("AP", "P@10") for r in RUNS]
     for contrast in found.contrasts:
         m = ("AP", "P@10").index(contrast.measure)
         a, b = RUNS[contrast.system][:, m], BASE[:, m]
@@ -44,9 +46,7 @@ def test_each_figure_is_the_librarys() -> None:
         low, high = t.confidence_interval()
         assert contrast.interval == pytest.approx((low, high), rel=1e-10)
         assert contrast.effect_size == pytest.approx(t.statistic / math.sqrt(40), rel=1e-10)
-        assert set(contrast.adjusted) == {
-            "t", "wilcoxon", "randomization", "not worse", "equivalent",
-        }  # fmt: skip
+        assert set(contrast.adjusted) == {"t", "wilcoxon", "randomization", "not worse", "equivalent"}
 
 
 @pytest.mark.parametrize("correction", ["holm", "bonferroni"])
@@ -55,9 +55,7 @@ def test_p_values_are_corrected_measure_by_measure(correction: str) -> None:
     found = lmtune.compare(BASE, RUNS, correction=correction, measures=["AP", "P@10"])
     for measure in ("AP", "P@10"):
         family = [c for c in found.contrasts if c.measure == measure]
-        expected = multitest.multipletests(
-            [c.tested["t"].p_value for c in family], method=correction
-        )[1]
+        expected = multitest.multipletests([c.tested["t"].p_value for c in family], method=correction)[1]
         assert [c.adjusted["t"] for c in family] == pytest.approx(list(expected), rel=1e-12)
 
 
@@ -121,11 +119,7 @@ def test_what_cannot_be_tested_is_said() -> None:
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"confidence": math.nan}, "confidence"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"margin": -1.0}, "margin"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"topics": ["1", "1"]}, "topics are not named"),
-        (
-            ([0.5, 0.5], {"a": [0.5, 0.5]}),
-            {"alternative": "less", "pairwise": True},
-            "all pairs: 'less'",
-        ),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"alternative": "less", "pairwise": True}, "all pairs: 'less'"),
     ],
 )
 def test_what_a_comparison_refuses(arguments: Any, options: dict[str, Any], part: str) -> None:

@@ -23,13 +23,26 @@ mp.dps = 50
 SETTINGS = [(0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.9, 5.0), (1 - 1e-9, 3.0), (0.5, 0)]
 TREC_EVAL = {
     1: {
-        "AP": "map", "Bpref": "bpref", "P@10": "P_10", "P@3": "P_3", "AP@5": "map_cut_5",
-        "nDCG": "ndcg", "nDCG@4": "ndcg_cut_4", "RR": "recip_rank", "R@7": "recall_7",
+        "AP": "map",
+        "Bpref": "bpref",
+        "P@10": "P_10",
+        "P@3": "P_3",
+        "AP@5": "map_cut_5",
+        "nDCG": "ndcg",
+        "nDCG@4": "ndcg_cut_4",
+        "RR": "recip_rank",
+        "R@7": "recall_7",
         "Success@2": "success_2",
     },
-    2: {"AP(rel=2)": "map", "Bpref(rel=2)": "bpref", "P(rel=2)@10": "P_10",
-        "RR(rel=2)": "recip_rank", "R(rel=2)@7": "recall_7", "Success(rel=2)@2": "success_2"},
-}  # fmt: skip
+    2: {
+        "AP(rel=2)": "map",
+        "Bpref(rel=2)": "bpref",
+        "P(rel=2)@10": "P_10",
+        "RR(rel=2)": "recip_rank",
+        "R(rel=2)@7": "recall_7",
+        "Success(rel=2)@2": "success_2",
+    },
+}
 MEASURES = parse_measures([name for names in TREC_EVAL.values() for name in names])
 
 
@@ -94,23 +107,17 @@ def test_values_equal_trec_evals(seed: int, depth: int) -> None:
 def test_exponential_gains_are_those_of_learning_to_rank() -> None:
     index = TinyIndex({"a": "x", "b": "x y", "c": "x y z", "d": "w"})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 0, "b": 3, "c": 1, "d": 2}})
-    values = measure(
-        pool, lambda_=0.5, mu=10.0, measures=["nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@2"]
-    )
+    values = measure(pool, lambda_=0.5, mu=10.0, measures=["nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@2"])
     # The ranking is a, b, c; d is relevant and never retrieved.
     gained = 7 / math.log2(3)
     ideal = 7 + 3 / math.log2(3)
-    assert values.to_numpy()[0] == pytest.approx(
-        [(gained + 1 / 2) / (ideal + 1 / 2), gained / ideal]
-    )
+    assert values.to_numpy()[0] == pytest.approx([(gained + 1 / 2) / (ideal + 1 / 2), gained / ideal])
 
 
 def test_the_result_does_not_depend_on_threads() -> None:
     index, topics, qrels = random_collection(3, topics=40)
     pool = CandidatePool.build(index, topics, qrels)
-    one, four = (
-        measure_settings(pool, [0.1, 0.5], [10.0, 100.0], MEASURES, threads=n) for n in (1, 4)
-    )
+    one, four = (measure_settings(pool, [0.1, 0.5], [10.0, 100.0], MEASURES, threads=n) for n in (1, 4))
     assert np.array_equal(one, four)
 
 
@@ -146,15 +153,28 @@ def test_a_topic_that_matches_nothing_counts_zero() -> None:
 @pytest.mark.parametrize(
     ("name", "canonical"),
     [
-        ("AP", "AP"), ("map", "AP"), ("P@10", "P@10"), ("P_10", "P@10"), ("P.10", "P@10"),
-        ("bpref", "Bpref"), ("Bpref", "Bpref"), ("AP(rel=2)@100", "AP(rel=2)@100"),
-        ("map_cut_100", "AP@100"), ("ndcg", "nDCG"), ("ndcg_cut.5", "nDCG@5"),
-        ("recip_rank", "RR"), ("RR@10", "RR@10"), ("recall_1000", "R@1000"), ("R@5", "R@5"),
-        ("success_5", "Success@5"), ("NDCG@10", "nDCG@10"),
+        ("AP", "AP"),
+        ("map", "AP"),
+        ("P@10", "P@10"),
+        ("P_10", "P@10"),
+        ("P.10", "P@10"),
+        ("bpref", "Bpref"),
+        ("Bpref", "Bpref"),
+        ("AP(rel=2)@100", "AP(rel=2)@100"),
+        ("map_cut_100", "AP@100"),
+        ("ndcg", "nDCG"),
+        ("ndcg_cut.5", "nDCG@5"),
+        ("recip_rank", "RR"),
+        ("RR@10", "RR@10"),
+        ("recall_1000", "R@1000"),
+        ("R@5", "R@5"),
+        ("success_5", "Success@5"),
+        ("NDCG@10", "nDCG@10"),
         ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
-        ("map_cut.7", "AP@7"), ("P(rel=3)@5", "P(rel=3)@5"),
+        ("map_cut.7", "AP@7"),
+        ("P(rel=3)@5", "P(rel=3)@5"),
     ],
-)  # fmt: skip
+)
 def test_names_are_read_in_both_spellings(name: str, canonical: str) -> None:
     assert str(parse_measure(name)) == canonical
     assert parse_measure(canonical) == parse_measure(name)

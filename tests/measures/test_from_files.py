@@ -16,9 +16,21 @@ from lmtune.measures.wanted import parse_wanted
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"
 RUN = "1 Q0 b 1 3 t\n1 Q0 c 2 2 t\n1 Q0 x 3 1 t\n3 Q0 a 1 1 t\n10 Q0 z 1 9 t\n99 Q0 a 1 1 t\n"
 NAMES = [
-    "AP", "P@5", "nDCG@10", "nDCG", "RR", "RR@1", "R@2", "Bpref", "Bpref(rel=2)", "Success@1",
-    "AP(rel=2)@100", "IPrec@0.1", "SetF", "Judged@2",
-]  # fmt: skip
+    "AP",
+    "P@5",
+    "nDCG@10",
+    "nDCG",
+    "RR",
+    "RR@1",
+    "R@2",
+    "Bpref",
+    "Bpref(rel=2)",
+    "Success@1",
+    "AP(rel=2)@100",
+    "IPrec@0.1",
+    "SetF",
+    "Judged@2",
+]
 
 
 @pytest.fixture
@@ -91,18 +103,14 @@ def test_depth_and_judged_only(files: tuple[Path, Path]) -> None:
 
 def test_ir_measures_names_keep_their_own_level(files: tuple[Path, Path]) -> None:
     (found,) = evaluate(*files, ["map", "AP", "AP(rel=2)"], settings=Settings(level=2))
-    assert [found.column(label).values[0] for label in ("map", "AP", "AP(rel=2)")] == [
-        0.5, 0.25, 0.5,
-    ]  # fmt: skip
+    assert [found.column(label).values[0] for label in ("map", "AP", "AP(rel=2)")] == [0.5, 0.25, 0.5]
 
 
 def test_bad_names_come_together() -> None:
     with pytest.raises(InputError) as caught:
         parse_wanted(["map", "Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"])
     assert caught.value.value == ["Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"]
-    with pytest.raises(
-        InputError, match=r"unknown measure: 'P\.0'; accepted: cutoffs of 1 or more"
-    ):
+    with pytest.raises(InputError, match=r"unknown measure: 'P\.0'; accepted: cutoffs of 1 or more"):
         parse_wanted("P.0")
     with pytest.raises(InputError, match="no parameters"):
         parse_wanted("map.3")

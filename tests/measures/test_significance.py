@@ -30,9 +30,9 @@ from lmtune.measures.significance import (
 from lmtune.measures.signs import Alternative
 
 # Values as measures have them, on a grid fine enough that ties are rare, or coarse as P@10's.
-FINE = st.lists(
-    st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=3, max_size=60
-).map(lambda pairs: np.array(pairs) / 10**6)
+FINE = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=3, max_size=60).map(
+    lambda pairs: np.array(pairs) / 10**6
+)
 COARSE = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), min_size=2, max_size=11)
 SIDES = st.sampled_from(ALTERNATIVES)
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
@@ -106,9 +106,13 @@ def test_randomization_agrees_with_scipy() -> None:
     for alternative in ALTERNATIVES:
         a, b = rng.random((2, 13))
         expected = stats.permutation_test(
-            (a, b), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples",
-            n_resamples=2**13, vectorized=True, alternative=alternative,
-        ).pvalue  # fmt: skip
+            (a, b),
+            lambda x, y, axis: np.mean(x - y, axis=axis),
+            permutation_type="samples",
+            n_resamples=2**13,
+            vectorized=True,
+            alternative=alternative,
+        ).pvalue
         assert randomization_test(a, b, alternative).p_value == pytest.approx(expected, rel=1e-12)
 
 

@@ -20,9 +20,7 @@ SCORES = st.sampled_from([3.0, 2.0, 2.0 + 1e-9, 1.0, 1.0 - 1e-12, 0.0, -0.0, -1.
 
 
 @st.composite
-def topics(
-    draw: st.DrawFn,
-) -> tuple[dict[bytes, int], list[bytes], list[float], int]:
+def topics(draw: st.DrawFn) -> tuple[dict[bytes, int], list[bytes], list[float], int]:
     gains = draw(st.sampled_from([[0, 1], [0, 0, 0, 1], [0, 1, 2, 3], [1], [0], [0, 1, 12]]))
     judged = draw(st.lists(st.sampled_from(DOCNOS), unique=True, min_size=1))
     docnos = draw(st.lists(st.sampled_from(DOCNOS), unique=True, min_size=1))
@@ -36,9 +34,7 @@ def topics(
 
 @settings(max_examples=400, deadline=None)
 @given(topics())
-def test_every_measure_is_trec_evals(
-    topic: tuple[dict[bytes, int], list[bytes], list[float], int],
-) -> None:
+def test_every_measure_is_trec_evals(topic: tuple[dict[bytes, int], list[bytes], list[float], int]) -> None:
     judgements, docnos, scores, level = topic
     evaluator = pytrec_eval.RelevanceEvaluator(
         {"q": {docno.decode(): gain for docno, gain in judgements.items()}},
@@ -61,8 +57,7 @@ def test_every_measure_is_trec_evals(
 
 def ranking(gains: str, *, missed: dict[int, int] | None = None, level: int = 1) -> JudgedRanking:
     """Make a ranking from one character a document: its gain, - outside the pool, . unjudged."""
-    judgements = {b"%d" % place: -1 if c == "." else int(c)
-                  for place, c in enumerate(gains) if c != "-"}  # fmt: skip
+    judgements = {b"%d" % place: -1 if c == "." else int(c) for place, c in enumerate(gains) if c != "-"}
     for missing, count in (missed or {}).items():
         judgements |= {b"missed %d %d" % (missing, i): missing for i in range(count)}
     return judge([b"%d" % place for place in range(len(gains))], judgements, level=level)

@@ -42,10 +42,7 @@ def printed(terms: Terms, length: int, mu: Any) -> Any:
 def documents(draw: st.DrawFn) -> tuple[Terms, int]:
     number = draw(st.integers(1, 6))
     probability = st.one_of(st.floats(1e-9, 1e-3), st.floats(1e-3, 1.0))
-    terms = [
-        (draw(st.integers(0, 30)), draw(probability), draw(st.integers(1, 3)))
-        for _ in range(number)
-    ]
+    terms = [(draw(st.integers(0, 30)), draw(probability), draw(st.integers(1, 3))) for _ in range(number)]
     return terms, max(1, sum(tf for tf, _, _ in terms)) + draw(st.integers(0, 3000))
 
 
@@ -110,10 +107,8 @@ def test_runs_are_in_the_order_of_their_exact_scores() -> None:
             p, count = pool.p[terms].tolist(), pool.count[terms].tolist()
             exact = {
                 docno: printed(list(zip(tf.tolist(), p, count, strict=True)), int(length), mu)
-                for docno, tf, length in zip(
-                    docs, block.T, pool.candidates.length[rows], strict=True
-                )
-            }  # fmt: skip
+                for docno, tf, length in zip(docs, block.T, pool.candidates.length[rows], strict=True)
+            }
             assert sorted(ranking.docnos) == sorted(docs)
             in_order = [exact[docno] for docno in ranking.docnos]
             np.testing.assert_allclose(ranking.scores, [float(x) for x in in_order], atol=1e-14)
@@ -160,17 +155,13 @@ def made_collection(documents: int, seed: int) -> tuple[dict[str, str], dict[str
 def lucene_scores(path: Path, terms: list[str], mu: float) -> dict[int, float]:
     """Search as Lucene does; return the scores of all hits by Lucene's document numbers."""
     load = require_java().autoclass
-    directory = load("org.apache.lucene.store.FSDirectory").open(
-        load("java.nio.file.Paths").get(str(path))
-    )
+    directory = load("org.apache.lucene.store.FSDirectory").open(load("java.nio.file.Paths").get(str(path)))
     reader = load("org.apache.lucene.index.DirectoryReader").open(directory)
     searcher = load("org.apache.lucene.search.IndexSearcher")(reader.getContext())
     searcher.setSimilarity(load("org.apache.lucene.search.similarities.LMDirichletSimilarity")(mu))
     builder = load("org.apache.lucene.search.BooleanQuery$Builder")()
     should = load("org.apache.lucene.search.BooleanClause$Occur").SHOULD
-    term, term_query = (
-        load("org.apache.lucene.index.Term"), load("org.apache.lucene.search.TermQuery"),
-    )  # fmt: skip
+    term, term_query = (load("org.apache.lucene.index.Term"), load("org.apache.lucene.search.TermQuery"))
     for text in terms:  # repeated terms are repeated clauses
         builder.add(term_query(term("contents", text)), should)
     hits = searcher.search(builder.build(), reader.numDocs()).scoreDocs
@@ -184,15 +175,12 @@ def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
     segments = [dict(items[:300]), dict(items[300:1700]), dict(items[1700:])]
     path = write_index(tmp_path / "index", segments)
     exact, rounded = (
-        LuceneIndex.open(path, lengths=lengths, home=tmp_path / lengths)
-        for lengths in ("exact", "lucene")
+        LuceneIndex.open(path, lengths=lengths, home=tmp_path / lengths) for lengths in ("exact", "lucene")
     )
     pool = CandidatePool.build(exact, queries, model=MODEL)
     again = CandidatePool.build(rounded, queries, model=MODEL)
     for part in ("doc", "length", "tf"):
-        np.testing.assert_array_equal(
-            getattr(pool.candidates, part), getattr(again.candidates, part)
-        )
+        np.testing.assert_array_equal(getattr(pool.candidates, part), getattr(again.candidates, part))
     np.testing.assert_array_equal(pool.p, again.p)
     assert (pool.candidates.length != exact.lengths[pool.candidates.doc]).any()
     largest, compared, deep = 0.0, 0, 0

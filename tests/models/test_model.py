@@ -23,9 +23,11 @@ def test_ranges_and_defaults_are_in_the_models_domain(name: str) -> None:
 def test_settings_are_named_by_their_free_parameters() -> None:
     names = [find_model(name).describe(0.4, 2500.0) for name in MODELS]
     assert names == [
-        "lambda0.4-mu2500", "dirichlet-mu2500", "jelinek-mercer-lambda0.4",
+        "lambda0.4-mu2500",
+        "dirichlet-mu2500",
+        "jelinek-mercer-lambda0.4",
         "lucene-dirichlet-mu2500",
-    ]  # fmt: skip
+    ]
 
 
 def test_only_two_stage_needs_no_word() -> None:

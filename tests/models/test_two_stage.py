@@ -41,10 +41,22 @@ def paper(document: Document, lambda_: Any, mu: Any) -> tuple[Any, ...]:
 
 
 PARAMETERS = [
-    (0.0, 1e-12), (0.0, 1e-3), (0.0, 1.0), (0.0, 2500.0), (0.0, 1e9),
-    (1e-15, 50.0), (0.4, 2500.0), (0.7, 1e-9), (0.5, 1e9), (0.95, 10.0),
-    (1 - 1e-9, 1e-6), (1 - 1e-15, 300.0), (1 - 1e-12, 1e9), (0.3, 0.0), (0.999, 0.0),
-]  # fmt: skip
+    (0.0, 1e-12),
+    (0.0, 1e-3),
+    (0.0, 1.0),
+    (0.0, 2500.0),
+    (0.0, 1e9),
+    (1e-15, 50.0),
+    (0.4, 2500.0),
+    (0.7, 1e-9),
+    (0.5, 1e9),
+    (0.95, 10.0),
+    (1 - 1e-9, 1e-6),
+    (1 - 1e-15, 300.0),
+    (1 - 1e-12, 1e9),
+    (0.3, 0.0),
+    (0.999, 0.0),
+]
 
 
 @st.composite
@@ -54,11 +66,7 @@ def documents(draw: st.DrawFn) -> Document:
     length = max(1, sum(tf)) + draw(st.integers(0, 5000))
     # Exact powers and arbitrary ones; 0.999... is a term that nearly is the collection.
     p = draw(
-        st.lists(
-            st.one_of(st.floats(1e-10, 0.05), st.floats(0.05, 1 - 1e-9)),
-            min_size=terms,
-            max_size=terms,
-        )
+        st.lists(st.one_of(st.floats(1e-10, 0.05), st.floats(0.05, 1 - 1e-9)), min_size=terms, max_size=terms)
     )
     count = draw(st.lists(st.integers(1, 4), min_size=terms, max_size=terms))
     return tf, length, p, count
@@ -66,9 +74,7 @@ def documents(draw: st.DrawFn) -> Document:
 
 def assert_agrees(document: Document, lambda_: float, mu: float) -> None:
     tf, length, p, count = document
-    ours = score_and_gradient(
-        np.array(tf)[:, None], [length], p, lambda_=lambda_, mu=mu, count=count
-    )
+    ours = score_and_gradient(np.array(tf)[:, None], [length], p, lambda_=lambda_, mu=mu, count=count)
     g, dlambda, dmu, size_lambda, size_mu = paper(document, lambda_, mu)
     assert abs(ours.score[0] - g) <= RELATIVE * abs(g)
     # A sum whose terms cancel has no relative accuracy to speak of; its terms have.
@@ -78,18 +84,14 @@ def assert_agrees(document: Document, lambda_: float, mu: float) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(documents(), st.floats(0.0, 1.0, exclude_max=True), st.floats(1e-6, 1e7))
-def test_random_settings_agree_with_the_formula(
-    document: Document, lambda_: float, mu: float
-) -> None:
+def test_random_settings_agree_with_the_formula(document: Document, lambda_: float, mu: float) -> None:
     assert_agrees(document, lambda_, mu)
 
 
 @pytest.mark.parametrize(("lambda_", "mu"), PARAMETERS)
 @settings(max_examples=40, deadline=None)
 @given(documents())
-def test_extreme_settings_agree_with_the_formula(
-    lambda_: float, mu: float, document: Document
-) -> None:
+def test_extreme_settings_agree_with_the_formula(lambda_: float, mu: float, document: Document) -> None:
     assert_agrees(document, lambda_, mu)
 
 
@@ -103,21 +105,15 @@ def test_extreme_settings_agree_with_the_formula(
         ([3, 0, 1], 4, [0.1, 1e-9, 0.5], [1, 2, 5]),  # repeated query terms
     ],
 )
-def test_odd_documents_agree_with_the_formula(
-    lambda_: float, mu: float, document: Document
-) -> None:
+def test_odd_documents_agree_with_the_formula(lambda_: float, mu: float, document: Document) -> None:
     assert_agrees(document, lambda_, mu)
 
 
 @settings(max_examples=150, deadline=None)
 @given(documents(), st.floats(0.01, 0.98), st.floats(1.0, 1e5))
-def test_gradient_agrees_with_central_differences(
-    document: Document, lambda_: float, mu: float
-) -> None:
+def test_gradient_agrees_with_central_differences(document: Document, lambda_: float, mu: float) -> None:
     tf, length, p, count = document
-    ours = score_and_gradient(
-        np.array(tf)[:, None], [length], p, lambda_=lambda_, mu=mu, count=count
-    )
+    ours = score_and_gradient(np.array(tf)[:, None], [length], p, lambda_=lambda_, mu=mu, count=count)
     h = mpf(10) ** -15  # in 50 digits the difference quotient is good to about 1e-30
 
     def g(a: Any, b: Any) -> Any:
@@ -147,8 +143,7 @@ def test_gradient_agrees_with_differences_of_our_own_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lambda_", "mu"),
-    [(-0.1, 10), (1.0, 10), (float("nan"), 10), (0.5, -1), (0.5, float("inf")), (0.0, 0.0)],
+    ("lambda_", "mu"), [(-0.1, 10), (1.0, 10), (float("nan"), 10), (0.5, -1), (0.5, float("inf")), (0.0, 0.0)]
 )
 def test_parameters_outside_their_domain_are_refused(lambda_: float, mu: float) -> None:
     with pytest.raises(InputError, match=r"lambda|mu"):

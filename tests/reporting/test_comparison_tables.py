@@ -24,11 +24,14 @@ def known(*, pairwise: bool = False, test: str = "t", margin: float | None = Non
     mixed = BASE + np.array([0.1, -0.1] * 4)
     return lmtune.compare(
         BASE,
-        {"worse_%": BASE - NOISE, "better": BASE + NOISE, "mixed": mixed,
-         "best": BASE + NOISE + NOISE[::-1]},
-        pairwise=pairwise, test=test, margin=margin, baseline="base", measures=["AP"],
+        {"worse_%": BASE - NOISE, "better": BASE + NOISE, "mixed": mixed, "best": BASE + NOISE + NOISE[::-1]},
+        pairwise=pairwise,
+        test=test,
+        margin=margin,
+        baseline="base",
+        measures=["AP"],
         topics=[str(t) for t in range(51, 59)],
-    )  # fmt: skip
+    )
 
 
 def test_daggers_mark_what_differs_from_the_baseline() -> None:
@@ -86,9 +89,14 @@ def test_the_line_below_says_how() -> None:
     rng = np.random.default_rng(0)
     values = rng.random(30)
     drawn = lmtune.compare(
-        values, {"a": rng.random(30)}, test=["randomization", "wilcoxon"], seed=9,
-        permutations=1000, correction="none", confidence=0.99,
-    )  # fmt: skip
+        values,
+        {"a": rng.random(30)},
+        test=["randomization", "wilcoxon"],
+        seed=9,
+        permutations=1000,
+        correction="none",
+        confidence=0.99,
+    )
     assert legend(drawn).endswith(
         "paired randomization test (1,000 random sign patterns, seed 9); no correction over 1 "
         "contrast a measure; adjusted p < .01; 30 topics; also Wilcoxon signed-rank test (exact)"
@@ -127,13 +135,15 @@ def test_infinite_effects_are_no_json_numbers() -> None:
 def test_topics_go_from_gain_to_loss(style: str) -> None:
     found = known()
     text = comparison_table(found, style, per_topic=True)
-    mixed = [c for c in json.loads(comparison_table(found, "json", per_topic=True))["differences"]
-             if c["system"] == "mixed"]  # fmt: skip
-    assert [record["topic"] for record in mixed] == [
-        "51", "53", "55", "57", "52", "54", "56", "58",
-    ]  # fmt: skip
-    assert all(record["difference"] == pytest.approx(
-        record["value"] - record["against_value"]) for record in mixed)  # fmt: skip
+    mixed = [
+        c
+        for c in json.loads(comparison_table(found, "json", per_topic=True))["differences"]
+        if c["system"] == "mixed"
+    ]
+    assert [record["topic"] for record in mixed] == ["51", "53", "55", "57", "52", "54", "56", "58"]
+    assert all(
+        record["difference"] == pytest.approx(record["value"] - record["against_value"]) for record in mixed
+    )
     if style != "json":
         places = [i for i, line in enumerate(text.splitlines()) if "mixed" in line]
         assert len(places) == (8 if style == "csv" else 10)

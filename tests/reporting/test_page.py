@@ -134,9 +134,7 @@ def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
 
 
 def test_the_same_results_give_the_same_bytes_anywhere(tmp_path: Path) -> None:
-    pages = [
-        page(read_results(write_made(tmp_path / name, made_results()))) for name in ("a", "b/c")
-    ]
+    pages = [page(read_results(write_made(tmp_path / name, made_results()))) for name in ("a", "b/c")]
     assert pages[0] == pages[1]
     assert str(tmp_path) not in pages[0]
 

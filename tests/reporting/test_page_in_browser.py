@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 
 NASTY = "</script><img src=x onerror=alert(1)>"
 ARGUMENTS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 MOST_ROWS = 25
 RESULTS = [
     *made_results(topics=[str(t) for t in range(30)]),
@@ -90,9 +96,7 @@ def script(browser: Chrome, text: str, *arguments: object) -> Any:
 
 def column(browser: Chrome, place: int) -> list[str]:
     """Return the texts of a column of the topic table."""
-    cells = (
-        "[...document.querySelectorAll('#topic-table tbody tr')].map(r => r.cells[{}].innerText)"
-    )
+    cells = "[...document.querySelectorAll('#topic-table tbody tr')].map(r => r.cells[{}].innerText)"
     return list(script(browser, f"return {cells.format(place)}"))
 
 
@@ -212,10 +216,7 @@ def test_the_page_never_scrolls_sideways(opened: Chrome, width: int) -> None:
 
 
 def test_every_picture_loads_and_has_words(opened: Chrome) -> None:
-    pictures = script(
-        opened,
-        "return [...document.images].map((i) => [i.alt, i.complete, i.naturalWidth])",
-    )
+    pictures = script(opened, "return [...document.images].map((i) => [i.alt, i.complete, i.naturalWidth])")
     assert pictures == [["A rectangle", True, 80], ["A point", True, 1]]
     named = "svg => svg.getAttribute('role') === 'img' && svg.getAttribute('aria-label')"
     assert script(opened, f"return [...document.querySelectorAll('svg')].every({named})")

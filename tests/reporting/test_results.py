@@ -63,9 +63,8 @@ def test_surfaces_hold_the_means_of_the_grid(kept: tuple[Path, CandidatePool]) -
             for place in (0, 5, 11):
                 for column in ("train", "test"):
                     values = measure(
-                        pool, lambda_=lambdas[place], mu=mus[place], measures=[name],
-                        topics=fold[column],
-                    )  # fmt: skip
+                        pool, lambda_=lambdas[place], mu=mus[place], measures=[name], topics=fold[column]
+                    )
                     expected = pytest.approx(values[name].mean(), rel=1e-14)
                     assert table[column].iloc[place] == expected
 

@@ -23,10 +23,7 @@ def runs(tmp_path: Path) -> list[Evaluation]:
 
 def test_measures_down_and_runs_across(runs: list[Evaluation]) -> None:
     assert run_table(runs, "table") == (
-        "measure   one_1    t|wo\n"
-        "num_ret       3       2\n"
-        "map      0.7500  0.2500\n"
-        "AP@1     0.5000  0.0000\n"
+        "measure   one_1    t|wo\nnum_ret       3       2\nmap      0.7500  0.2500\nAP@1     0.5000  0.0000\n"
     )
 
 

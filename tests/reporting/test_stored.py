@@ -33,8 +33,12 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
             pd.testing.assert_frame_equal(got.traces[name], trace, check_exact=True)
         for row, wanted in zip(got.rows, expected.rows, strict=True):
             assert (row.measure, row.method, row.topics, row.fits, row.p_values) == (
-                wanted.measure, wanted.method, wanted.topics, wanted.fits, wanted.p_values
-            )  # fmt: skip
+                wanted.measure,
+                wanted.method,
+                wanted.topics,
+                wanted.fits,
+                wanted.p_values,
+            )
             np.testing.assert_array_equal(row.values, wanted.values)
     assert stored.record["command"] == "lmtune tune plain"
 
@@ -42,9 +46,7 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
 def test_folders_without_bounds_and_traces_are_read(tmp_path: Path) -> None:
     folder = write_made(tmp_path / "kept", made_results())
     lines = (folder / "parameters.csv").read_text().splitlines()
-    (folder / "parameters.csv").write_text(
-        "".join(f"{line.rpartition(',')[0]}\n" for line in lines)
-    )
+    (folder / "parameters.csv").write_text("".join(f"{line.rpartition(',')[0]}\n" for line in lines))
     for path in (folder / "traces").rglob("*.csv"):
         path.unlink()
     (folder / "surfaces").mkdir()
@@ -116,10 +118,8 @@ def _cut(name: str) -> Callable[[Path], None]:
             "ranknet-fold1.csv:3: not a number: 'low'",
         ),
     ],
-)  # fmt: skip
-def test_each_defect_has_its_line(
-    tmp_path: Path, change: Callable[[Path], None], message: str
-) -> None:
+)
+def test_each_defect_has_its_line(tmp_path: Path, change: Callable[[Path], None], message: str) -> None:
     folder = write_made(tmp_path / "kept", made_results())
     read_results(folder)
     change(folder)

@@ -19,10 +19,16 @@ from lmtune.measures.from_files import Settings, evaluate
 from lmtune.reporting.trec_eval import trec_eval_text
 
 NAMED = [
-    "iprec_at_recall..10,.20,.25,.75,.50", "P.5,7,3", "recall.20,2000",
-    "Rprec_mult.5.0,0.2,0.35", "utility.2,-1,0,0", "11pt_avg..25,.5,.75", "ndcg.1=3,2=9,4=4.5",
-    "ndcg_cut.10,20,23.4", "success.2,5,20",
-]  # fmt: skip
+    "iprec_at_recall..10,.20,.25,.75,.50",
+    "P.5,7,3",
+    "recall.20,2000",
+    "Rprec_mult.5.0,0.2,0.35",
+    "utility.2,-1,0,0",
+    "11pt_avg..25,.5,.75",
+    "ndcg.1=3,2=9,4=4.5",
+    "ndcg_cut.10,20,23.4",
+    "success.2,5,20",
+]
 IN_RUN = Settings(complete=False)
 COVERED: dict[str, tuple[str, str, list[str], bool, Settings]] = {
     # expected: (judgements, run, measures, -q, settings)
@@ -31,15 +37,27 @@ COVERED: dict[str, tuple[str, str, list[str], bool, Settings]] = {
     "out.test.aq": ("qrels.test", "results.test", ["all_trec"], True, IN_RUN),
     "out.test.aqc": ("qrels.test", "results.trunc", ["all_trec"], True, Settings()),
     "out.test.aqcM": ("qrels.test", "results.trunc", ["all_trec"], True, Settings(depth=100)),
-    "out.test.aql": ("qrels.rel_level", "results.test", ["all_trec", "relstring.20"], True,
-                     Settings(complete=False, level=2)),
+    "out.test.aql": (
+        "qrels.rel_level",
+        "results.test",
+        ["all_trec", "relstring.20"],
+        True,
+        Settings(complete=False, level=2),
+    ),
     "out.test.meas_params": ("qrels.test", "results.test", NAMED, True, IN_RUN),
-}  # fmt: skip
+}
 NOT_COVERED = {"out.test.aqZ", "out.test.prefs", "out.test.qrels_prefs", "out.test.qrels_jg"}
 ROBUST03 = [
-    "InexpC2", "NLPR03vb10", "UAmsT03RDesc", "UIUC03Rd1", "aplrob03a", "fub03IeOLKe3",
-    "rutcor03100", "uic0301", "uwmtCR0",
-]  # fmt: skip
+    "InexpC2",
+    "NLPR03vb10",
+    "UAmsT03RDesc",
+    "UIUC03Rd1",
+    "aplrob03a",
+    "fub03IeOLKe3",
+    "rutcor03100",
+    "uic0301",
+    "uwmtCR0",
+]
 CHANGED_IN_10 = re.compile(r"(iprec_at_recall_|11pt_avg|rbp|unj_)")
 
 

@@ -45,9 +45,7 @@ def check_batch(data: RankingData, batch: Batch) -> None:
     shuffle=st.booleans(),
     bucket=st.integers(1, 4),
 )
-def test_an_epoch_has_every_row_once(
-    lengths: list[int], size: int, shuffle: bool, bucket: int
-) -> None:
+def test_an_epoch_has_every_row_once(lengths: list[int], size: int, shuffle: bool, bucket: int) -> None:
     data = made(lengths)
     epoch = list(batches(data, size=size, seed=1, epoch=2, shuffle=shuffle, bucket=bucket))
     assert len(epoch) == number_of_batches(data, size)
@@ -184,12 +182,8 @@ def test_what_is_no_ranking_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"size": 0}, {"list_size": 0}, {"list_relevant": 0}, {"bucket": 0}, {"seed": -1},
-        {"start": -1},
-    ],
-)  # fmt: skip
+    "wrong", [{"size": 0}, {"list_size": 0}, {"list_relevant": 0}, {"bucket": 0}, {"seed": -1}, {"start": -1}]
+)
 def test_bad_batch_arguments(wrong: dict[str, int]) -> None:
     arguments: dict[str, Any] = {"size": 2, "seed": 0, "epoch": 0, **wrong}
     with pytest.raises(InputError, match=next(iter(wrong))):

@@ -62,9 +62,7 @@ def expected_features(
         "bm25": bm25(0.9, 0.4),
         "bm25_classic": bm25(1.2, 0.75),
         "log_bm25": math.log(1 + bm25(0.9, 0.4)),
-        "log_tf_idf": sum(
-            c * i * (1 + math.log(t)) for c, t, i in zip(weights, tf, idf, strict=True) if t
-        ),
+        "log_tf_idf": sum(c * i * (1 + math.log(t)) for c, t, i in zip(weights, tf, idf, strict=True) if t),
         "log_tf": sum(c * math.log(1 + t) for c, t in zip(weights, tf, strict=True)),
         "matched_terms": len(matched),
         "matched_ratio": len(matched) / len(terms) if terms else 0,
@@ -91,9 +89,7 @@ def expected_features(
     return out
 
 
-def made_run(
-    index: TinyIndex, topics: dict[str, str], seed: int, size: int
-) -> dict[str, dict[str, float]]:
+def made_run(index: TinyIndex, topics: dict[str, str], seed: int, size: int) -> dict[str, dict[str, float]]:
     random = np.random.default_rng(seed)
     return {
         topic: {
@@ -120,9 +116,7 @@ def test_every_feature(seed: int) -> None:
         assert list(docnos) == sorted(run[topic], key=lambda d: (run[topic][d], d), reverse=True)
         for rank, docno in enumerate(docnos, 1):
             found = data.features[rows.start + rank - 1]
-            expected = expected_features(
-                index, topics[topic], docno, run[topic][docno], rank, 0.3, 7.0
-            )
+            expected = expected_features(index, topics[topic], docno, run[topic][docno], rank, 0.3, 7.0)
             assert expected.keys() == set(NAMES)
             for name, value in zip(NAMES, found, strict=True):
                 assert value == pytest.approx(expected[name], rel=3e-6, abs=1e-6), (name, docno)

@@ -82,9 +82,12 @@ def lists(seed: int) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize(
     ("name", "loss", "options"),
-    [("ranknet", "ranknet", {"pairs": "sum"}), ("mean_ranknet", "ranknet", {"pairs": "mean"}),
-     ("lambdarank", "lambdarank", {})],
-)  # fmt: skip
+    [
+        ("ranknet", "ranknet", {"pairs": "sum"}),
+        ("mean_ranknet", "ranknet", {"pairs": "mean"}),
+        ("lambdarank", "lambdarank", {}),
+    ],
+)
 @pytest.mark.parametrize("reduce", ["mean", "sum"])
 def test_gradients_are_those_of_the_losses(
     file: Path, name: str, loss: str, options: dict[str, Any], reduce: str
@@ -123,14 +126,12 @@ def test_the_function_sees_real_documents_alone_and_cannot_harm_them() -> None:
     assert float(value.detach()) == pytest.approx(-sum(float(one.sum()) for one, _ in seen))
     with pytest.raises(RuntimeError, match="no second derivatives"):
         torch.autograd.grad(
-            torch.autograd.grad(lambda_loss(np.add)(own, labels), own, create_graph=True)[0].sum(),
-            own,
+            torch.autograd.grad(lambda_loss(np.add)(own, labels), own, create_graph=True)[0].sum(), own
         )
 
 
 @pytest.mark.parametrize(
-    ("name", "loss", "options"),
-    [("mean_ranknet", "ranknet", {}), ("lambdarank", "lambdarank", {})],
+    ("name", "loss", "options"), [("mean_ranknet", "ranknet", {}), ("lambdarank", "lambdarank", {})]
 )
 def test_training_by_lambdas_is_training_by_the_loss(
     file: Path, name: str, loss: str, options: dict[str, Any]
@@ -202,11 +203,14 @@ def same(first: Trained, second: Trained) -> bool:
         (RANKNET, "mine.py:", "bad name of a lambda-function: "),
         (RANKNET, "other.py:f", "other.py: no such file"),
         ("def f(:\n", "mine.py:f", "mine.py:1: no Python: "),
-        ("x = 1\nraise OSError('no\\nway')\n", "mine.py:f",
-         "mine.py:2: running the file for f raised OSError: no way"),
+        (
+            "x = 1\nraise OSError('no\\nway')\n",
+            "mine.py:f",
+            "mine.py:2: running the file for f raised OSError: no way",
+        ),
         ("import nothing_of_this_name\n", "mine.py:f", "mine.py:1: .*ModuleNotFoundError"),
     ],
-)  # fmt: skip
+)
 def test_loading_says_what_is_wrong(tmp_path: Path, content: str, named: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
@@ -220,14 +224,17 @@ def test_loading_says_what_is_wrong(tmp_path: Path, content: str, named: str, me
         ("return 1.0", r"mine.py:1: f returned something else.*'float64 of shape \(\)'"),
         ("return scores[:1]", r"one lambda a document: 'float64 of shape \(1,\)'.*\(3,\)"),
         ("return ['a', 'b', 'c']", "something else than one lambda a document"),
-        ("return scores / labels", "mine.py:1: f returned a lambda that is not finite for document "
-         r"2 of 3 \(scores \[1, 2, 3\], labels \[1, 0, 1\]\): inf"),
+        (
+            "return scores / labels",
+            "mine.py:1: f returned a lambda that is not finite for document "
+            r"2 of 3 \(scores \[1, 2, 3\], labels \[1, 0, 1\]\): inf",
+        ),
         ("return scores + 1j", "something else"),
         ("return scores[7]", "mine.py:2: f raised IndexError: index 7"),
         ("raise KeyError", "mine.py:2: f raised KeyError$"),
         ("return None", "something else"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_calling_says_what_is_wrong(tmp_path: Path, body: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(f"def f(scores, labels):\n    {body}\n", encoding="utf-8")

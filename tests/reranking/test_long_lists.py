@@ -11,20 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.long_lists import (  # noqa: E402
-    LOSSES,
-    NeuMF,
-    Settings,
-    fit,
-    score_all,
-    training_pairs,
-)
-from lmtune.reranking.ratings import (  # noqa: E402
-    Ratings,
-    held_out_ndcg,
-    leave_out,
-    read_ratings,
-)
+from lmtune.reranking.long_lists import LOSSES, NeuMF, Settings, fit, score_all, training_pairs  # noqa: E402
+from lmtune.reranking.ratings import Ratings, held_out_ndcg, leave_out, read_ratings  # noqa: E402
 
 SMALL = Settings(epochs=3, warm_up=2, batch=10, visits=8, relevant=4, others=8, learning_rate=0.05)
 

@@ -16,9 +16,7 @@ from lmtune.reranking.data import RankingData
 from lmtune.reranking.ndcg import Empty, Gains, mean_ndcg, ndcg
 
 LISTS = st.lists(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=6),
-    min_size=1,
-    max_size=5,
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=6), min_size=1, max_size=5
 )
 
 
@@ -90,8 +88,7 @@ def test_exponential_gains_equal_ir_measures() -> None:
 
     random = np.random.default_rng(4)
     lists = [
-        [(int(random.integers(0, 5)), place) for place in random.permutation(20).tolist()]
-        for _ in range(30)
+        [(int(random.integers(0, 5)), place) for place in random.permutation(20).tolist()] for _ in range(30)
     ]
     data, scores = data_of(lists)
     assert data.docnos is not None

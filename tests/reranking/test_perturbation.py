@@ -70,9 +70,7 @@ def test_a_step_of_spsa_takes_so_many_passes_whatever_the_weights(
 
 
 @pytest.mark.parametrize("features", [3, 40])
-def test_a_step_of_fdsa_takes_two_passes_a_weight(
-    monkeypatch: pytest.MonkeyPatch, features: int
-) -> None:
+def test_a_step_of_fdsa_takes_two_passes_a_weight(monkeypatch: pytest.MonkeyPatch, features: int) -> None:
     settings = replace(SMALL, optimizer="fdsa")
     assert count_passes(monkeypatch, wide(features), settings) == 3 * 2 * features
 
@@ -89,8 +87,9 @@ def test_fdsa_steps_along_the_gradient() -> None:
     gradient = np.concatenate([np.asarray(w.grad).ravel() for w in weights])
     before = np.concatenate([w.detach().numpy().ravel() for w in weights])
     for k in (0, 9):
-        for weight, kept in zip(weights, np.split(before, np.cumsum(
-            [w.numel() for w in weights])[:-1]), strict=True):  # fmt: skip
+        for weight, kept in zip(
+            weights, np.split(before, np.cumsum([w.numel() for w in weights])[:-1]), strict=True
+        ):
             weight.data = torch.tensor(kept, dtype=torch.float32).view_as(weight)
         mean = optimizer.descend(lambda: float((network.items(x) ** 2).mean()), 0.5, k, 0)
         after = np.concatenate([w.detach().numpy().ravel() for w in weights])
@@ -148,9 +147,14 @@ def test_interrupted_at_any_step_it_ends_the_same(tmp_path: Path, network: str) 
 def test_running_statistics_move_once_a_step() -> None:
     def moved(evaluations: int) -> np.ndarray[Any, Any]:
         settings = replace(
-            SMALL, network="b64", epochs=1, batch_size=100, evaluations_per_step=evaluations,
-            perturbation=1e-6, learning_rate=1e-9,
-        )  # fmt: skip
+            SMALL,
+            network="b64",
+            epochs=1,
+            batch_size=100,
+            evaluations_per_step=evaluations,
+            perturbation=1e-6,
+            learning_rate=1e-9,
+        )
         weights = fit(TRAIN, None, settings).weights
         return np.concatenate([v.numpy().ravel() for k, v in weights.items() if "running" in k])
 
@@ -167,9 +171,12 @@ def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
         rng = np.random.default_rng(0)
         scores = rng.integers(0, 5, batch.mask.shape).astype(np.float32)
         lists = Lists(
-            torch.from_numpy(batch.labels), torch.from_numpy(batch.mask),
-            torch.from_numpy(batch.queries), torch.from_numpy(batch.rows), 0,
-        )  # fmt: skip
+            torch.from_numpy(batch.labels),
+            torch.from_numpy(batch.mask),
+            torch.from_numpy(batch.queries),
+            torch.from_numpy(batch.rows),
+            0,
+        )
         found, value = objective(torch.from_numpy(scores), lists, None)
         assert found.item() == value.item()
         own = data.take(batch.queries)
@@ -187,14 +194,21 @@ def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
 def test_it_improves_the_measure_itself() -> None:
     data = made_lists(8, queries=60)
     settings = Settings(
-        loss="ndcg@10", network="linear", optimizer="spsa", epochs=60, batch_size=60,
-        learning_rate=3.0, perturbation=0.1, seed=1,
-    )  # fmt: skip
+        loss="ndcg@10",
+        network="linear",
+        optimizer="spsa",
+        epochs=60,
+        batch_size=60,
+        learning_rate=3.0,
+        perturbation=0.1,
+        seed=1,
+    )
     first, last = (
         float(np.nanmean(ndcg(trained.score(data), data, [10])))
-        for trained in (fit(data, None, replace(settings, epochs=e, learning_rate=r))
-                        for e, r in ((1, 1e-9), (60, 3.0)))
-    )  # fmt: skip
+        for trained in (
+            fit(data, None, replace(settings, epochs=e, learning_rate=r)) for e, r in ((1, 1e-9), (60, 3.0))
+        )
+    )
     assert last > first + 0.03
 
 
@@ -208,11 +222,15 @@ def test_names_of_measures() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"optimizer": "adam", "loss": "ndcg@10"},
-         "the measure ndcg@10 has no gradient for the optimizer: 'adam'; accepted: spsa, fdsa"),
+        (
+            {"optimizer": "adam", "loss": "ndcg@10"},
+            "the measure ndcg@10 has no gradient for the optimizer: 'adam'; accepted: spsa, fdsa",
+        ),
         ({"loss": "song"}, "spsa cannot minimise a loss that remembers earlier scores: 'song'"),
-        ({"loss": "lambdas", "loss_options": {"function": f"{EXAMPLES}:winner"}},
-         "spsa cannot minimise a loss that has no value: 'lambdas'"),
+        (
+            {"loss": "lambdas", "loss_options": {"function": f"{EXAMPLES}:winner"}},
+            "spsa cannot minimise a loss that has no value: 'lambdas'",
+        ),
         ({"warm_up": 1, "warm_up_loss": "cross-entropy"}, "remembers earlier scores"),
         ({"loss": "ndgc@10"}, "unknown loss: 'ndgc@10'; accepted: ranknet"),
         ({"loss": "wta", "loss_options": {"k": 2}}, "wta has no such option: 'k'"),
@@ -221,7 +239,7 @@ def test_names_of_measures() -> None:
         ({"evaluations_per_step": 0}, "bad evaluations per step: 0"),
         ({"perturbation": 0.0}, "bad perturbation: 0.0; accepted: a positive number"),
     ],
-)  # fmt: skip
+)
 def test_bad_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         fit(TRAIN, VALIDATION, replace(SMALL, **changes))

@@ -82,14 +82,8 @@ def test_values_are_the_mean_over_all_orders_of_equal_scores(
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    lists=LISTS,
-    name=st.sampled_from(NAMES),
-    ties=st.sampled_from(["rows", "docnos"]),
-)
-def test_ties_by_row_or_docno_are_one_order(
-    lists: list[list[tuple[int, int]]], name: str, ties: Any
-) -> None:
+@given(lists=LISTS, name=st.sampled_from(NAMES), ties=st.sampled_from(["rows", "docnos"]))
+def test_ties_by_row_or_docno_are_one_order(lists: list[list[tuple[int, int]]], name: str, ties: Any) -> None:
     data, scores = data_of(lists)
     found = measure_scores(name, scores, data, ties=ties)
     for value, one in zip(found, lists, strict=True):
@@ -106,9 +100,7 @@ def test_ndcg_is_that_of_the_module_ndcg(cutoff: int | None) -> None:
     labels = random.integers(0, 5, rows)
     labels[: lengths[0]] = 0
     data = RankingData.from_lengths(np.zeros((rows, 1)), labels, lengths)
-    vectors = np.stack(
-        [random.normal(size=rows), random.integers(0, 9, rows), np.zeros(rows), labels]
-    )
+    vectors = np.stack([random.normal(size=rows), random.integers(0, 9, rows), np.zeros(rows), labels])
     vectors[0, :5] = -np.inf
     name = "ndcg" if cutoff is None else f"ndcg@{cutoff}"
     measurer = Measurer(name, data)
@@ -116,12 +108,8 @@ def test_ndcg_is_that_of_the_module_ndcg(cutoff: int | None) -> None:
     assert values.shape == (4, 60)
     for row, scores in zip(values, vectors, strict=True):
         # The same terms, added in another order.
-        assert row == pytest.approx(
-            ndcg(scores, data, [cutoff])[:, 0], rel=1e-13, abs=1e-15, nan_ok=True
-        )
-        assert measurer.mean(scores) == pytest.approx(
-            mean_ndcg(ndcg(scores, data, [cutoff]))[0], rel=1e-13
-        )
+        assert row == pytest.approx(ndcg(scores, data, [cutoff])[:, 0], rel=1e-13, abs=1e-15, nan_ok=True)
+        assert measurer.mean(scores) == pytest.approx(mean_ndcg(ndcg(scores, data, [cutoff]))[0], rel=1e-13)
     assert (values[3][measurer.counted] == 1.0).all()  # to the last bit
     assert not measurer.counted[0]
     assert np.isnan(values[:, 0]).all()
@@ -199,9 +187,7 @@ def test_pairwise_error_of_a_long_list() -> None:
     data = RankingData.from_lengths(np.zeros((600, 1)), labels, [600])
     above, below = labels[:, None] > labels, scores[:, None] < scores
     equal = scores[:, None] == scores
-    expected = Fraction(
-        int(2 * (above & below).sum() + (above & equal).sum()), 2 * int(above.sum())
-    )
+    expected = Fraction(int(2 * (above & below).sum() + (above & equal).sum()), 2 * int(above.sum()))
     assert measure_scores("pairwise-error", scores, data)[0] == float(expected)
 
 
@@ -213,9 +199,7 @@ def test_the_example_of_burges() -> None:
         labels = np.zeros(1000)
         labels[np.array(ranks) - 1] = 1
         data = RankingData.from_lengths(np.zeros((1000, 1)), labels, [1000])
-        values[ranks] = [
-            measure_scores(name, scores, data)[0] for name in ("pairwise-error", "wta")
-        ]
+        values[ranks] = [measure_scores(name, scores, data)[0] for name in ("pairwise-error", "wta")]
     pairs = 2 * 998
     assert values[1, 1000] == [998 / pairs, 0.0]
     assert values[2, 3] == [2 / pairs, 1.0]

@@ -74,23 +74,23 @@ def test_ndcg_is_trec_evals(graded: bool) -> None:
         hidden = set(items[seen][users[seen] == int(user)])
         run[user] = {str(i): float(scores[int(user), i]) for i in range(30) if i not in hidden}
     measured = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.3,10,20"}).evaluate(run)
-    wanted = [
-        [measured[str(u)][f"ndcg_cut_{k}"] for k in (3, 10, 20)] for u in np.unique(users[:40])
-    ]
+    wanted = [[measured[str(u)][f"ndcg_cut_{k}"] for k in (3, 10, 20)] for u in np.unique(users[:40])]
     np.testing.assert_allclose(given, wanted, atol=1e-12)
 
 
 def test_ties_rank_held_out_items_last() -> None:
     ratings = Ratings(
-        np.array([0, 0, 0]), np.array([0, 1, 2]), np.array([1.0, 3.0, 1.0]), np.arange(3),
-        np.arange(1), np.arange(5),
-    )  # fmt: skip
+        np.array([0, 0, 0]),
+        np.array([0, 1, 2]),
+        np.array([1.0, 3.0, 1.0]),
+        np.arange(3),
+        np.arange(1),
+        np.arange(5),
+    )
     flat = held_out_ndcg(np.zeros((1, 5)), ratings, np.array([0, 1]), np.array([2]), (4,))
     # Four items are ranked; the two held-out ones take the last two places.
     ideal = 1 + 1 / np.log2(3)
     assert flat[0, 0] == pytest.approx((1 / np.log2(4) + 1 / np.log2(5)) / ideal)
-    graded = held_out_ndcg(
-        np.zeros((1, 5)), ratings, np.array([0, 1]), np.array([2]), (4,), graded=True
-    )
+    graded = held_out_ndcg(np.zeros((1, 5)), ratings, np.array([0, 1]), np.array([2]), (4,), graded=True)
     ideal = 7 + 1 / np.log2(3)
     assert graded[0, 0] == pytest.approx((1 / np.log2(4) + 7 / np.log2(5)) / ideal)

@@ -26,9 +26,7 @@ from lmtune.reranking.training import Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 
-SMALL = Settings(
-    loss="listnet", network="mlp:8", epochs=3, batch_size=5, learning_rate=0.01, list_size=8
-)
+SMALL = Settings(loss="listnet", network="mlp:8", epochs=3, batch_size=5, learning_rate=0.01, list_size=8)
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
 ROOT = Path(__file__).parents[2]
 
@@ -42,13 +40,10 @@ def same(first: Trained, second: Trained) -> bool:
 @pytest.mark.parametrize("network", ["b64", "attention:8-1-2"])
 @pytest.mark.parametrize(
     ("loss", "options"),
-    [("listmle", {}), ("song", {}), ("song", {"estimator": "storm"}),
-     ("k-song", {"theoretical": True})],
-)  # fmt: skip
+    [("listmle", {}), ("song", {}), ("song", {"estimator": "storm"}), ("k-song", {"theoretical": True})],
+)
 def test_one_seed_gives_one_network(network: str, loss: str, options: dict[str, Any]) -> None:
-    settings = replace(
-        SMALL, loss=loss, loss_options=options, network=network, dropout=0.3, epochs=2
-    )
+    settings = replace(SMALL, loss=loss, loss_options=options, network=network, dropout=0.3, epochs=2)
     torch.manual_seed(5)
     before = torch.get_rng_state()
     first = fit(TRAIN, VALIDATION, settings)
@@ -241,9 +236,12 @@ print("equal")
 def script(text: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     return subprocess.Popen(
-        [sys.executable, "-c", text, *arguments], env=os.environ | {"PYTHONPATH": path} | more,
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", text, *arguments],
+        env=os.environ | {"PYTHONPATH": path} | more,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -305,16 +303,11 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     together = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     here = str(Path(__file__).parent)
     running = [script(PARTS, str(tmp_path), here, RANK=str(rank), **together) for rank in (0, 1)]
-    alone = [
-        fit(made_lists(0, empty=0.2), VALIDATION, replace(PARTED, **changed))
-        for changed in TOGETHER
-    ]
+    alone = [fit(made_lists(0, empty=0.2), VALIDATION, replace(PARTED, **changed)) for changed in TOGETHER]
     ended = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0, 0], ended
     for number, trained in enumerate(alone):
-        first, second = (
-            torch.load(tmp_path / f"{rank}-{number}.pt", weights_only=False) for rank in (0, 1)
-        )
+        first, second = (torch.load(tmp_path / f"{rank}-{number}.pt", weights_only=False) for rank in (0, 1))
         for name, value in trained.weights.items():
             assert torch.equal(first[0][name], second[0][name])
             torch.testing.assert_close(first[0][name], value, rtol=1e-6, atol=1e-6)

@@ -45,11 +45,7 @@ def test_trials_differ_by_seed_alone() -> None:
     torch.set_num_threads(1)
     seen: list[tuple[int, int]] = []
     found = run_trials(
-        TRAIN,
-        VALIDATION,
-        SMALL,
-        trials=3,
-        progress=lambda done, total, _: seen.append((done, total)),
+        TRAIN, VALIDATION, SMALL, trials=3, progress=lambda done, total, _: seen.append((done, total))
     )
     assert [one.settings.seed for one in found] == [0, 1, 2]
     assert seen == [(step, 18) for step in range(1, 19)]

@@ -26,9 +26,21 @@ from lmtune.tuning.certificate_problem import Problem, Sides
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = [
-    "AP", "AP@3", "AP@20", "P@1", "P@5", "P@30", "Bpref", "AP(rel=2)", "P(rel=2)@5",
-    "Bpref(rel=2)", "RR", "RR@4", "R@7", "Success@2",
-]  # fmt: skip
+    "AP",
+    "AP@3",
+    "AP@20",
+    "P@1",
+    "P@5",
+    "P@30",
+    "Bpref",
+    "AP(rel=2)",
+    "P(rel=2)@5",
+    "Bpref(rel=2)",
+    "RR",
+    "RR@4",
+    "R@7",
+    "Success@2",
+]
 SPACE = ParameterSpace()
 
 
@@ -58,9 +70,7 @@ def settings_in(
 def per_topic(pool: CandidatePool, box: Box, rel: int) -> NDArray[np.float64]:
     """Spread a box's bounds over the pool's topics; those without a relevant candidate get 0."""
     gain = pool.candidates.gain
-    chosen = [
-        t for t in range(len(pool.topics)) if (gain[pool.candidates.rows(t)] >= rel).any()
-    ]  # fmt: skip
+    chosen = [t for t in range(len(pool.topics)) if (gain[pool.candidates.rows(t)] >= rel).any()]
     bounds = np.zeros(len(pool.topics))
     bounds[chosen] = box.bounds
     assert box.bound >= bounds.mean()
@@ -163,9 +173,13 @@ def test_certificates_hold_and_reach_their_tolerance(name: str) -> None:
             lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(seed))
             grid = SPACE.grid(40, 40)
             values = measure_settings(
-                pool, np.append(lambdas, grid[0]), np.append(mus, grid[1]), [measure],
-                topics=places, depth=depth,
-            )[:, :, 0].mean(axis=0)  # fmt: skip
+                pool,
+                np.append(lambdas, grid[0]),
+                np.append(mus, grid[1]),
+                [measure],
+                topics=places,
+                depth=depth,
+            )[:, :, 0].mean(axis=0)
             assert values.max() <= optimum.bound_
             check_boxes(optimum, np.append(lambdas, grid[0]), np.append(mus, grid[1]), values)
 
@@ -213,9 +227,7 @@ def test_long_queries_add_logarithms_and_stay_certain() -> None:
     qrels = {t: {d: int(rng.integers(0, 2)) for d in texts} for t in queries}
     pool = CandidatePool.build(TinyIndex(texts), queries, qrels)
     space = ParameterSpace(0.0, 0.9, 0.01, 1e4)
-    problem = Problem.build(
-        pool, parse_measure("AP"), space=space, topics=pool.positions(), depth=1000
-    )
+    problem = Problem.build(pool, parse_measure("AP"), space=space, topics=pool.positions(), depth=1000)
     assert not problem.columns[4].any(), "products must be unsafe here"
     optimum = CertifiedOptimum("AP", tolerance=0.01, space=space, max_seconds=20.0).fit(pool)
     lambdas, mus = settings_in(space, 500, rng)

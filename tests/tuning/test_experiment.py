@@ -103,9 +103,7 @@ def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, pla
     # Judgements of the test topics must not reach the choices of Direct and RankNet.
     index, topics, qrels = random_collection(7, documents=100, topics=20)
     for topic in folds[0].test:
-        qrels[topic] = {
-            docno: 1 - min(gain, 1) for docno, gain in qrels[topic].items() if gain >= 0
-        }
+        qrels[topic] = {docno: 1 - min(gain, 1) for docno, gain in qrels[topic].items() if gain >= 0}
     other = run_experiment(CandidatePool.build(index, topics, qrels), folds[:1], plan).rows
     for row, changed in zip(rows, other, strict=True):
         if row.method != OPTIMAL:
@@ -129,9 +127,7 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
                 assert optimal.fits[number].test_value >= fit.test_value - 1e-12
             assert optimal.fits[number].test_value >= direct.fits[number].test_value - 1e-12
             fit = direct.fits[number]
-            values = measure(
-                pool, lambda_=fit.lambda_, mu=fit.mu, measures=[name], topics=fold.test
-            )[name]
+            values = measure(pool, lambda_=fit.lambda_, mu=fit.mu, measures=[name], topics=fold.test)[name]
             assert fit.test_value == pytest.approx(values.mean(), rel=1e-12)
         for row in (direct, optimal):
             assert row.topics == (*folds[0].test, *folds[1].test)
@@ -146,9 +142,7 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")
-@given(
-    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40),
-)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40))
 def test_t_test_agrees_with_scipy(values: list[tuple[float, float]]) -> None:
     a, b = (np.round(column, 6) for column in np.array(values).T)
     expected = stats.ttest_rel(a, b).pvalue
@@ -169,9 +163,11 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     folds = cross_validation(pool.topics, 2)
     shown: list[tuple[str, int, int, str]] = []
     result = run_experiment(
-        pool, folds, plan,
+        pool,
+        folds,
+        plan,
         progress=lambda stage, done, total, detail="": shown.append((stage, done, total, detail)),
-    )  # fmt: skip
+    )
     rows = {(str(row.measure), row.method): row for row in result.rows}
     for name in ("AP", "P@5"):
         for number in range(2):

@@ -113,10 +113,7 @@ def test_ranknet_finds_the_least_cost_of_the_line(name: str, optimizer: str) -> 
         else (math.log(space.mu_low), math.log(space.mu_high))
     )
     ends = np.linspace(low, high, 60).tolist()
-    least = min(
-        minimize_scalar(cost, bounds=part, method="bounded").fun
-        for part in itertools.pairwise(ends)
-    )
+    least = min(minimize_scalar(cost, bounds=part, method="bounded").fun for part in itertools.pairwise(ends))
     assert tuner.cost_ <= least * (1 + 1e-7)
     assert tuner.converged_
     assert space.clip(tuner.lambda_, tuner.mu_) == (tuner.lambda_, tuner.mu_)
@@ -163,9 +160,7 @@ def test_a_dense_grid_does_without_regions(monkeypatch: pytest.MonkeyPatch) -> N
         assert dense.results_.equals(plain.results_)
 
 
-def exact_cost(
-    index: TinyIndex, topics: dict[str, str], qrels: dict[str, dict[str, int]], mu: Any
-) -> Any:
+def exact_cost(index: TinyIndex, topics: dict[str, str], qrels: dict[str, dict[str, int]], mu: Any) -> Any:
     """Sum the RankNet cost of Lucene's Dirichlet scores in 50 digits, from the documents."""
     lengths = quantised_lengths(index.lengths)
     total = mpf(0)
@@ -188,9 +183,7 @@ def exact_cost(
             scored.append((gain, g))
         known = any(index.postings(term) is not None for term in text.split())
         if known:
-            total += sum(
-                mp.log1p(mp.exp(h - g)) for a, g in scored for b, h in scored if a >= 1 > b
-            )
+            total += sum(mp.log1p(mp.exp(h - g)) for a, g in scored for b, h in scored if a >= 1 > b)
     return total
 
 
@@ -206,9 +199,9 @@ def test_the_cost_of_lucenes_scores_and_its_slope(scale: int) -> None:
         ours = pairs.cost(0.0, mu)
         exact = exact_cost(index, topics, qrels, mpf(mu))
         h = mpf(mu) * mpf(10) ** -20
-        slope = (
-            exact_cost(index, topics, qrels, mu + h) - exact_cost(index, topics, qrels, mu - h)
-        ) / (2 * h)
+        slope = (exact_cost(index, topics, qrels, mu + h) - exact_cost(index, topics, qrels, mu - h)) / (
+            2 * h
+        )
         assert abs(ours.value - exact) <= 1e-11 * exact
         assert abs(ours.dmu - slope) <= 1e-9 * abs(slope) + 1e-12 / mu
         assert ours.dlambda == 0.0
@@ -219,9 +212,13 @@ def test_an_experiment_with_every_model(name: str) -> None:
     model = find_model(name)
     pool = pool_of(model)
     plan = Plan(
-        tuple(parse_measures(["AP", "P@10"])), model=name, space=ParameterSpace.of(model),
-        grid=(5, 6), starts=2, restarts=1,
-    )  # fmt: skip
+        tuple(parse_measures(["AP", "P@10"])),
+        model=name,
+        space=ParameterSpace.of(model),
+        grid=(5, 6),
+        starts=2,
+        restarts=1,
+    )
     topics = [t for t in pool.topics if pool.judged_counts()[0][pool.positions([t])[0]]]
     result = run_experiment(pool, cross_validation(topics, 2, seed=0), plan)
     assert result.model == name
@@ -233,7 +230,5 @@ def test_an_experiment_with_every_model(name: str) -> None:
     assert plan.as_record()["model"] == name
     other = "two-stage" if model.formula.floored else "lucene-dirichlet"
     with pytest.raises(InputError, match="extracted for"):
-        run_experiment(
-            CandidatePool.build(pool.index, {"1": "w1"}, {"1": {}}, model=other), [], plan
-        )
+        run_experiment(CandidatePool.build(pool.index, {"1": "w1"}, {"1": {}}, model=other), [], plan)
     assert find_formula(other) is not model.formula

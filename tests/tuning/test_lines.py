@@ -37,9 +37,7 @@ def lines(pool: CandidatePool, result: CollectionResult) -> dict[str, pd.DataFra
     return measure_lines(pool, result, PLAN)
 
 
-def test_lines_go_through_the_choices(
-    result: CollectionResult, lines: dict[str, pd.DataFrame]
-) -> None:
+def test_lines_go_through_the_choices(result: CollectionResult, lines: dict[str, pd.DataFrame]) -> None:
     assert list(lines) == ["AP-fold1", "P@10-fold1", "AP-fold2", "P@10-fold2"]
     for row in result.rows:
         for number, fit in enumerate(row.fits, 1):
@@ -65,11 +63,7 @@ def test_values_are_those_of_the_settings(
     for lambda_, mu, *found in lines["P@10-fold2"][columns].to_numpy(np.float64)[::13].tolist():
         cost = pairs.cost(lambda_, mu, topics=train).value / pairs.per_topic[train].sum()
         means = [
-            float(
-                measure(pool, lambda_=lambda_, mu=mu, measures=["P@10"], topics=topics)
-                .mean()
-                .item()
-            )
+            float(measure(pool, lambda_=lambda_, mu=mu, measures=["P@10"], topics=topics).mean().item())
             for topics in (fold.train, fold.test)
         ]
         assert found == pytest.approx([cost, *means], rel=1e-14)
@@ -99,8 +93,7 @@ def test_lines_across_are_straight_and_stay_inside(lines: dict[str, pd.DataFrame
 def test_no_line_joins_a_choice_with_itself(pool: CandidatePool, result: CollectionResult) -> None:
     fits = {(row.measure, row.method): row.fits for row in result.rows}
     rows = tuple(
-        replace(row, fits=fits[row.measure, RANKNET]) if row.method == DIRECT else row
-        for row in result.rows
+        replace(row, fits=fits[row.measure, RANKNET]) if row.method == DIRECT else row for row in result.rows
     )
     made = measure_lines(pool, replace(result, rows=rows), PLAN)
     assert {*made["AP-fold1"]["line"]} == {"lambda", "mu"}

@@ -22,17 +22,11 @@ mp.dps = 50
 
 TESTS = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
 
-SETTINGS = [
-    (0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.95, 1e5), (1 - 1e-9, 3.0), (0.5, 1e-12),
-]  # fmt: skip
+SETTINGS = [(0.0, 1e-9), (0.0, 1.0), (0.0, 1e9), (0.3, 20.0), (0.95, 1e5), (1 - 1e-9, 3.0), (0.5, 1e-12)]
 
 
 def paper_cost(
-    index: TinyIndex,
-    topics: dict[str, str],
-    qrels: dict[str, dict[str, int]],
-    lambda_: float,
-    mu: float,
+    index: TinyIndex, topics: dict[str, str], qrels: dict[str, dict[str, int]], lambda_: float, mu: float
 ) -> tuple[list[Any], list[Any]]:
     """Sum log(1 + exp(Y)) and its derivatives over all pairs in 50 digits, from the documents."""
     total = [mpf(0)] * 3
@@ -63,9 +57,7 @@ def paper_cost(
                 if gain >= 1 > other:
                     y = h - g
                     share = mp.exp(y) / (1 + mp.exp(y))
-                    for i, part in enumerate(
-                        (mp.log1p(mp.exp(y)), share * (el - dl), share * (em - dm))
-                    ):
+                    for i, part in enumerate((mp.log1p(mp.exp(y)), share * (el - dl), share * (em - dm))):
                         total[i] += part
                         sizes[i] += abs(part)
     return total, sizes
@@ -94,13 +86,17 @@ def test_the_two_ways_of_summing_agree() -> None:
     qrels = {"1": {"d0": 1, "d1": 0, "d2": 1, "empty": 0, "d3": 0}}
     pool = CandidatePool.build(index, {"1": " ".join(words)}, qrels)
     for mu in (1e-6, 1.0, 1e4):
-        scores = dict(zip(index.docnos(pool.judged.doc), score_and_gradient(
-            pool.tf_block(pool.judged, 0), pool.judged.length, pool.p, lambda_=0.0, mu=mu
-        ).score, strict=True))  # fmt: skip
+        scores = dict(
+            zip(
+                index.docnos(pool.judged.doc),
+                score_and_gradient(
+                    pool.tf_block(pool.judged, 0), pool.judged.length, pool.p, lambda_=0.0, mu=mu
+                ).score,
+                strict=True,
+            )
+        )
         expected = sum(
-            np.logaddexp(0.0, scores[n] - scores[r])
-            for r in ("d0", "d2")
-            for n in ("d1", "d3", "empty")
+            np.logaddexp(0.0, scores[n] - scores[r]) for r in ("d0", "d2") for n in ("d1", "d3", "empty")
         )
         assert Pairs.build(pool).cost(0.0, mu).value == pytest.approx(expected, rel=1e-11)
 
@@ -159,11 +155,13 @@ for lambda_, mu in [(0.1, 10.0), (0.5, 100.0), (0.9, 3.0), (0.3, 1e4), (1e-6, 1e
     shown = [
         subprocess.run(
             [sys.executable, "-c", program],
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": TESTS},
         ).stdout
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     assert list(tmp_path.rglob("*.nbc"))
     assert len(shown[0].split()) == 15
     assert shown[0] == shown[1]

@@ -124,10 +124,14 @@ def test_a_step_goes_up_the_slope_of_the_first_estimates(pool: CandidatePool) ->
 @pytest.mark.parametrize(
     "options",
     [
-        {"evaluations": 7}, {"evaluations": 0}, {"evaluations_per_step": 3},
-        {"evaluations_per_step": 0}, {"seed": -1}, {"measure": "nothing"},
+        {"evaluations": 7},
+        {"evaluations": 0},
+        {"evaluations_per_step": 3},
+        {"evaluations_per_step": 0},
+        {"seed": -1},
+        {"measure": "nothing"},
     ],
-)  # fmt: skip
+)
 def test_bad_input(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         SPSA(**options)
@@ -140,9 +144,8 @@ def test_they_are_public() -> None:
 
 def test_rows_of_an_experiment(pool: CandidatePool) -> None:
     plan = Plan(
-        tuple(parse_measures(["AP", "P@5"])), grid=(3, 4), also=("fdsa", "spsa"), evaluations=30,
-        seed=4,
-    )  # fmt: skip
+        tuple(parse_measures(["AP", "P@5"])), grid=(3, 4), also=("fdsa", "spsa"), evaluations=30, seed=4
+    )
     folds = cross_validation(pool.topics, 2)
     result = run_experiment(pool, folds, plan)
     rows = {(str(row.measure), row.method): row for row in result.rows}

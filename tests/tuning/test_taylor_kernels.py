@@ -12,17 +12,14 @@ from lmtune.tuning.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, h
 mpmath.mp.dps = 50
 
 documents = st.lists(
-    st.tuples(
-        st.lists(st.integers(0, 200), min_size=3, max_size=3), st.integers(0, 3000)
-    ),
-    min_size=1, max_size=5,
-)  # fmt: skip
+    st.tuples(st.lists(st.integers(0, 200), min_size=3, max_size=3), st.integers(0, 3000)),
+    min_size=1,
+    max_size=5,
+)
 probabilities = st.lists(st.floats(1e-9, 0.6), min_size=3, max_size=3)
 
 
-def true_score(
-    y: list[float], length: float, count: list[int], s: mpmath.mpf, u: mpmath.mpf
-) -> mpmath.mpf:
+def true_score(y: list[float], length: float, count: list[int], s: mpmath.mpf, u: mpmath.mpf) -> mpmath.mpf:
     """Return G by its definition; what is given is exact."""
     keep, mu = mpmath.exp(s), mpmath.exp(u)
     return mpmath.fsum(

@@ -37,9 +37,7 @@ def test_grid_search_finds_the_best_point(pool: CandidatePool) -> None:
     grid = GridSearch("AP", shape=(5, 7)).fit(pool, topics=train)
     assert grid.n_evaluations_ == len(grid.results_) == 35
     means = [
-        measure(pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=train)[
-            "AP"
-        ].mean()
+        measure(pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=train)["AP"].mean()
         for row in grid.results_.to_dict("records")
     ]
     np.testing.assert_allclose(grid.results_["AP"], means, rtol=1e-13)
@@ -48,9 +46,7 @@ def test_grid_search_finds_the_best_point(pool: CandidatePool) -> None:
     assert grid.best_params_ == {"lambda": best["lambda"], "mu": best["mu"]}
 
 
-def test_a_dense_grid_is_measured_cell_by_cell(
-    pool: CandidatePool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dense_grid_is_measured_cell_by_cell(pool: CandidatePool, monkeypatch: pytest.MonkeyPatch) -> None:
     built = []
     build = Regions.build
 
@@ -173,9 +169,7 @@ def test_pairs_built_otherwise_are_refused(pool: CandidatePool) -> None:
 
 @settings(deadline=None)
 @given(st.floats(0.1, 3.0), st.floats(-0.95, 0.95), st.floats(-2, 2), st.floats(-2, 2))
-def test_descent_finds_the_bottom_of_any_valley(
-    width: float, slant: float, a: float, b: float
-) -> None:
+def test_descent_finds_the_bottom_of_any_valley(width: float, slant: float, a: float, b: float) -> None:
     hessian = np.array([[1.0, slant * width], [slant * width, width**2]])
     centre = np.array([a, b])
 
@@ -195,21 +189,15 @@ def test_descent_finds_the_bottom_of_any_valley(
 
 
 def test_the_trace_descends_and_repeats(pool: CandidatePool) -> None:
-    tuner = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(
-        pool, topics=pool.topics[:9]
-    )
+    tuner = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(pool, topics=pool.topics[:9])
     trace = tuner.trace_
     assert list(trace.columns) == ["start", "iteration", "cost", "lambda", "mu", "AP", "P@10"]
     for _, part in trace.groupby("start"):
         assert (np.diff(part["cost"]) < 0).all()
     last = trace.iloc[len(trace) // 2]
-    values = measure(
-        pool, lambda_=last["lambda"], mu=last["mu"], measures=["AP"], topics=pool.topics[:9]
-    )
+    values = measure(pool, lambda_=last["lambda"], mu=last["mu"], measures=["AP"], topics=pool.topics[:9])
     assert last["AP"] == pytest.approx(values["AP"].mean(), rel=1e-12)
-    again = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(
-        pool, topics=pool.topics[:9]
-    )
+    again = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(pool, topics=pool.topics[:9])
     assert again.trace_.equals(trace)
 
 
@@ -220,9 +208,7 @@ def test_validation_picks_the_iterate_that_measures_best(pool: CandidatePool) ->
     assert tuner.n_evaluations_ == before + len(tuner.trace_)
     row = tuner.trace_.iloc[int(tuner.trace_["validation AP"].argmax())]
     assert (tuner.lambda_, tuner.mu_) == (row["lambda"], row["mu"])
-    values = measure(
-        pool, lambda_=tuner.lambda_, mu=tuner.mu_, measures=["AP"], topics=pool.topics[8:14]
-    )
+    values = measure(pool, lambda_=tuner.lambda_, mu=tuner.mu_, measures=["AP"], topics=pool.topics[8:14])
     assert values["AP"].mean() == pytest.approx(tuner.trace_["validation AP"].max(), rel=1e-12)
 
 
@@ -253,9 +239,7 @@ def test_unknown_topics_are_named(pool: CandidatePool) -> None:
         GridSearch().fit(pool, topics=["1", "nope"])
 
 
-@pytest.mark.parametrize(
-    "bounds", [(0.5, 0.4, 1, 10), (0, 1.0, 1, 10), (-0.1, 0.5, 1, 10), (0, 0.5, 0, 10)]
-)
+@pytest.mark.parametrize("bounds", [(0.5, 0.4, 1, 10), (0, 1.0, 1, 10), (-0.1, 0.5, 1, 10), (0, 0.5, 0, 10)])
 def test_impossible_spaces_are_refused(bounds: tuple[float, ...]) -> None:
     with pytest.raises(InputError):
         ParameterSpace(*bounds)

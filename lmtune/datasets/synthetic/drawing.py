@@ -60,10 +60,7 @@ class Drawn:
 
 
 def draw(
-    shape: Shape,
-    *,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    shape: Shape, *, threads: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Drawn:
     """Draw lengths and the postings of all query terms.
 
@@ -81,14 +78,11 @@ def draw(
     """
     lengths = np.empty(shape.documents, np.int32)
     kernels.draw_lengths(
-        shape.stream("lengths"), model.MEAN_LENGTH, model.LENGTH_SIGMA, model.SHORTEST,
-        model.LONGEST, lengths,
-    )  # fmt: skip
+        shape.stream("lengths"), model.MEAN_LENGTH, model.LENGTH_SIGMA, model.SHORTEST, model.LONGEST, lengths
+    )
     weight = (lengths / model.MEAN_LENGTH) ** model.AREA_GROWTH
     ground = _Ground(
-        lengths,
-        np.quantile(lengths, (np.arange(_QUANTILES) + 0.5) / _QUANTILES),
-        weight / weight.mean(),
+        lengths, np.quantile(lengths, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), weight / weight.mean()
     )
     topics: dict[int, TopicDraw] = {}
 
@@ -119,9 +113,13 @@ def _draw_topic(shape: Shape, topic: int, ground: _Ground) -> TopicDraw:
     lengths = ground.lengths
     area, affinity = np.empty(shape.documents, np.int32), np.empty(shape.documents)
     count = kernels.draw_area(
-        shape.stream("area", topic), made.area * ground.weight, model.AFFINITY_POWER,
-        model.AFFINITY_SCALE, area, affinity,
-    )  # fmt: skip
+        shape.stream("area", topic),
+        made.area * ground.weight,
+        model.AFFINITY_POWER,
+        model.AFFINITY_SCALE,
+        area,
+        affinity,
+    )
     area, affinity = area[:count].copy(), affinity[:count].copy()
     sizes = lengths[area]
     topical = affinity * model.MEAN_LENGTH * (sizes / model.MEAN_LENGTH) ** model.TOPICAL_GROWTH
@@ -138,9 +136,7 @@ def _draw_topic(shape: Shape, topic: int, ground: _Ground) -> TopicDraw:
     return TopicDraw(made, area, affinity, postings)
 
 
-def _background(
-    shape: Shape, term: TermModel, quantiles: NDArray[np.float64]
-) -> tuple[float, float]:
+def _background(shape: Shape, term: TermModel, quantiles: NDArray[np.float64]) -> tuple[float, float]:
     """Return occurrences a token, and the negative binomial's shape, that give a term its df."""
     share = term.df / shape.documents
     rate = term.burstiness * share / float(quantiles.mean())

@@ -137,10 +137,7 @@ class SyntheticDocuments:
         return {str(topic + 1): " ".join(self._terms(topic)) for topic in range(self.shape.topics)}
 
     def qrels(
-        self,
-        *,
-        threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, *, threads: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> dict[str, dict[str, int]]:
         """Return the judgements, docnos ascending.
 
@@ -163,10 +160,7 @@ class SyntheticDocuments:
         }
 
     def invert(
-        self,
-        progress: Callable[[int, int], None] | None = None,
-        *,
-        threads: int | None = None,
+        self, progress: Callable[[int, int], None] | None = None, *, threads: int | None = None
     ) -> InvertedCollection:
         """Return the postings of all query terms, and of common words that hold the other tokens.
 
@@ -184,9 +178,7 @@ class SyntheticDocuments:
         terms += [word(rank, _COMMON_SYLLABLES) for rank in range(COMMON_WORDS)]
         postings = [postings for topic in drawn.topics for postings in topic.postings]
         postings += draw_common_words(self.shape, drawn.free)
-        return InvertedCollection(
-            docnos(range(self.shape.documents)), drawn.lengths, terms, postings
-        )
+        return InvertedCollection(docnos(range(self.shape.documents)), drawn.lengths, terms, postings)
 
     def batches(self) -> Iterator[SyntheticBatch]:
         """Yield the documents as text, for other search engines; a text's words have no order."""

@@ -22,9 +22,7 @@ class Settings(Common):
     """What to sweep, and how."""
 
     alphas: tuple[float, ...] = option((0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0), "above 0")
-    alike: tuple[float, ...] = option(
-        (5.0, 10.0, 20.0, 40.0), "those of which the paper finds none better"
-    )
+    alike: tuple[float, ...] = option((5.0, 10.0, 20.0, 40.0), "those of which the paper finds none better")
     reference: float = option(10.0, "the one that the others are compared with")
     learning_rate: float = option(0.005, "Adam's rate; the paper's")
     network: str = option("b:64", "the scorer: one hidden layer, batch norm before and after")
@@ -57,17 +55,18 @@ def make_units(settings: Settings) -> list[Unit]:
 def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     """Gather them; those said to be alike are compared with each other, all with the reference."""
     return tables(
-        [number(own) for own in settings.alphas], results, trials=settings.trials,
-        cutoffs=CUTOFFS, pairs=[*_alike(settings), *_others(settings)],
-    )  # fmt: skip
+        [number(own) for own in settings.alphas],
+        results,
+        trials=settings.trials,
+        cutoffs=CUTOFFS,
+        pairs=[*_alike(settings), *_others(settings)],
+    )
 
 
 def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
     """Draw what they reach."""
     return [
-        value_picture(
-            made, name="alpha", title="nDCG by ApproxNDCG's alpha", axis="alpha", cutoffs=CUTOFFS
-        )
+        value_picture(made, name="alpha", title="nDCG by ApproxNDCG's alpha", axis="alpha", cutoffs=CUTOFFS)
     ]
 
 
@@ -83,9 +82,7 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
         )
         pairs = _alike(settings)
         rows = [
-            (difference_of(made, a, b, cutoff, queries), a, b, cutoff)
-            for a, b in pairs
-            for cutoff in CUTOFFS
+            (difference_of(made, a, b, cutoff, queries), a, b, cutoff) for a, b in pairs for cutoff in CUTOFFS
         ]
         if rows:
             apart = [f"{a} and {b} at {c}" for row, a, b, c in rows if row["p_holm"] < LEVEL]
@@ -99,8 +96,7 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
         for a, b in _others(settings):
             row = difference_of(made, a, b, 5, queries)
             said.append(
-                f"nDCG@5 on the {queries} queries, alpha {a} minus {b}: {in_words(row)}, "
-                f"{verdict(row)}."
+                f"nDCG@5 on the {queries} queries, alpha {a} minus {b}: {in_words(row)}, {verdict(row)}."
             )
     return said
 
@@ -119,11 +115,14 @@ EXPERIMENT = Experiment(
     name="alpha",
     settings=Settings,
     quick={
-        "data": "artificial:200", "alphas": (0.1, 1.0, 10.0, 100.0), "alike": (10.0,), "trials": 3,
+        "data": "artificial:200",
+        "alphas": (0.1, 1.0, 10.0, 100.0),
+        "alike": (10.0,),
+        "trials": 3,
         "epochs": 15,
     },
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,
     conclusions=conclude,
-)  # fmt: skip
+)

@@ -50,9 +50,12 @@ def make_units(settings: Settings) -> list[Unit]:
 def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     """Gather them; each network is compared with the shallowest and with the one before it."""
     return tables(
-        [own.upper() for own in settings.networks], results, trials=settings.trials,
-        cutoffs=CUTOFFS, pairs=[*_with_first(settings), *_with_previous(settings)],
-    )  # fmt: skip
+        [own.upper() for own in settings.networks],
+        results,
+        trials=settings.trials,
+        cutoffs=CUTOFFS,
+        pairs=[*_with_first(settings), *_with_previous(settings)],
+    )
 
 
 def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
@@ -94,11 +97,9 @@ def _with_previous(settings: Settings) -> list[tuple[str, str]]:
 EXPERIMENT = Experiment(
     name="depth",
     settings=Settings,
-    quick={
-        "data": "artificial:100", "networks": ("b64", "b256", "b512"), "trials": 3, "epochs": 8,
-    },
+    quick={"data": "artificial:100", "networks": ("b64", "b256", "b512"), "trials": 3, "epochs": 8},
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,
     conclusions=conclude,
-)  # fmt: skip
+)

@@ -47,9 +47,7 @@ class Settings:
     measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
     folds: int = option(2, "cross-validation of the table")
     small: int = option(50, "topics in each small training and test set; 0 for none")
-    validation: float = option(
-        0.2, "share of training topics that RankNet-val stops on; 0 for no such row"
-    )
+    validation: float = option(0.2, "share of training topics that RankNet-val stops on; 0 for no such row")
     seed: int = option(0, "of topics, folds and the methods' starts")
 
 
@@ -64,9 +62,7 @@ def units(settings: Settings) -> list[Unit]:
         raise InputError("two collections have one name", value=names, accepted="different names")
     for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
         if getattr(settings, name) < least:
-            raise InputError(
-                f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more"
-            )
+            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more")
     if settings.small < 0 or settings.small == 1:
         raise InputError("bad small", value=settings.small, accepted="0, or 2 or more")
     for dataset in settings.datasets:
@@ -199,9 +195,7 @@ def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dic
     for number, fold in enumerate(result.folds):
         train = pool.positions(fold.train)
         for row in result.rows:
-            if row.method in documents and (
-                row.method != RANKNET or row.measure == result.rows[0].measure
-            ):
+            if row.method in documents and (row.method != RANKNET or row.measure == result.rows[0].measure):
                 scored = int(documents[row.method][train].sum())
                 evaluations = row.fits[number].evaluations
                 rows.append(
@@ -311,9 +305,7 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
             name = "losses" if sets == "fits" else "losses-small"
             what = "folds" if sets == "fits" else "small training and test sets"
             figure = losses(relative_losses(found[sets]), what=what)
-            drawn.append(
-                Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure))
-            )
+            drawn.append(Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure)))
     return drawn
 
 

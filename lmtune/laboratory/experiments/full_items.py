@@ -9,14 +9,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import (
-    MAIN,
-    QUICK,
-    LongLists,
-    check_gammas,
-    cutoffs_of,
-    song_case,
-)
+from lmtune.laboratory.long_list_sweeps import MAIN, QUICK, LongLists, check_gammas, cutoffs_of, song_case
 from lmtune.laboratory.pictures.sweeps import course_picture
 from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, verdict
 from lmtune.laboratory.sweeps import number, tables, units
@@ -51,26 +44,26 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     labels = [FULL, BIASED, *map(_song, settings.gammas)]
     songs = labels[2:]
     pairs = [*((song, other) for song in songs for other in (BIASED, FULL)), (BIASED, FULL)]
-    return tables(
-        labels, results, trials=settings.trials, cutoffs=cutoffs_of(settings), pairs=pairs
-    )
+    return tables(labels, results, trials=settings.trials, cutoffs=cutoffs_of(settings), pairs=pairs)
 
 
 def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
     """Draw courses."""
     return [
         course_picture(
-            made, name="full-items", title="Training on all items and on samples, by epoch",
-            courses=("objective", "training", "validation"), cutoff=MAIN,
+            made,
+            name="full-items",
+            title="Training on all items and on samples, by epoch",
+            courses=("objective", "training", "validation"),
+            cutoff=MAIN,
         )
-    ]  # fmt: skip
+    ]
 
 
 def conclude(settings: Settings, made: Tables) -> list[str]:
     """Say how near SONG comes to training on all items."""
     objective = {
-        label: at_end(made, label, "objective")
-        for label in (FULL, BIASED, *map(_song, settings.gammas))
+        label: at_end(made, label, "objective") for label in (FULL, BIASED, *map(_song, settings.gammas))
     }
     best = min(map(_song, settings.gammas), key=objective.__getitem__)
     gap = objective[BIASED] - objective[FULL]
@@ -85,8 +78,7 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
         for a, b in ((best, BIASED), (best, FULL)):
             row = difference_of(made, a, b, MAIN, queries)
             said.append(
-                f"nDCG@{MAIN} on the {queries} queries, {a} minus {b}: {in_words(row)}, "
-                f"{verdict(row)}."
+                f"nDCG@{MAIN} on the {queries} queries, {a} minus {b}: {in_words(row)}, {verdict(row)}."
             )
     return said
 

@@ -8,14 +8,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import (
-    MAIN,
-    QUICK,
-    LongLists,
-    check_gammas,
-    cutoffs_of,
-    song_case,
-)
+from lmtune.laboratory.long_list_sweeps import MAIN, QUICK, LongLists, check_gammas, cutoffs_of, song_case
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
 from lmtune.laboratory.sweep_words import at_end, difference_of, in_words, mean_of, verdict
 from lmtune.laboratory.sweeps import number, tables, units
@@ -43,23 +36,29 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     labels = [number(own) for own in settings.gammas]
     last = number(max(settings.gammas))
     return tables(
-        labels, results, trials=settings.trials, cutoffs=cutoffs_of(settings),
+        labels,
+        results,
+        trials=settings.trials,
+        cutoffs=cutoffs_of(settings),
         pairs=[(label, last) for label in labels if label != last],
-    )  # fmt: skip
+    )
 
 
 def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
     """Draw courses, and what they reach."""
     return [
         course_picture(
-            made, name="gamma-courses", title="SONG by epoch at several gammas", axis="gamma",
-            courses=("objective", "validation"), cutoff=MAIN,
+            made,
+            name="gamma-courses",
+            title="SONG by epoch at several gammas",
+            axis="gamma",
+            courses=("objective", "validation"),
+            cutoff=MAIN,
         ),
         value_picture(
-            made, name="gamma", title="nDCG by SONG's gamma", axis="gamma",
-            cutoffs=cutoffs_of(settings),
+            made, name="gamma", title="nDCG by SONG's gamma", axis="gamma", cutoffs=cutoffs_of(settings)
         ),
-    ]  # fmt: skip
+    ]
 
 
 def conclude(settings: Settings, made: Tables) -> list[str]:

@@ -8,14 +8,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
-from lmtune.laboratory.long_list_sweeps import (
-    MAIN,
-    QUICK,
-    LongLists,
-    check_gammas,
-    cutoffs_of,
-    song_case,
-)
+from lmtune.laboratory.long_list_sweeps import MAIN, QUICK, LongLists, check_gammas, cutoffs_of, song_case
 from lmtune.laboratory.pictures.sweeps import course_picture, value_picture
 from lmtune.laboratory.sweep_words import difference_of, in_words, mean_of, verdict
 from lmtune.laboratory.sweeps import tables, units
@@ -41,13 +34,15 @@ def make_units(settings: Settings) -> list[Unit]:
     check_gammas(settings.gamma)
     cases = [
         song_case(
-            settings, _label(form, cutoff),
+            settings,
+            _label(form, cutoff),
             {"gamma": settings.gamma, "cutoff": cutoff, "theoretical": theoretical},
-            loss="k-song", watched="",
+            loss="k-song",
+            watched="",
         )
         for cutoff in settings.cutoffs
         for form, theoretical in FORMS.items()
-    ]  # fmt: skip
+    ]
     return units(cases, settings.trials, settings.seed)
 
 
@@ -55,26 +50,32 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     """Gather them; both forms are compared at each K."""
     return tables(
         [_label(form, cutoff) for cutoff in settings.cutoffs for form in FORMS],
-        results, trials=settings.trials, cutoffs=cutoffs_of(settings),
-        pairs=[
-            (_label("theoretical", cutoff), _label("practical", cutoff))
-            for cutoff in settings.cutoffs
-        ],
-    )  # fmt: skip
+        results,
+        trials=settings.trials,
+        cutoffs=cutoffs_of(settings),
+        pairs=[(_label("theoretical", cutoff), _label("practical", cutoff)) for cutoff in settings.cutoffs],
+    )
 
 
 def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
     """Draw courses, and what they reach."""
     return [
         course_picture(
-            made, name="k-song-courses", title="Both forms of K-SONG, by epoch",
-            courses=("validation",), cutoff=MAIN,
+            made,
+            name="k-song-courses",
+            title="Both forms of K-SONG, by epoch",
+            courses=("validation",),
+            cutoff=MAIN,
         ),
         value_picture(
-            made, name="k-song", title="nDCG by both forms of K-SONG", axis="",
-            cutoffs=cutoffs_of(settings), sideways=True,
+            made,
+            name="k-song",
+            title="nDCG by both forms of K-SONG",
+            axis="",
+            cutoffs=cutoffs_of(settings),
+            sideways=True,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def conclude(settings: Settings, made: Tables) -> list[str]:

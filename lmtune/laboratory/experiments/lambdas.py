@@ -55,9 +55,8 @@ def units(settings: Settings) -> list[Unit]:
     for name, low in (("label_vectors", 1), ("points", 3), ("places", 2)):
         if getattr(settings, name) < low:
             raise InputError(
-                f"bad {name.replace('_', ' ')}", value=getattr(settings, name),
-                accepted=f"{low} or more",
-            )  # fmt: skip
+                f"bad {name.replace('_', ' ')}", value=getattr(settings, name), accepted=f"{low} or more"
+            )
     for delta in settings.deltas:
         if not 0.0 <= delta < np.inf:
             raise InputError("bad delta", value=delta, accepted="a finite number, 0 or more")
@@ -65,19 +64,17 @@ def units(settings: Settings) -> list[Unit]:
         if count < 2:
             raise InputError("bad number of documents", value=count, accepted="2 or more")
     size: dict[str, Any] = {
-        "documents": settings.documents, "label_vectors": settings.label_vectors,
-        "points": settings.points, "seed": settings.seed,
-    }  # fmt: skip
+        "documents": settings.documents,
+        "label_vectors": settings.label_vectors,
+        "points": settings.points,
+        "seed": settings.seed,
+    }
     if settings.function:
         return [Unit("examine-0", examined, {"name": settings.function, **size})]
     return [
+        *(Unit(f"examine-{n}", examined, {"name": name, **size}) for n, name in enumerate(BUILTIN)),
         *(
-            Unit(f"examine-{n}", examined, {"name": name, **size})
-            for n, name in enumerate(BUILTIN)
-        ),
-        *(
-            Unit(f"lambdarank-{n}-{k or 'all'}", lambdarank_examined, {"k": k, **size,
-                 "documents": (n,)})
+            Unit(f"lambdarank-{n}-{k or 'all'}", lambdarank_examined, {"k": k, **size, "documents": (n,)})
             for n in settings.documents
             for k in (None, 1, 3)
         ),
@@ -86,7 +83,7 @@ def units(settings: Settings) -> list[Unit]:
             for n, delta in enumerate(settings.deltas)
         ),
         Unit("walk", walked, {}),
-    ]  # fmt: skip
+    ]
 
 
 def examined(name: str, **size: Any) -> dict[str, Any]:
@@ -156,17 +153,14 @@ def walked() -> dict[str, Any]:
         ``across``: costs rebuilt from 0 on the way through the tie.
     """
     labels, centre = np.array(_WALK_LABELS), np.array(_WALK_CENTRE)
-    named = {
-        "ranknet": checked(functions.ranknet()), "lambdarank": checked(functions.lambdarank())
-    }  # fmt: skip
+    named = {"ranknet": checked(functions.ranknet()), "lambdarank": checked(functions.lambdarank())}
     first, second = trio_plane(3, (0, 1, 2))
     corners = loop_across(centre, 0, 1, second, _WALK_RADIUS)
     closed = [*corners, corners[0]]
     sides = pairwise(closed)
     stations = [
-        start + (end - start) * step / _WALK_STEPS for start, end in sides
-        for step in range(_WALK_STEPS)
-    ] + [corners[0]]  # fmt: skip
+        start + (end - start) * step / _WALK_STEPS for start, end in sides for step in range(_WALK_STEPS)
+    ] + [corners[0]]
     done: dict[str, list[float]] = {}
     for name, function in named.items():
         parts = [work(function, labels, start, end) for start, end in pairwise(stations)]
@@ -195,19 +189,30 @@ def _record(found: Examination) -> dict[str, Any]:
         if worst is None:
             continue
         tests[name] = {
-            "tests": own.tests, "violated": own.violated, "unclear": own.unclear,
-            "outcome": own.outcome, "relative": worst.relative, "tolerance": worst.tolerance,
-            "violation": worst.violation, "error": worst.error, "scale": worst.scale,
+            "tests": own.tests,
+            "violated": own.violated,
+            "unclear": own.unclear,
+            "outcome": own.outcome,
+            "relative": worst.relative,
+            "tolerance": worst.tolerance,
+            "violation": worst.violation,
+            "error": worst.error,
+            "scale": worst.scale,
             "where": worst.where(),
-        }  # fmt: skip
+        }
     lowest = found.lowest
     refuting = [name for name in found.refuting() if name in COST_TESTS]
     return {
-        "function": found.name, "has_cost": found.has_cost, "convex": found.convex,
-        "sums_to_zero": found.sums_to_zero, "refuted_by": ", ".join(refuting),
-        "largest_slope": found.largest_slope, "eigenvalue": found.smallest_eigenvalue,
-        "eigenvalue_error": np.nan if lowest is None else lowest.error, "evidence": tests,
-    }  # fmt: skip
+        "function": found.name,
+        "has_cost": found.has_cost,
+        "convex": found.convex,
+        "sums_to_zero": found.sums_to_zero,
+        "refuted_by": ", ".join(refuting),
+        "largest_slope": found.largest_slope,
+        "eigenvalue": found.smallest_eigenvalue,
+        "eigenvalue_error": np.nan if lowest is None else lowest.error,
+        "evidence": tests,
+    }
 
 
 def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
@@ -235,17 +240,16 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
         ]
     ).drop(columns=["function", "convex", "where_no_cost"])
     found["margin"] = pd.concat(
-        [
-            pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta)
-            for n, delta in enumerate(settings.deltas)
-        ],
+        [pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(settings.deltas)],
         ignore_index=True,
     )
     walk = results["walk"]
     done = walk["work"]
-    found["walk"] = pd.DataFrame(
-        {name: done[name] for name in ("ranknet", "lambdarank")}
-    ).rename_axis("step").reset_index()  # fmt: skip
+    found["walk"] = (
+        pd.DataFrame({name: done[name] for name in ("ranknet", "lambdarank")})
+        .rename_axis("step")
+        .reset_index()
+    )
     found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
     found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
     found["across"] = pd.DataFrame(walk["across"])
@@ -256,8 +260,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     tests = record["evidence"]
     loops = [tests[name] for name in _LOOPS if name in tests]
     circulation = max(loops, key=lambda one: (one["outcome"] == "violated", one["relative"]))
-    refuting = [tests[name] for name in COST_TESTS
-                if name in tests and tests[name]["outcome"] == "violated"]  # fmt: skip
+    refuting = [tests[name] for name in COST_TESTS if name in tests and tests[name]["outcome"] == "violated"]
     row = {
         "function": record["function"],
         "has_cost": record["has_cost"],
@@ -285,8 +288,7 @@ def draw(settings: Settings, found: Tables) -> list[Picture]:
     both = found["evidence"], found["functions"]
     if settings.function:
         return [pictures.one_function(*both)]
-    return [pictures.violations(*both), pictures.margin_costs(found["margin"]),
-            pictures.walk(found)]  # fmt: skip
+    return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
 
 
 def conclusions(settings: Settings, found: Tables) -> list[str]:

@@ -11,16 +11,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.pictures.sweeps import value_picture
 from lmtune.laboratory.sweep_words import LEVEL, difference_of, in_words, mean_of, verdict
-from lmtune.laboratory.sweeps import (
-    CHOSEN_AT,
-    Case,
-    Common,
-    differences,
-    key,
-    network_case,
-    tables,
-    units,
-)
+from lmtune.laboratory.sweeps import CHOSEN_AT, Case, Common, differences, key, network_case, tables, units
 from lmtune.laboratory.trainings import grow
 from lmtune.reporting.figures.style import Picture, short
 from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
@@ -29,11 +20,18 @@ from lmtune.reranking.objectives import loss_names
 CUTOFFS = (1, 3, 5, 10)
 _SHOWN = 5
 _NAMES = {
-    "ranknet": "RankNet", "listnet": "ListNet", "listmle": "ListMLE", "lambdarank": "LambdaRank",
-    "ndcgloss2++": "NDCG-Loss2++", "approxndcg": "ApproxNDCG", "neuralndcg": "NeuralNDCG",
-    "song": "SONG", "k-song": "K-SONG", "cross-entropy": "cross-entropy",
+    "ranknet": "RankNet",
+    "listnet": "ListNet",
+    "listmle": "ListMLE",
+    "lambdarank": "LambdaRank",
+    "ndcgloss2++": "NDCG-Loss2++",
+    "approxndcg": "ApproxNDCG",
+    "neuralndcg": "NeuralNDCG",
+    "song": "SONG",
+    "k-song": "K-SONG",
+    "cross-entropy": "cross-entropy",
     LAMBDAMART: "LambdaMART",
-}  # fmt: skip
+}
 # What Bruch et al. (2019, table 1) and Qiu et al. (2022, table 1) say is better than what.
 _BRUCH = (("ApproxNDCG", "ListMLE"), ("ApproxNDCG", "RankNet"), ("LambdaMART", "ApproxNDCG"))
 _SONGS = ("SONG", "K-SONG")
@@ -45,11 +43,19 @@ class Settings(Common):
 
     losses: tuple[str, ...] = option(
         (
-            "ranknet", "listnet", "listmle", "lambdarank", "ndcgloss2++", "approxndcg",
-            "neuralndcg", "song", "k-song:cutoff=10", "lambdamart:rounds=300",
+            "ranknet",
+            "listnet",
+            "listmle",
+            "lambdarank",
+            "ndcgloss2++",
+            "approxndcg",
+            "neuralndcg",
+            "song",
+            "k-song:cutoff=10",
+            "lambdamart:rounds=300",
         ),
         "what to train by, each with options as NAME:OPTION=VALUE",
-    )  # fmt: skip
+    )
     network: str = option("b64", "the scorer of all but the trees")
     rates: tuple[float, ...] = option(
         (0.003, 0.01), "learning rates to choose each loss's from, by validation nDCG@5"
@@ -86,9 +92,7 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
         ]
     names = list(named.values())
     made = tables(names, chosen, trials=settings.trials, cutoffs=CUTOFFS, pairs=())
-    compared = [
-        differences(made["trials"], pairs) for pairs in (_bruch(names), _qiu(names)) if pairs
-    ]
+    compared = [differences(made["trials"], pairs) for pairs in (_bruch(names), _qiu(names)) if pairs]
     if compared:
         made["differences"] = pd.concat(compared, ignore_index=True)
     return {**made, "rates": pd.DataFrame(rows)}
@@ -98,10 +102,15 @@ def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
     """Draw what they reach."""
     return [
         value_picture(
-            made, name="losses", title="nDCG by loss, test queries", axis="",
-            cutoffs=(1, 5, 10), queries=("test",), sideways=True,
+            made,
+            name="losses",
+            title="nDCG by loss, test queries",
+            axis="",
+            cutoffs=(1, 5, 10),
+            queries=("test",),
+            sideways=True,
         )
-    ]  # fmt: skip
+    ]
 
 
 def conclude(settings: Settings, made: Tables) -> list[str]:
@@ -127,11 +136,12 @@ def conclude(settings: Settings, made: Tables) -> list[str]:
         parts = [
             f"{word} {', '.join(own)}"
             for word, own in (
-                ("significantly better than", better), ("significantly worse than", worse),
+                ("significantly better than", better),
+                ("significantly worse than", worse),
                 ("not significantly different from", rest),
             )
             if own
-        ]  # fmt: skip
+        ]
         if parts:
             said.append(f"nDCG@{_SHOWN}, {song}: {'; '.join(parts)}.")
     return said
@@ -146,17 +156,22 @@ def _cases(settings: Settings, text: str) -> list[Case]:
         return [Case(text, grow, {**where, "settings": trees, "cutoffs": list(CUTOFFS)})]
     if contender.loss not in loss_names():
         raise InputError(
-            "unknown loss", value=contender.loss,
-            accepted=", ".join([*loss_names(), LAMBDAMART]),
-        )  # fmt: skip
+            "unknown loss", value=contender.loss, accepted=", ".join([*loss_names(), LAMBDAMART])
+        )
     return [
         network_case(
-            settings, f"{text}, rate {rate:g}", settings.network, contender.loss,
-            contender.options, cutoffs=CUTOFFS, learning_rate=rate, warm_up=settings.warm_up,
+            settings,
+            f"{text}, rate {rate:g}",
+            settings.network,
+            contender.loss,
+            contender.options,
+            cutoffs=CUTOFFS,
+            learning_rate=rate,
+            warm_up=settings.warm_up,
             warm_up_loss="cross-entropy",
         )
         for rate in settings.rates
-    ]  # fmt: skip
+    ]
 
 
 def _names(settings: Settings) -> dict[str, str]:
@@ -186,14 +201,26 @@ EXPERIMENT = Experiment(
     name="losses",
     settings=Settings,
     quick={
-        "data": "artificial:100", "rates": (0.01,), "trials": 3, "epochs": 12, "warm_up": 4,
+        "data": "artificial:100",
+        "rates": (0.01,),
+        "trials": 3,
+        "epochs": 12,
+        "warm_up": 4,
         "losses": (
-            "ranknet", "listnet", "listmle", "lambdarank", "ndcgloss2++", "approxndcg",
-            "neuralndcg", "song", "k-song:cutoff=10", "lambdamart:rounds=60",
+            "ranknet",
+            "listnet",
+            "listmle",
+            "lambdarank",
+            "ndcgloss2++",
+            "approxndcg",
+            "neuralndcg",
+            "song",
+            "k-song:cutoff=10",
+            "lambdamart:rounds=60",
         ),
     },
     units=make_units,
     tables=make_tables,
     pictures=make_pictures,
     conclusions=conclude,
-)  # fmt: skip
+)

@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import index_collection, load_pool, short_name
-from lmtune.laboratory.directions import (
-    ascent_test,
-    directions_needed,
-    line_noise,
-    random_directions,
-)
+from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise, random_directions
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.frames import records
 from lmtune.measures.evaluate import measure_settings
@@ -54,12 +49,8 @@ class Settings:
     dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
     topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
     measure: str = option("AP", "AP, P@k, Bpref, nDCG@k ")
-    directions: int = option(
-        directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice"
-    )
-    steps: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)"
-    )
+    directions: int = option(directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice")
+    steps: tuple[float, ...] = option((0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)")
     seed: int = option(0, "of topics, directions and the methods' starts")
 
 
@@ -68,9 +59,7 @@ def units(settings: Settings) -> list[Unit]:
     measure = parse_measure(settings.measure)
     for name, least in (("directions", 1), ("topics", 0), ("seed", 0)):
         if getattr(settings, name) < least:
-            raise InputError(
-                f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more"
-            )
+            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more")
     if not settings.steps or not all(math.isfinite(s) and s > 0.0 for s in settings.steps):
         raise InputError("bad steps", value=settings.steps, accepted="positive numbers")
     available = index_collection(settings.dataset)
@@ -132,17 +121,20 @@ def examine_choice(
     at = plan.space.to_unbounded(fit.lambda_, fit.mu)
     sizes = np.array(steps)[:, None]
     objective.remember(
-        np.concatenate(
-            [at + sizes * way for way in random_directions(directions, _SCALE, seed=seed)]
-        )
+        np.concatenate([at + sizes * way for way in random_directions(directions, _SCALE, seed=seed)])
     )
-    noise = line_noise(
-        objective, at, _SCALE, steps, lines=_NOISE_LINES, seed=seed, along=objective.along
-    )
+    noise = line_noise(objective, at, _SCALE, steps, lines=_NOISE_LINES, seed=seed, along=objective.along)
     test = ascent_test(
-        objective, at, _SCALE, steps, directions, seed, confidence=_CONFIDENCE,
-        noise=np.nan_to_num(noise).tolist(), along=objective.along,
-    )  # fmt: skip
+        objective,
+        at,
+        _SCALE,
+        steps,
+        directions,
+        seed,
+        confidence=_CONFIDENCE,
+        noise=np.nan_to_num(noise).tolist(),
+        along=objective.along,
+    )
     found: dict[str, Any] = {
         "point": {
             "method": method,
@@ -271,8 +263,7 @@ def _verdict(method: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Say at which steps a choice is a local optimum: fewer than 1% of directions ascend."""
     tried = [row for row in rows if row["inside"]]
     kept, clear = (
-        [f"{row['step']:g}" for row in tried if row[bound] < _SHARE]
-        for bound in ("bound", "clear_bound")
+        [f"{row['step']:g}" for row in tried if row[bound] < _SHARE] for bound in ("bound", "clear_bound")
     )
     return (
         f"With {_CONFIDENCE:.0%} confidence fewer than {_SHARE:.0%} of the directions that stay in "
@@ -302,13 +293,14 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
     shares = ascending(found["ascents"], measure=name)
     return [
         Picture(
-            "lines", f"{name} and the RankNet cost along lines through RankNet's choice", lines,
-            alt_text(lines), group,
+            "lines",
+            f"{name} and the RankNet cost along lines through RankNet's choice",
+            lines,
+            alt_text(lines),
+            group,
         ),
-        Picture(
-            "ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group,
-        ),
-    ]  # fmt: skip
+        Picture("ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group),
+    ]
 
 
 EXPERIMENT = Experiment(

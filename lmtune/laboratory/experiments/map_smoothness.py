@@ -53,14 +53,10 @@ def units(settings: Settings) -> list[Unit]:
     measures = parse_measures(settings.measures)
     for name, least in (("samples", 1), ("points", 3), ("zoom_points", 3), ("seed", 0)):
         if getattr(settings, name) < least:
-            raise InputError(
-                f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more"
-            )
+            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more")
     for name in ("zoom", "smooth"):
         if not 0.0 < getattr(settings, name) <= 1.0:
-            raise InputError(
-                f"bad {name}", value=getattr(settings, name), accepted="above 0, up to 1"
-            )
+            raise InputError(f"bad {name}", value=getattr(settings, name), accepted="above 0, up to 1")
     if not settings.topics or min(settings.topics) < 1:
         raise InputError("bad topics", value=settings.topics, accepted="numbers from 1")
     available = index_collection(settings.dataset)
@@ -116,9 +112,7 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
                 (measure, line, int(stride) * width, variation)
                 for stride, variation in found["single"].items()
             ]
-    grouped = pd.concat(rough, ignore_index=True).groupby(
-        ["measure", "line", "topics", "step"], sort=False
-    )
+    grouped = pd.concat(rough, ignore_index=True).groupby(["measure", "line", "topics", "step"], sort=False)
     figures = ["total_variation", "range", "ratio", "excess", "maxima"]
     summary = grouped[figures].median()
     summary.insert(0, "samples", grouped.size())
@@ -258,13 +252,7 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
 EXPERIMENT = Experiment(
     name="map-smoothness",
     settings=Settings,
-    quick={
-        "measures": ("AP",),
-        "topics": (10, 100, 1000),
-        "samples": 5,
-        "points": 191,
-        "zoom_points": 101,
-    },
+    quick={"measures": ("AP",), "topics": (10, 100, 1000), "samples": 5, "points": 191, "zoom_points": 101},
     units=units,
     tables=tables,
     pictures=pictures,

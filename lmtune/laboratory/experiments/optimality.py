@@ -42,9 +42,7 @@ class Settings:
     data: str = option("artificial:2000", HELP)
     measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
     networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer")
-    losses: tuple[str, ...] = option(
-        ("lambdarank", "ranknet", "approxndcg", "song"), "what to train by"
-    )
+    losses: tuple[str, ...] = option(("lambdarank", "ranknet", "approxndcg", "song"), "what to train by")
     confidence: float = option(0.99, "of the bounds on the share of ascending directions")
     share: float = option(0.01, "the share to bound, which makes how many directions are needed")
     steps: tuple[float, ...] = option(
@@ -53,9 +51,7 @@ class Settings:
     shift: float = option(50.0, "largest shift of a single weight, percent")
     shifts: int = option(21, "shifts of a single weight, an odd number")
     weights: int = option(50, "single weights a net, the largest of each layer first")
-    epochs: int = option(
-        100, "passes over the training queries, by a two-layer net four times that"
-    )
+    epochs: int = option(100, "passes over the training queries, by a two-layer net four times that")
     learning_rate: float = option(0.03, "Adam's first rate, which falls to 0")
     batch_size: int = option(100, "queries a step")
     seed: int = option(0, "draws artificial data, first weights, batches and directions")
@@ -92,17 +88,26 @@ def examine(settings: Settings, network: str, loss: str) -> dict[str, Any]:
     measure = parse_measure(settings.measure)
     epochs = settings.epochs if network == "linear" else _MORE * settings.epochs
     training = Training(
-        loss, _options(loss, measure), network, epochs, settings.batch_size,
-        settings.learning_rate, settings.seed,
-    )  # fmt: skip
+        loss,
+        _options(loss, measure),
+        network,
+        epochs,
+        settings.batch_size,
+        settings.learning_rate,
+        settings.seed,
+    )
     rested = train_to_rest(train, training)
     flat, objective = rested.network, NetworkMeasure(rested.network, train, measure)
     place = (objective, flat.point, flat.scale(), settings.steps)
     noise = line_noise(*place, seed=settings.seed, along=objective.along)
     found = ascent_test(
-        *place, directions_needed(settings.confidence, settings.share), settings.seed,
-        confidence=settings.confidence, noise=noise.tolist(), along=objective.along,
-    )  # fmt: skip
+        *place,
+        directions_needed(settings.confidence, settings.share),
+        settings.seed,
+        confidence=settings.confidence,
+        noise=noise.tolist(),
+        along=objective.along,
+    )
     sign = 1.0 if measure.higher_is_better else -1.0
     shifts = np.linspace(-settings.shift, settings.shift, settings.shifts)
     return {
@@ -118,8 +123,7 @@ def examine(settings: Settings, network: str, loss: str) -> dict[str, Any]:
         "sweeps": {
             # Gains, so that more is better for costs as well.
             flat.name(weight): (
-                objective.at_weight(flat.point, weight, (1 + shifts / 100) * flat.point[weight])
-                - found.value
+                objective.at_weight(flat.point, weight, (1 + shifts / 100) * flat.point[weight]) - found.value
             ).tolist()
             for weight in _chosen(flat, settings.weights)
         },
@@ -149,9 +153,7 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
         top = max(best, key=lambda name: best[name])
         nets.append(
             {
-                **{
-                    name: value for name, value in result.items() if name not in ("steps", "sweeps")
-                },
+                **{name: value for name, value in result.items() if name not in ("steps", "sweeps")},
                 "swept": len(best),
                 "best_as_trained": sum(gain <= 0.0 for gain in best.values()),
                 "best_shifted": top,
@@ -237,10 +239,7 @@ def _claim(own: pd.DataFrame, column: str, share: float, sure: str) -> str:
         return text + "every step."
     if min(steps) > smallest:
         worst = own.loc[own["step"] == smallest].iloc[0]
-        return (
-            text
-            + f"steps of {min(steps):g} and more; at {smallest:g} at most {worst['bound']:.1%}."
-        )
+        return text + f"steps of {min(steps):g} and more; at {smallest:g} at most {worst['bound']:.1%}."
     return text + f"steps {', '.join(f'{step:g}' for step in steps)}."
 
 

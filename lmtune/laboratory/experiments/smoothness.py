@@ -56,18 +56,14 @@ def units(settings: Settings) -> list[Unit]:
     least = {"weights": 1, "points": 5, "epochs": 1, "batch_size": 1}
     for name, low in least.items():
         if getattr(settings, name) < low:
-            raise InputError(
-                f"bad {name}", value=getattr(settings, name), accepted=f"{low} or more"
-            )
+            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{low} or more")
     if settings.points % 2 == 0:
         raise InputError("bad points", value=settings.points, accepted="an odd number")
     if min(settings.queries) < 1:
         raise InputError("bad queries", value=min(settings.queries), accepted="1 or more")
     for name in ("shift", "zoom"):
         if not 0.0 < getattr(settings, name) < np.inf:
-            raise InputError(
-                f"bad {name}", value=getattr(settings, name), accepted="a positive number"
-            )
+            raise InputError(f"bad {name}", value=getattr(settings, name), accepted="a positive number")
     chosen = dict.fromkeys(settings.networks)
     return [Unit(network, sweep, {"settings": settings, "network": network}) for network in chosen]
 
@@ -80,9 +76,14 @@ def sweep(settings: Settings, network: str) -> dict[str, Any]:
     if measure.kind == "ndcg" and measure.cutoff is not None:
         options["k"] = measure.cutoff
     training = Training(
-        "lambdarank", options, network, settings.epochs, settings.batch_size,
-        settings.learning_rate, settings.seed,
-    )  # fmt: skip
+        "lambdarank",
+        options,
+        network,
+        settings.epochs,
+        settings.batch_size,
+        settings.learning_rate,
+        settings.seed,
+    )
     rested = train_to_rest(data, training)
     flat = rested.network
     chosen = _weights(flat, settings.weights)
@@ -157,9 +158,7 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
                     "gain": float(sign * (values[best] - values[settings.points // 2])),
                 }
             )
-    return {
-        "curves": pd.DataFrame(curves), "roughness": pd.DataFrame(rough), "nets": pd.DataFrame(nets)
-    }  # fmt: skip
+    return {"curves": pd.DataFrame(curves), "roughness": pd.DataFrame(rough), "nets": pd.DataFrame(nets)}
 
 
 def conclusions(settings: Settings, tables: Tables) -> list[str]:

@@ -50,9 +50,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in (("runs", 1), ("evaluations", 10), ("seed", 0)):
             if getattr(self, name) < least:
-                raise InputError(
-                    f"bad {name}", value=getattr(self, name), accepted=f"{least} or more"
-                )
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
         for name, positive in (("rates", self.rates), ("width", (self.width,))):
             if not positive or not all(0.0 < value < math.inf for value in positive):
                 raise InputError(f"bad {name}", value=positive, accepted="positive numbers")
@@ -72,9 +70,12 @@ def units(settings: Settings) -> list[Unit]:
     """Return a unit for each method's choice of rate and runs, and two small ones."""
     common = {"data": settings.data, "seed": settings.seed}
     runs = {
-        **common, "runs": settings.runs, "evaluations": settings.evaluations,
-        "rates": settings.rates, "width": settings.width,
-    }  # fmt: skip
+        **common,
+        "runs": settings.runs,
+        "evaluations": settings.evaluations,
+        "rates": settings.rates,
+        "width": settings.width,
+    }
     return [
         *(
             Unit(name.replace(":", "").lower(), descend, {**runs, "per_step": per_step})
@@ -82,10 +83,11 @@ def units(settings: Settings) -> list[Unit]:
         ),
         Unit("gradient", check_gradient, {**common, "width": settings.width}),
         Unit(
-            "steps", count_evaluations,
+            "steps",
+            count_evaluations,
             {"features": settings.features, "methods": settings.methods, "seed": settings.seed},
         ),
-    ]  # fmt: skip
+    ]
 
 
 def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
@@ -102,25 +104,29 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
         for mark, column, value in zip(marks, runs.T, mean, strict=True):
             curves.append(
                 {
-                    "method": name, "evaluations": mark, "cost": value,
-                    "lowest": column.min(), "highest": column.max(),
+                    "method": name,
+                    "evaluations": mark,
+                    "cost": value,
+                    "lowest": column.min(),
+                    "highest": column.max(),
                 }
-            )  # fmt: skip
+            )
         goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
         there = np.flatnonzero(mean <= goal)
         per_step = settings.methods[name] or 2 * gradient["features"]
         methods.append(
             {
-                "method": name, "evaluations_per_step": per_step, "rate": own["rate"],
-                "start": mean[0], "final": mean[-1],
+                "method": name,
+                "evaluations_per_step": per_step,
+                "rate": own["rate"],
+                "start": mean[0],
+                "final": mean[-1],
                 "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
                 "minimum": gradient["minimum"],
                 "evaluations_to_95": marks[there[0]] if there.size else math.nan,
             }
-        )  # fmt: skip
-        rates += [
-            {"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]
-        ]
+        )
+        rates += [{"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]]
     return {
         "costs": pd.DataFrame(curves),
         "methods": pd.DataFrame(methods),
@@ -132,10 +138,7 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
 
 def pictures(settings: Settings, found: Tables) -> list[Picture]:
     """Draw the costs by evaluations, and a step's evaluations by weights."""
-    return [
-        draw_costs(found["costs"], found["methods"], settings.data),
-        draw_steps(found["steps"]),
-    ]
+    return [draw_costs(found["costs"], found["methods"], settings.data), draw_steps(found["steps"])]
 
 
 def conclusions(settings: Settings, found: Tables) -> list[str]:
@@ -163,15 +166,11 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
     worst = (check["largest_difference"] / check["largest_slope"].max()).groupby(check["c"]).max()
     sentences.append(
         "FDSA's gradient is the closed form, within "
-        + " and ".join(
-            f"{value:.1e} of the largest slope at c = {c:g}" for c, value in worst.items()
-        )
+        + " and ".join(f"{value:.1e} of the largest slope at c = {c:g}" for c, value in worst.items())
         + "."
     )
     edges = [
-        name
-        for name in methods.index
-        if methods["rate"][name] in (min(settings.rates), max(settings.rates))
+        name for name in methods.index if methods["rate"][name] in (min(settings.rates), max(settings.rates))
     ]
     if edges and len(settings.rates) > 1:
         sentences.append(f"The chosen rate is at the edge of what was tried: {', '.join(edges)}.")
@@ -192,8 +191,7 @@ def conclusions(settings: Settings, found: Tables) -> list[str]:
 def _faster(there: Any, spsa: list[str], settings: Settings) -> str:
     goal = f"{_THERE:.0%} of the way to the minimum, each with the best of its rates"
     shown = ", ".join(
-        f"{name} {'never' if math.isnan(count) else f'{count:,.0f}'}"
-        for name, count in there.items()
+        f"{name} {'never' if math.isnan(count) else f'{count:,.0f}'}" for name, count in there.items()
     )
     text = f"Evaluations for {goal}: {shown}."
     best = there[spsa].min()
@@ -216,18 +214,18 @@ def _overtaken(costs: Any, final: Any, spsa: list[str]) -> str:
     course = costs[costs["method"] == ahead]
     reached = course.loc[course["cost"] <= final[behind], "evaluations"].iloc[0]
     total = costs["evaluations"].max()
-    return (
-        f"{ahead} has by {reached:,} evaluations the cost at which {behind} ends after {total:,}."
-    )
+    return f"{ahead} has by {reached:,} evaluations the cost at which {behind} ends after {total:,}."
 
 
 def _one_rate(rates: Any, leader: str) -> str:
     """Compare all methods at the rate that the first SPSA has chosen."""
     rate = rates[(rates["method"] == leader) & rates["chosen"]]["rate"].iloc[0]
     same = rates[rates["rate"] == rate]
-    return f"At one rate for all, {rate:g}, the final costs of a run are " + ", ".join(
-        f"{row['method']} {row['final']:.4f}" for row in same.to_dict("records")
-    ) + "."  # fmt: skip
+    return (
+        f"At one rate for all, {rate:g}, the final costs of a run are "
+        + ", ".join(f"{row['method']} {row['final']:.4f}" for row in same.to_dict("records"))
+        + "."
+    )
 
 
 EXPERIMENT = Experiment(

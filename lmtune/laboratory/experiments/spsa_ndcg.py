@@ -65,9 +65,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
-                raise InputError(
-                    f"bad {name}", value=getattr(self, name), accepted=f"{least} or more"
-                )
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
         if self.per_step < 2 or self.per_step % 2:
             raise InputError("bad per_step", value=self.per_step, accepted="an even number")
         for name in ("rates", "widths", "learning_rates"):
@@ -89,18 +87,27 @@ class Settings:
 def units(settings: Settings) -> list[Unit]:
     """Return a unit a method: its choice of rates, and its trainings."""
     common = {
-        "data": settings.data, "data_seed": settings.seed, "cutoff": settings.cutoff,
+        "data": settings.data,
+        "data_seed": settings.seed,
+        "cutoff": settings.cutoff,
         "seeds": tuple(range(settings.seed, settings.seed + settings.seeds)),
-    }  # fmt: skip
+    }
     spsa = Unit(
-        "spsa", descend,
-        {**common, "evaluations": settings.evaluations, "per_step": settings.per_step,
-         "gains": tuple(product(settings.rates, settings.widths))},
-    )  # fmt: skip
+        "spsa",
+        descend,
+        {
+            **common,
+            "evaluations": settings.evaluations,
+            "per_step": settings.per_step,
+            "gains": tuple(product(settings.rates, settings.widths)),
+        },
+    )
     gradient = {
-        **common, "epochs": settings.epochs, "batch_size": settings.batch_size,
+        **common,
+        "epochs": settings.epochs,
+        "batch_size": settings.batch_size,
         "rates": settings.learning_rates,
-    }  # fmt: skip
+    }
     return [spsa, *(Unit(loss, train, {**gradient, "loss": loss}) for loss in LOSSES.values())]
 
 
@@ -139,12 +146,7 @@ def descend(
 
 
 def _descent(
-    parts: _Parts,
-    seed: int,
-    evaluations: int,
-    per_step: int,
-    rate: float,
-    width: float,
+    parts: _Parts, seed: int, evaluations: int, per_step: int, rate: float, width: float
 ) -> dict[str, Any]:
     train, validation, _ = parts
     features = train.features
@@ -161,30 +163,30 @@ def _descent(
 
     stability = _STABILITY * steps
     minimise(
-        lambda points: 1.0 - train.means(points), start, evaluations_per_step=per_step,
+        lambda points: 1.0 - train.means(points),
+        start,
+        evaluations_per_step=per_step,
         budget=evaluations,
-        gains=Gains(rate * (stability + 1.0) ** _ALPHA, width, stability), seed=seed,
-        together=True, keep_iterates=False, observe=observe,
-    )  # fmt: skip
+        gains=Gains(rate * (stability + 1.0) ** _ALPHA, width, stability),
+        seed=seed,
+        together=True,
+        keep_iterates=False,
+        observe=observe,
+    )
     best = int(np.argmax(validation.means(np.stack(points))))
     return {
         **_reached(parts, points[best]),
         "evaluations": spent[best],
-        "course": {
-            "evaluations": spent,
-            "train": (train.means(np.stack(points))).tolist(),
-        },
+        "course": {"evaluations": spent, "train": (train.means(np.stack(points))).tolist()},
     }
 
 
 def _reached(parts: _Parts, point: NDArray[np.float64]) -> dict[str, Any]:
     values = [part.values(point) for part in parts]
     return {
-        **{
-            name: float(np.nanmean(own)) for name, own in zip(PARTS, values, strict=True)
-        },
+        **{name: float(np.nanmean(own)) for name, own in zip(PARTS, values, strict=True)},
         "queries": values[-1].tolist(),
-    }  # fmt: skip
+    }
 
 
 def train(
@@ -203,9 +205,15 @@ def train(
 
     def trained(seed: int, rate: float) -> dict[str, Any]:
         settings = Training(
-            loss=loss, network="linear", learning_rate=rate, epochs=epochs, measure=cutoff,
-            schedule="cosine", batch_size=batch_size, seed=seed,
-        )  # fmt: skip
+            loss=loss,
+            network="linear",
+            learning_rate=rate,
+            epochs=epochs,
+            measure=cutoff,
+            schedule="cosine",
+            batch_size=batch_size,
+            seed=seed,
+        )
         found = fit(fold.train, fold.validation, settings)
         [weights] = found.weights.values()
         point = weights.double().numpy().ravel()
@@ -249,12 +257,14 @@ def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     spsa = by_query[settings.spsa]
     comparisons = [
         {
-            "method": settings.spsa, "baseline": name, "queries": spsa.size,
+            "method": settings.spsa,
+            "baseline": name,
+            "queries": spsa.size,
             "difference": float((spsa - by_query[name]).mean()),
             "p_value": paired_t_test(spsa, by_query[name]) if spsa.size > 1 else math.nan,
         }
         for name in LOSSES
-    ]  # fmt: skip
+    ]
     courses = [run["course"] for run in found[settings.spsa]["runs"]]
     course = np.array([own["train"] for own in courses])
     return {
@@ -277,10 +287,13 @@ def pictures(settings: Settings, found: Tables) -> list[Picture]:
     """Draw what each method reaches, and SPSA's way there."""
     return [
         draw_levels(
-            found["runs"], found["courses"], spsa=settings.spsa, measure=f"NDCG@{settings.cutoff}",
+            found["runs"],
+            found["courses"],
+            spsa=settings.spsa,
+            measure=f"NDCG@{settings.cutoff}",
             data=settings.data,
         )
-    ]  # fmt: skip
+    ]
 
 
 def conclusions(settings: Settings, found: Tables) -> list[str]:
@@ -326,11 +339,16 @@ EXPERIMENT = Experiment(
     name="spsa-ndcg",
     settings=Settings,
     quick={
-        "data": "artificial:150", "seeds": 2, "evaluations": 1000, "epochs": 15, "rates": (0.3,),
-        "widths": (0.03, 0.1), "learning_rates": (0.03,),
+        "data": "artificial:150",
+        "seeds": 2,
+        "evaluations": 1000,
+        "epochs": 15,
+        "rates": (0.3,),
+        "widths": (0.03, 0.1),
+        "learning_rates": (0.03,),
     },
     units=units,
     tables=tables,
     pictures=pictures,
     conclusions=conclusions,
-)  # fmt: skip
+)

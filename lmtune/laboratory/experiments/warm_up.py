@@ -48,10 +48,14 @@ def make_units(settings: Settings) -> list[Unit]:
         for label, epochs in ((_cold(name), 0), (_warm(name), settings.warm_up)):
             cases.append(
                 song_case(
-                    settings, label, options, loss=loss, warm_up=epochs,
+                    settings,
+                    label,
+                    options,
+                    loss=loss,
+                    warm_up=epochs,
                     watched="" if settings.data.startswith(RATINGS) else loss,
                 )
-            )  # fmt: skip
+            )
     return units(cases, settings.trials, settings.seed)
 
 
@@ -60,23 +64,32 @@ def make_tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
     names = list(LOSSES.values())
     return tables(
         [label for name in names for label in (_cold(name), _warm(name))],
-        results, trials=settings.trials, cutoffs=cutoffs_of(settings),
+        results,
+        trials=settings.trials,
+        cutoffs=cutoffs_of(settings),
         pairs=[(_warm(name), _cold(name)) for name in names],
-    )  # fmt: skip
+    )
 
 
 def make_pictures(settings: Settings, made: Tables) -> list[Picture]:
     """Draw courses, and what they reach."""
     return [
         course_picture(
-            made, name="warm-up-courses", title="With and without warm-up, by epoch",
-            courses=("training", "validation"), cutoff=MAIN,
+            made,
+            name="warm-up-courses",
+            title="With and without warm-up, by epoch",
+            courses=("training", "validation"),
+            cutoff=MAIN,
         ),
         value_picture(
-            made, name="warm-up", title="nDCG with and without warm-up", axis="",
-            cutoffs=cutoffs_of(settings), sideways=True,
+            made,
+            name="warm-up",
+            title="nDCG with and without warm-up",
+            axis="",
+            cutoffs=cutoffs_of(settings),
+            sideways=True,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def conclude(settings: Settings, made: Tables) -> list[str]:

@@ -32,10 +32,7 @@ class Known:
 
 
 def _margin(delta: float) -> Known:
-    return Known(
-        functions.margin(delta),
-        lambda scores, labels: functions.margin_cost(scores, labels, delta),
-    )
+    return Known(functions.margin(delta), lambda scores, labels: functions.margin_cost(scores, labels, delta))
 
 
 def _by_rank(direction: float) -> Known:

@@ -134,12 +134,7 @@ def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Es
 
 
 def jump(
-    function: Checked,
-    scores: Array,
-    labels: Array,
-    pair: tuple[int, int],
-    blur: Array,
-    precision: float,
+    function: Checked, scores: Array, labels: Array, pair: tuple[int, int], blur: Array, precision: float
 ) -> Estimate:
     """Estimate by how much the lambdas change as s_i - s_j goes from just below 0 to just above.
 

@@ -61,9 +61,7 @@ class Place:
         if self.violation > SAFETY * self.error:
             return "violated"
         # Where all numbers are 0 nothing can be violated.
-        return "holds" if SAFETY * self.error <= RESOLUTION * self.scale or self.scale == 0.0 else (
-            "unclear"
-        )  # fmt: skip
+        return "holds" if SAFETY * self.error <= RESOLUTION * self.scale or self.scale == 0.0 else ("unclear")
 
     def where(self) -> str:
         """Write the place down."""
@@ -102,9 +100,11 @@ class Evidence:
         self.violated += outcome == "violated"
         self.unclear += outcome == "unclear"
         kind = {"unclear": 0, "holds": 1, "violated": 2}[outcome]
-        if self.worst is None or kind > self._kind or (
-            kind == self._kind and place.relative > self.worst.relative
-        ):  # fmt: skip
+        if (
+            self.worst is None
+            or kind > self._kind
+            or (kind == self._kind and place.relative > self.worst.relative)
+        ):
             self.worst, self._kind = place, kind
 
     @property
@@ -126,9 +126,14 @@ def place(
 ) -> Place:
     """Make a `Place` from arrays; documents count from 0 here."""
     return Place(
-        float(violation), float(error), float(scale), tuple(labels.tolist()),
-        tuple(scores.tolist()), tuple(one + 1 for one in documents), note,
-    )  # fmt: skip
+        float(violation),
+        float(error),
+        float(scale),
+        tuple(labels.tolist()),
+        tuple(scores.tolist()),
+        tuple(one + 1 for one in documents),
+        note,
+    )
 
 
 def _row(values: tuple[float, ...]) -> str:

@@ -75,6 +75,4 @@ def in_words(has_cost: str, convex: str) -> str:
     """Say both verdicts in a few words."""
     if has_cost != "yes":
         return "no cost" if has_cost == "no" else "cost or none, undecided"
-    return {"yes": "a convex cost", "no": "a cost that is not convex"}.get(
-        convex, "a cost, convex or not"
-    )
+    return {"yes": "a convex cost", "no": "a cost that is not convex"}.get(convex, "a cost, convex or not")

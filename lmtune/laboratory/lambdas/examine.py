@@ -106,8 +106,10 @@ def examine(
         if not np.array_equal(called(first, own.labels), called(first, own.labels)):
             raise InputError(
                 f"{called.name} gives other lambdas for the same scores and labels",
-                file=called.file, line=called.line, accepted="a function of the two alone",
-            )  # fmt: skip
+                file=called.file,
+                line=called.line,
+                accepted="a function of the two alone",
+            )
         precision = called.precision(first, own.labels)
         spread = float(np.median([np.ptp(one) for one in own.scores]))
         for at, scores in enumerate(own.scores):
@@ -128,12 +130,7 @@ def examine(
 
 
 def _within(
-    function: Checked,
-    evidence: dict[str, Evidence],
-    scores: Array,
-    labels: Array,
-    blur: Array,
-    spread: float,
+    function: Checked, evidence: dict[str, Evidence], scores: Array, labels: Array, blur: Array, spread: float
 ) -> tuple[float, Place]:
     """Test symmetry, curvature and the sum within a ranking.
 
@@ -149,9 +146,7 @@ def _within(
     i, j = np.unravel_index(np.argmax(beyond), skew.shape)
     one, two = found.value[i, j], found.value[j, i]
     note = f"dl{i + 1}/ds{j + 1} = {one:.6g}, dl{j + 1}/ds{i + 1} = {two:.6g}"
-    evidence["symmetry"].add(
-        place(skew[i, j], doubt[i, j], scale, labels, scores, (int(i), int(j)), note)
-    )
+    evidence["symmetry"].add(place(skew[i, j], doubt[i, j], scale, labels, scores, (int(i), int(j)), note))
     lowest = float(np.linalg.eigvalsh(-(found.value + found.value.T) / 2.0)[0])
     # Weyl: eigenvalues move by no more than the norm of what is added.
     shift = float(np.linalg.norm(doubt / 2.0)) + scores.size * np.finfo(np.float64).eps * slope
@@ -250,6 +245,13 @@ def _far(
     # The cost falls by the work done: C(m) - (C(a) + C(b)) / 2 = (second half's - first's) / 2.
     above = parts[1] - parts[0]
     evidence["midpoints"].add(
-        place(above.value / 2.0, above.error / 2.0, above.scale / 2.0, labels, first, (),
-              f"half way to {to(second)} the cost is {above.value / 2.0:.6g} above the mean")
-    )  # fmt: skip
+        place(
+            above.value / 2.0,
+            above.error / 2.0,
+            above.scale / 2.0,
+            labels,
+            first,
+            (),
+            f"half way to {to(second)} the cost is {above.value / 2.0:.6g} above the mean",
+        )
+    )

@@ -114,9 +114,7 @@ def constant_pairs() -> LambdaFunction:
 
     Piecewise constant; the cost is the sum of max(0, s_j - s_i) over y_i > y_j.
     """
-    return lambda scores, labels: pair_forces(
-        lambda x: (x < 0.0).astype(np.float64), scores, labels
-    )
+    return lambda scores, labels: pair_forces(lambda x: (x < 0.0).astype(np.float64), scores, labels)
 
 
 def by_rank(direction: float = 1.0) -> LambdaFunction:

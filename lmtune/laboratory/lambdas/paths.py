@@ -52,9 +52,7 @@ def ties_between(start: Array, end: Array) -> Array:
     return at[(at > 0.0) & (at < 1.0)]
 
 
-def work(
-    function: Checked, labels: Array, start: Array, end: Array, wanted: float = WANTED
-) -> Work:
+def work(function: Checked, labels: Array, start: Array, end: Array, wanted: float = WANTED) -> Work:
     """Integrate lambda . ds along a straight line, piece by piece between ties.
 
     By `lmtune.laboratory.lambdas.quadrature.integrate`, which jumps and kinks elsewhere do not
@@ -84,15 +82,12 @@ def work(
         largest = max(largest, float(np.sqrt(lambdas @ lambdas)))
         return float(lambdas @ way)
 
-    value, error = integrate(along, [0.0, *ties_between(start, end), 1.0],
-                             lambda: wanted * largest * length)  # fmt: skip
+    value, error = integrate(along, [0.0, *ties_between(start, end), 1.0], lambda: wanted * largest * length)
     rounding = 10.0 * np.finfo(np.float64).eps * largest * length
     return Work(value, error + rounding, largest * length)
 
 
-def circulation(
-    function: Checked, labels: Array, corners: Sequence[Array], wanted: float = WANTED
-) -> Work:
+def circulation(function: Checked, labels: Array, corners: Sequence[Array], wanted: float = WANTED) -> Work:
     """Integrate lambda . ds around a closed polygon; 0 where the lambdas have a cost.
 
     Parameters
@@ -124,14 +119,10 @@ def loop_across(scores: Array, i: int, j: int, side: Array, radius: float) -> li
     """
     across = np.zeros(scores.size)
     across[i], across[j] = np.sqrt(0.5), -np.sqrt(0.5)
-    return [
-        scores + radius * (a * across + b * side) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))
-    ]
+    return [scores + radius * (a * across + b * side) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
 
 
-def loop_around(
-    scores: Array, trio: Sequence[int], radii: Sequence[float], turn: float
-) -> list[Array]:
+def loop_around(scores: Array, trio: Sequence[int], radii: Sequence[float], turn: float) -> list[Array]:
     """Return a hexagon around s_i = s_j = s_k, which passes through all six orders of the three.
 
     Parameters

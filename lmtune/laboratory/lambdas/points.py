@@ -36,11 +36,7 @@ class Points:
 
 
 def draw_points(
-    labels: Sequence[ArrayLike] | None,
-    documents: Sequence[int],
-    label_vectors: int,
-    points: int,
-    seed: int,
+    labels: Sequence[ArrayLike] | None, documents: Sequence[int], label_vectors: int, points: int, seed: int
 ) -> list[Points]:
     """Draw labels, unless they are given, and scores.
 
@@ -132,7 +128,5 @@ def _scores(rng: np.random.Generator, size: int, kind: str) -> Array:
 def _checked_labels(labels: ArrayLike) -> Array:
     values = np.asarray(labels, np.float64)
     if values.ndim != 1 or values.size < 2 or not (np.isfinite(values) & (values >= 0)).all():
-        raise InputError(
-            "bad labels", value=labels, accepted="two finite grades or more, each 0 or more"
-        )
+        raise InputError("bad labels", value=labels, accepted="two finite grades or more, each 0 or more")
     return values

@@ -23,8 +23,7 @@ def on_one(found: Tables) -> list[str]:
     name = str(row["function"])
     cost = {
         "yes": f"{name}: nothing in {tests} tests speaks against a cost.",
-        "no": f"{name} has no cost: {row['refuted_by']} refute it; for example at "
-        f"{row['where_no_cost']}.",
+        "no": f"{name} has no cost: {row['refuted_by']} refute it; for example at {row['where_no_cost']}.",
         "undecided": f"{name}: whether there is a cost cannot be told; errors are too large.",
     }[str(row["has_cost"])]
     said = [
@@ -34,8 +33,7 @@ def on_one(found: Tables) -> list[str]:
         f"force times length (errors explain {row['circulation_tolerance']:.1e}).",
     ]
     if row["has_cost"] != "no":
-        bent = evidence[(evidence["test"].isin(CONVEXITY_TESTS))
-                        & (evidence["outcome"] == "violated")]  # fmt: skip
+        bent = evidence[(evidence["test"].isin(CONVEXITY_TESTS)) & (evidence["outcome"] == "violated")]
         where = f", for example at {bent.iloc[0]['where']}" if len(bent) else ""
         words = {"yes": "is convex at all places", "no": f"is not convex{where}"}
         said.append(
@@ -60,9 +58,7 @@ def _regulariser(row: pd.Series) -> str:
     alpha = float(row["alpha"])
     if math.isinf(alpha):
         return str(row["alpha_reason"])
-    return (
-        "" if alpha == 0 else f"Subtracting {alpha:.4g} s from the lambdas makes it convex there."
-    )
+    return "" if alpha == 0 else f"Subtracting {alpha:.4g} s from the lambdas makes it convex there."
 
 
 def on_ours(found: Tables) -> list[str]:
@@ -125,7 +121,7 @@ def _lambdarank(found: Tables, table: pd.DataFrame) -> list[str]:
         f"errors explain {row['symmetry_tolerance']:.1e}); but when two documents swap, their "
         f"weights with every third document change, and the force on that document jumps: by up to "
         f"{100 * row['jump']:.0f}% of all forces in directions in which a cost allows no jump. "
-        f"Around a square across a tie they do work {end:.4f}, RankNet's {own:.1e}.",
+        f"Around a square across a tie they do work {end:.4f}, RankNet's {own:.1e}."
     ]
     if len(small):
         said.append(
@@ -144,9 +140,7 @@ def _constant(table: pd.DataFrame, evidence: pd.DataFrame) -> list[str]:
         "a cost that is not convex": flat[(flat["has_cost"] == "yes") & (flat["convex"] == "no")],
         "no cost": flat[flat["has_cost"] == "no"],
     }
-    listed = "; ".join(
-        f"{words}: {', '.join(own.index) or 'none'}" for words, own in groups.items()
-    )
+    listed = "; ".join(f"{words}: {', '.join(own.index) or 'none'}" for words, own in groups.items())
     bad = groups["no cost"].index
     jumps = max((float(evidence.loc[(name, "jumps"), "relative"]) for name in bad), default=0.0)
     return [

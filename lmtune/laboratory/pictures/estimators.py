@@ -40,28 +40,29 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
         for place, dataset in enumerate(datasets):
             own = table[(table["measure"] == measure) & (table["dataset"] == dataset)]
             at = [place * (len(methods) + 1) + number for number in range(len(methods))]
-            values = np.array(
-                [100.0 * own[own["method"] == method]["loss"].to_numpy() for method in methods]
-            )
+            values = np.array([100.0 * own[own["method"] == method]["loss"].to_numpy() for method in methods])
             ax.plot(at, values, color="#999999", lw=0.5, zorder=1)
             for x, method, losses_ in zip(at, methods, values, strict=True):
                 color, _, marker = look[method]
                 ax.plot(
-                    np.full(losses_.size, x), losses_, ls="none", marker=marker, color=color,
-                    mfc="none", zorder=2, label=method if place == 0 else None,
-                )  # fmt: skip
+                    np.full(losses_.size, x),
+                    losses_,
+                    ls="none",
+                    marker=marker,
+                    color=color,
+                    mfc="none",
+                    zorder=2,
+                    label=method if place == 0 else None,
+                )
                 bar = "mean" if place == 0 and method == methods[-1] else None
                 ax.plot(
-                    [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3,
-                    label=bar,
-                )  # fmt: skip
+                    [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3, label=bar
+                )
                 described.append(
                     f"{dataset} {parse_measure(measure).title} {method}: {losses_.mean():.2f} % on "
                     f"average, at worst {losses_.max():.2f} %."
                 )
-        middle = [
-            place * (len(methods) + 1) + 0.5 * (len(methods) - 1) for place in range(len(datasets))
-        ]
+        middle = [place * (len(methods) + 1) + 0.5 * (len(methods) - 1) for place in range(len(datasets))]
         ax.set_xticks(middle, datasets)
         ax.tick_params(axis="x", length=0)
         ax.set_xlim(-0.7, len(datasets) * (len(methods) + 1) - 1.3)

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
-from lmtune.reporting.figures.style import (
-    PAGE,
-    Picture,
-    finish,
-    in_style,
-    looks,
-    new_figure,
-    thin_outline,
-)
+from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, looks, new_figure, thin_outline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,9 +48,7 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     figure, [axes] = new_figure(PAGE, 1.7 + 0.2 * len(names), columns=2, sharey=True)
     look = looks(list(_WORDS))
     verdicts = functions.set_index("function")
-    for (title, tests), ax, verdict in zip(
-        _PANELS.items(), axes, ("has_cost", "convex"), strict=True
-    ):
+    for (title, tests), ax, verdict in zip(_PANELS.items(), axes, ("has_cost", "convex"), strict=True):
         ax.set_xscale("log")
         ax.set_xlim(_FLOOR / 3, 30.0)
         for row in range(len(names)):
@@ -77,20 +67,34 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
             ax.plot(line, height, ls="none", marker="|", ms=4, color="0.55", zorder=2, label=name)
             style = look[test]
             for chosen, fill in ((bad, style.color), (~bad, "white")):
-                ax.plot(value[chosen], height[chosen], ls="none", marker=style.marker, ms=3.6,
-                        color=style.color, mfc=fill, mew=0.8, zorder=3,
-                        label=_WORDS[test] if fill == style.color else None)  # fmt: skip
+                ax.plot(
+                    value[chosen],
+                    height[chosen],
+                    ls="none",
+                    marker=style.marker,
+                    ms=3.6,
+                    color=style.color,
+                    mfc=fill,
+                    mew=0.8,
+                    zorder=3,
+                    label=_WORDS[test] if fill == style.color else None,
+                )
         for row, name in enumerate(names):
-            ax.text(1.01, row, str(verdicts.loc[name, verdict]), transform=ax.get_yaxis_transform(),
-                    va="center", fontsize=6.5, clip_on=False)  # fmt: skip
+            ax.text(
+                1.01,
+                row,
+                str(verdicts.loc[name, verdict]),
+                transform=ax.get_yaxis_transform(),
+                va="center",
+                fontsize=6.5,
+                clip_on=False,
+            )
         ax.set_title(title, loc="left")
         ax.set_xlabel("largest violation, relative; filled: beyond errors")
         ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
         ax.set_ylim(len(names) - 0.5, -0.5)
         below = (0.5, -0.5 / (0.2 * len(names) + 0.4))
-        ax.legend(
-            loc="upper center", bbox_to_anchor=below, ncols=2, columnspacing=1.0, handletextpad=0.3
-        )
+        ax.legend(loc="upper center", bbox_to_anchor=below, ncols=2, columnspacing=1.0, handletextpad=0.3)
     axes[0].set_yticks(range(len(names)), [_short(name) for name in names])
     for ax in axes:
         ax.tick_params(axis="y", length=0)
@@ -132,8 +136,9 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
             ax.axhspan(place - 0.5, place + 0.5, color="0.95", lw=0, zorder=0)
         bad = numbers["outcome"] == "violated"
         ax.plot([line], [place], marker="|", ms=8, color="0.45", ls="none")
-        ax.plot([value], [place], marker="o", color=style.color, ls="none",
-                mfc=style.color if bad else "white")  # fmt: skip
+        ax.plot(
+            [value], [place], marker="o", color=style.color, ls="none", mfc=style.color if bad else "white"
+        )
         words = f"{numbers['violated']} of {numbers['tests']} violated"
         ax.text(1.01, place, words, transform=ax.get_yaxis_transform(), va="center", fontsize=6.5)
     ax.set_xscale("log")
@@ -147,10 +152,7 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     verdict = in_words(str(row["has_cost"]), str(row["convex"]))
     ax.set_title(f"{name}: {verdict}", loc="left")
     bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
-    alt = (
-        f"Relative violations of {name}, test by test: {verdict}. Beyond errors: "
-        f"{_list(bad_tests)}."
-    )
+    alt = f"Relative violations of {name}, test by test: {verdict}. Beyond errors: {_list(bad_tests)}."
     title = f"Does {name} come from a cost?"
     return Picture("violations", title, finish(figure, alt), alt)
 
@@ -176,15 +178,25 @@ def margin_costs(margin: pd.DataFrame) -> Picture:
         x = own["x"].to_numpy()
         for part in (x < 0.0, x >= 0.0):
             # Not through the jump at 0.
-            left.plot(x[part], own["lambda"].to_numpy()[part], color=style.color, ls=style.line,
-                      label=f"δ = {delta:g}" if part[0] else None)  # fmt: skip
+            left.plot(
+                x[part],
+                own["lambda"].to_numpy()[part],
+                color=style.color,
+                ls=style.line,
+                label=f"δ = {delta:g}" if part[0] else None,
+            )
+        right.plot(x, own["paper"], color=style.color, ls=style.line, label=f"equations 7–9, δ = {delta:g}")
         right.plot(
-            x, own["paper"], color=style.color, ls=style.line, label=f"equations 7–9, δ = {delta:g}"
+            x,
+            own["rebuilt"],
+            color=style.color,
+            ls="none",
+            marker="o",
+            ms=2.6,
+            mfc="white",
+            mew=0.7,
+            label="rebuilt from the λ's" if delta == deltas[-1] else None,
         )
-        right.plot(
-            x, own["rebuilt"], color=style.color, ls="none", marker="o", ms=2.6, mfc="white",
-            mew=0.7, label="rebuilt from the λ's" if delta == deltas[-1] else None,
-        )  # fmt: skip
     for ax, name in ((left, "λ₁ = −λ₂"), (right, "cost")):
         ax.axvline(0.0, color="0.7", lw=0.6, zorder=0)
         ax.set_xlabel("x = s₁ − s₂")
@@ -222,9 +234,7 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
     for name in ("RankNet", "LambdaRank"):
         style = styles[name]
         round_.plot(steps / steps[-1] * 4, done[name.lower()], color=style.color, ls=style.line)
-        gap.plot(
-            *_broken(found["across"], name.lower()), color=style.color, ls=style.line, label=name
-        )
+        gap.plot(*_broken(found["across"], name.lower()), color=style.color, ls=style.line, label=name)
     end = float(done["lambdarank"].iloc[-1])
     round_.plot([4, 4], [0, end], color="black", lw=2, solid_capstyle="butt")
     round_.text(4.1, end / 2, f"{end:.4f}", va="center")
@@ -261,20 +271,42 @@ def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:
         long = reach / max(abs(x), abs(y))
         ax.plot([-long * x, long * x], [-long * y, long * y], color="0.6", lw=0.7, zorder=1)
         ax.text(
-            -0.86 * long * x, -0.86 * long * y, words, fontsize=6.5, ha="center", va="center",
-            zorder=3, path_effects=thin_outline(3.0),
-        )  # fmt: skip
-    ax.quiver(field["x"], field["y"], field["force_x"], field["force_y"], color="#0072B2",
-              angles="xy", scale=6.0, width=0.006, zorder=2)  # fmt: skip
+            -0.86 * long * x,
+            -0.86 * long * y,
+            words,
+            fontsize=6.5,
+            ha="center",
+            va="center",
+            zorder=3,
+            path_effects=thin_outline(3.0),
+        )
+    ax.quiver(
+        field["x"],
+        field["y"],
+        field["force_x"],
+        field["force_y"],
+        color="#0072B2",
+        angles="xy",
+        scale=6.0,
+        width=0.006,
+        zorder=2,
+    )
     closed = np.vstack([corners, corners[:1]])
     ax.plot(closed[:, 0], closed[:, 1], color="#CC79A7", lw=1.4, zorder=3)
     centre = corners.mean(axis=0)
     for name, corner in zip("ABCD", corners, strict=True):
         at = centre + 1.32 * (corner - centre)
         ax.text(
-            at[0], at[1], name, color="#CC79A7", ha="center", va="center", weight="bold",
-            zorder=4, path_effects=thin_outline(),
-        )  # fmt: skip
+            at[0],
+            at[1],
+            name,
+            color="#CC79A7",
+            ha="center",
+            va="center",
+            weight="bold",
+            zorder=4,
+            path_effects=thin_outline(),
+        )
     ax.set_xlim(-reach, reach)
     ax.set_ylim(-reach, reach)
     ax.set_aspect("equal")

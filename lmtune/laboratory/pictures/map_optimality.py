@@ -36,15 +36,18 @@ def ascending(table: pd.DataFrame, *, measure: str) -> Figure:
     for method in methods:
         own = table[(table["method"] == method) & (table["inside"] > 0)].sort_values("step")
         color, line, marker = look[method]
-        every, clear = (
-            100.0 * own[count] / own["inside"] for count in ("ascents", "clear_ascents")
-        )
+        every, clear = (100.0 * own[count] / own["inside"] for count in ("ascents", "clear_ascents"))
         drawn: dict[str, Any] = {"color": color, "ls": line, "clip_on": False}
         shares.plot(own["step"], every, marker=marker, label=f"{method}: any ascent", **drawn)
         shares.plot(
-            own["step"], clear, marker=marker, mfc="white", lw=0.7, **drawn,
+            own["step"],
+            clear,
+            marker=marker,
+            mfc="white",
+            lw=0.7,
+            **drawn,
             label=f"{method}: clearly, beyond the jumps",
-        )  # fmt: skip
+        )
         gains.plot(own["step"], own["largest"], marker=marker, label=method, **drawn)
         described.append(
             f"From {method}'s choice "

@@ -53,8 +53,7 @@ def curves(table: pd.DataFrame, measure: str) -> Figure:
             ax.set_title(f"{topics:,} topics")
             value = whole["value"]
             described.append(
-                f"{topics:,} topics along {_LINES[line]}: from {value.min():.4f} to "
-                f"{value.max():.4f}."
+                f"{topics:,} topics along {_LINES[line]}: from {value.min():.4f} to {value.max():.4f}."
             )
         axes[0].set_ylabel(measure)
         axes[len(shown) // 2].set_xlabel(_LINES[line])
@@ -149,10 +148,17 @@ def roughness_by_topics(table: pd.DataFrame, measure: str, smooth: float) -> Fig
         ax.legend(title=f"step in {name}", loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes[0].set_ylabel(f"variation of {measure}\nbeyond one hill, %")
     axes[0].annotate(
-        "smooth", (0.02, 100.0 * smooth), xycoords=("axes fraction", "data"), xytext=(0, -2),
-        textcoords="offset points", va="top", color="#444444", fontsize=7, zorder=5,
+        "smooth",
+        (0.02, 100.0 * smooth),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, -2),
+        textcoords="offset points",
+        va="top",
+        color="#444444",
+        fontsize=7,
+        zorder=5,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
-    )  # fmt: skip
+    )
     return finish(
         figure,
         f"How much more {measure} goes up and down than a single hill, by number of topics; "

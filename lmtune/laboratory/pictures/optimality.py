@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from lmtune.reporting.figures.style import (
-    PAGE,
-    Picture,
-    finish,
-    in_style,
-    log_ticks,
-    looks,
-    new_figure,
-)
+from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, log_ticks, looks, new_figure
 from lmtune.reranking.ranking_measures import parse_measure
 
 if TYPE_CHECKING:
@@ -41,9 +33,14 @@ def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
     title = parse_measure(settings.measure).title
     networks, losses = (list(dict.fromkeys(counts[name])) for name in ("network", "loss"))
     figure, axes = new_figure(
-        PAGE, 4.4, rows=2, columns=len(networks), sharex=True, sharey="row",
+        PAGE,
+        4.4,
+        rows=2,
+        columns=len(networks),
+        sharex=True,
+        sharey="row",
         gridspec_kw={"height_ratios": (1.3, 1.0)},
-    )  # fmt: skip
+    )
     look, words = looks(losses), []
     for column, network in enumerate(networks):
         top, bottom = axes[0][column], axes[1][column]
@@ -61,9 +58,7 @@ def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
             with np.errstate(divide="ignore", invalid="ignore"):
                 height = np.maximum(own["largest"], 0.0) / own["noise"]
             bottom.plot(own["step"], height, **style)
-            listed = ", ".join(
-                f"{n} at {s:g}" for n, s in zip(own["ascents"], own["step"], strict=True)
-            )
+            listed = ", ".join(f"{n} at {s:g}" for n, s in zip(own["ascents"], own["step"], strict=True))
             words.append(f"{network} by {loss} {listed}")
         top.set_title(f"{network} net")
         _line(top, 100.0 * settings.share, f"{100.0 * settings.share:g}%", 1.0)
@@ -91,18 +86,24 @@ def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
 def _line(panel: Axes, height: float, words: str, above: float) -> None:
     panel.axhline(height, color="0.6", linewidth=0.7, linestyle=(0, (3, 2)), zorder=0)
     panel.annotate(
-        words, (1.0, above), xycoords=panel.get_yaxis_transform(), xytext=(0, 1.5),
-        textcoords="offset points", ha="right", va="bottom", fontsize=6.5, color="0.4",
-    )  # fmt: skip
+        words,
+        (1.0, above),
+        xycoords=panel.get_yaxis_transform(),
+        xytext=(0, 1.5),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=6.5,
+        color="0.4",
+    )
 
 
 def _sweeps(settings: Any, sweeps: pd.DataFrame) -> Picture:
     title = parse_measure(settings.measure).title
     networks, losses = (list(dict.fromkeys(sweeps[name])) for name in ("network", "loss"))
     figure, axes = new_figure(
-        PAGE, 1.75 * len(networks) + 0.3, rows=len(networks), columns=len(losses),
-        sharex=True, sharey="row",
-    )  # fmt: skip
+        PAGE, 1.75 * len(networks) + 0.3, rows=len(networks), columns=len(losses), sharex=True, sharey="row"
+    )
     words = []
     for row, network in zip(axes, networks, strict=True):
         for panel, loss in zip(row, losses, strict=True):
@@ -110,17 +111,13 @@ def _sweeps(settings: Any, sweeps: pd.DataFrame) -> Picture:
             panel.axhline(0.0, color="0.8", linewidth=0.6, zorder=0)
             panel.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
             for _, curve in own.groupby("weight", sort=False):
-                [each] = panel.plot(
-                    curve["shift"], curve["gain"], linewidth=0.5, color="#0072B2", alpha=0.45
-                )
+                [each] = panel.plot(curve["shift"], curve["gain"], linewidth=0.5, color="#0072B2", alpha=0.45)
             best = own.groupby("shift")["gain"].max()
             [highest] = panel.plot(best.index, best, linewidth=1.2, color="#D55E00")
             panel.set_title(f"{network}, {loss}")
             words.append(f"{network} by {loss} {own['gain'].max():.5f}")
         row[0].set_ylabel(f"change of mean {title}")
-    figure.legend(
-        [each, highest], ["one weight", "the highest of all"], loc="outside upper right", ncols=2
-    )
+    figure.legend([each, highest], ["one weight", "the highest of all"], loc="outside upper right", ncols=2)
     figure.supxlabel("shift of one weight (% of its trained value)", fontsize=8.0)
     alt = (
         f"Change of mean {title} of the training queries as one weight of a trained net is "

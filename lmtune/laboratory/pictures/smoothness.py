@@ -33,9 +33,8 @@ def draw(settings: Any, tables: dict[str, pd.DataFrame]) -> list[Picture]:
     networks = list(dict.fromkeys(curves["network"]))
     sizes = sorted(set(curves["queries"]))
     figure, axes = new_figure(
-        PAGE, _HEIGHT * len(networks) + 0.2, rows=len(networks), columns=len(sizes),
-        sharex=True, sharey="row",
-    )  # fmt: skip
+        PAGE, _HEIGHT * len(networks) + 0.2, rows=len(networks), columns=len(sizes), sharex=True, sharey="row"
+    )
     words = []
     for row, network in zip(axes, networks, strict=True):
         for panel, size in zip(row, sizes, strict=True):
@@ -70,9 +69,12 @@ def _panel(panel: Axes, curves: pd.DataFrame) -> None:
     panel.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
     for number, (_, curve) in enumerate(curves.groupby("weight", sort=False)):
         panel.plot(
-            curve["shift"], curve["value"], linewidth=0.8,
-            color=_SHADES[number % len(_SHADES)], linestyle=_LINES[number // len(_SHADES)],
-        )  # fmt: skip
+            curve["shift"],
+            curve["value"],
+            linewidth=0.8,
+            color=_SHADES[number % len(_SHADES)],
+            linestyle=_LINES[number // len(_SHADES)],
+        )
 
 
 def _inset(panel: Axes, curve: pd.DataFrame) -> None:

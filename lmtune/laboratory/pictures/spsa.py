@@ -41,12 +41,9 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
         own = look[str(name)]
         x, y = part["evaluations"].to_numpy(), part["cost"].to_numpy()
         ax.fill_between(
-            x, part["lowest"].to_numpy(), part["highest"].to_numpy(), color=own.color, alpha=0.15,
-            lw=0,
-        )  # fmt: skip
-        ax.plot(
-            x, y, color=own.color, ls=own.line, marker=own.marker, markevery=10, ms=3.5, label=name
+            x, part["lowest"].to_numpy(), part["highest"].to_numpy(), color=own.color, alpha=0.15, lw=0
         )
+        ax.plot(x, y, color=own.color, ls=own.line, marker=own.marker, markevery=10, ms=3.5, label=name)
     ax.axhline(minimum, color="black", lw=0.7, ls=":", label="minimum")
     start = float(costs.loc[costs["evaluations"] == 0, "cost"].max())
     margin = 0.05 * (start - minimum)
@@ -63,8 +60,7 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
         count = row["evaluations_to_95"]
         there = "not within the run" if np.isnan(count) else f"after {count:,.0f} evaluations"
         text += (
-            f"{row['method']} ends at {row['final']:.4f} and has gone 95% of the way to the "
-            f"minimum {there}. "
+            f"{row['method']} ends at {row['final']:.4f} and has gone 95% of the way to the minimum {there}. "
         )
     finish(figure, f"{text}The minimum is {minimum:.4f}.")
     title = "Cross-entropy by function evaluations: mean of the runs, and their range"

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lmtune.reporting.figures.style import (
-    PAGE,
-    Picture,
-    alt_text,
-    finish,
-    in_style,
-    looks,
-    new_figure,
-)
+from lmtune.reporting.figures.style import PAGE, Picture, alt_text, finish, in_style, looks, new_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +14,7 @@ _SHOWN = 0.08
 
 
 @in_style
-def draw_levels(
-    runs: pd.DataFrame, courses: pd.DataFrame, *, spsa: str, measure: str, data: str
-) -> Picture:
+def draw_levels(runs: pd.DataFrame, courses: pd.DataFrame, *, spsa: str, measure: str, data: str) -> Picture:
     """Draw what each method reaches, and SPSA's course on the training queries.
 
     Parameters
@@ -49,15 +39,26 @@ def draw_levels(
         low = (values.mean() - values.min()).tolist()
         high = (values.max() - values.mean()).tolist()
         left.errorbar(
-            x, means, yerr=[low, high], ls="none", marker=own.marker, color=own.color, capsize=2,
-            lw=0.9, label=name,
-        )  # fmt: skip
+            x,
+            means,
+            yerr=[low, high],
+            ls="none",
+            marker=own.marker,
+            color=own.color,
+            capsize=2,
+            lw=0.9,
+            label=name,
+        )
         if name != spsa:
             right.axhline(means[0], color=own.color, ls=own.line, lw=0.9)
-        text += f"{name}: " + ", ".join(
-            f"{column} {mean:.4f} ({mean - down:.4f} to {mean + up:.4f})"
-            for column, mean, down, up in zip(_PARTS, means, low, high, strict=True)
-        ) + ". "  # fmt: skip
+        text += (
+            f"{name}: "
+            + ", ".join(
+                f"{column} {mean:.4f} ({mean - down:.4f} to {mean + up:.4f})"
+                for column, mean, down, up in zip(_PARTS, means, low, high, strict=True)
+            )
+            + ". "
+        )
     left.set_xticks(range(len(_PARTS)), _PARTS)
     left.set_xlim(-0.5, len(_PARTS) - 0.5)
     left.set_ylabel(measure)
@@ -65,13 +66,22 @@ def draw_levels(
     own = look[spsa]
     evaluations = courses["evaluations"].to_numpy()
     right.fill_between(
-        evaluations, courses["lowest"].to_numpy(), courses["highest"].to_numpy(), color=own.color,
-        alpha=0.15, lw=0,
-    )  # fmt: skip
+        evaluations,
+        courses["lowest"].to_numpy(),
+        courses["highest"].to_numpy(),
+        color=own.color,
+        alpha=0.15,
+        lw=0,
+    )
     right.plot(
-        evaluations, courses["train"].to_numpy(), color=own.color, ls=own.line, marker=own.marker,
-        markevery=10, ms=3.5,
-    )  # fmt: skip
+        evaluations,
+        courses["train"].to_numpy(),
+        color=own.color,
+        ls=own.line,
+        marker=own.marker,
+        markevery=10,
+        ms=3.5,
+    )
     right.set_xlim(0, float(evaluations.max()))
     # What happens near the others' level is what matters; the first climb is as it may.
     shown = courses["train"][courses["evaluations"] >= _SHOWN * evaluations.max()]

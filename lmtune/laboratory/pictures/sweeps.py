@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.laboratory.experiment import Tables
-from lmtune.reporting.figures.style import (
-    PAGE,
-    Look,
-    Picture,
-    finish,
-    in_style,
-    looks,
-    new_figure,
-    short,
-)
+from lmtune.reporting.figures.style import PAGE, Look, Picture, finish, in_style, looks, new_figure, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,19 +72,12 @@ def value_picture(
 
 @in_style
 def _values(
-    made: Tables,
-    axis: str,
-    cutoffs: Sequence[int],
-    queries: Sequence[str],
-    sideways: bool,
-    alt: str,
+    made: Tables, axis: str, cutoffs: Sequence[int], queries: Sequence[str], sideways: bool, alt: str
 ) -> Figure:
     values = list(made["summary"]["value"].unique())
     places = np.arange(len(values), dtype=np.float64)
     height = 1.1 + 0.22 * len(values) if sideways else 2.5
-    figure, [panels] = new_figure(
-        PAGE, height, columns=len(cutoffs), sharey=sideways, sharex=not sideways
-    )
+    figure, [panels] = new_figure(PAGE, height, columns=len(cutoffs), sharey=sideways, sharex=not sideways)
     shifts = np.linspace(-_APART, _APART, len(queries)) if len(queries) > 1 else [0.0]
     for ax, cutoff in zip(panels, cutoffs, strict=True):
         for part, shift in zip(queries, shifts, strict=True):
@@ -115,13 +99,7 @@ def _values(
 
 
 def _intervals(
-    ax: Axes,
-    made: Tables,
-    part: str,
-    cutoff: int,
-    places: NDArray[np.float64],
-    *,
-    sideways: bool,
+    ax: Axes, made: Tables, part: str, cutoff: int, places: NDArray[np.float64], *, sideways: bool
 ) -> None:
     look = _PARTS[part]
     table = made["summary"]
@@ -129,10 +107,18 @@ def _intervals(
     mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
     x, y = (mean, places) if sideways else (places, mean)
     ax.errorbar(
-        x, y, xerr=half if sideways else None, yerr=None if sideways else half,
-        color=look.color, marker=look.marker, ms=4, capsize=2.5, lw=0, elinewidth=1.2,
+        x,
+        y,
+        xerr=half if sideways else None,
+        yerr=None if sideways else half,
+        color=look.color,
+        marker=look.marker,
+        ms=4,
+        capsize=2.5,
+        lw=0,
+        elinewidth=1.2,
         label=f"{part} queries",
-    )  # fmt: skip
+    )
 
 
 def course_picture(
@@ -160,8 +146,7 @@ def course_picture(
     words = [
         f"{_NAMES[course].format(cutoff)} in the last epoch: "
         + ", ".join(
-            f"{value} {short(float(own[course].mean()))}"
-            for value, own in last.groupby("value", sort=False)
+            f"{value} {short(float(own[course].mean()))}" for value, own in last.groupby("value", sort=False)
         )
         + "."
         for course in there
@@ -171,27 +156,19 @@ def course_picture(
 
 
 @in_style
-def _courses(
-    table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str, alt: str
-) -> Figure:
+def _courses(table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str, alt: str) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     values = list(table["value"].unique())
     drawn = looks(values)
     figure, [panels] = new_figure(PAGE, 2.9, columns=len(courses))
     for ax, course in zip(panels, courses, strict=True):
-        ends = [
-            _course(ax, table, value, course, drawn[value], place)
-            for place, value in enumerate(values)
-        ]
+        ends = [_course(ax, table, value, course, drawn[value], place) for place, value in enumerate(values)]
         # Where trainings begin, or begin again after a warm-up, is far from where they end.
         low, high = min(own[0] for own in ends), max(own[1] for own in ends)
         room = (high - low) or 1e-3
         upwards = table[course].iloc[0] < low
-        ax.set_ylim(
-            low - (_WAY if upwards else _MARGIN) * room,
-            high + (_MARGIN if upwards else _WAY) * room,
-        )
+        ax.set_ylim(low - (_WAY if upwards else _MARGIN) * room, high + (_MARGIN if upwards else _WAY) * room)
         ax.set_ylabel(_NAMES[course].format(cutoff))
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
@@ -215,8 +192,14 @@ def _course(
     step = max(1, len(epochs) // 6)
     ax.fill_between(epochs, mean - half, mean + half, color=look.color, alpha=_BAND, lw=0)
     ax.plot(
-        epochs, mean, color=look.color, ls=look.line, marker=look.marker, ms=3.5, label=value,
+        epochs,
+        mean,
+        color=look.color,
+        ls=look.line,
+        marker=look.marker,
+        ms=3.5,
+        label=value,
         markevery=(min(place % step, len(epochs) - 1), step),
-    )  # fmt: skip
+    )
     late = slice(len(epochs) // 2, None)
     return float((mean - half)[late].min()), float((mean + half)[late].max())

@@ -154,9 +154,7 @@ def _draw(ax: Axes, search: Search, look: Look, *, by_time: bool) -> None:
     ax.plot(x[-1], best[-1], marker=look.marker, color=look.color, ms=4, ls="none", clip_on=False)
     if search.bound is not None:
         bound = np.asarray(search.bound, np.float64)
-        ax.step(
-            x, bound, where="post", color="black", lw=0.9, ls="-", label=f"{search.name}: bound"
-        )
+        ax.step(x, bound, where="post", color="black", lw=0.9, ls="-", label=f"{search.name}: bound")
         ax.fill_between(x, best, bound, step="post", color="black", alpha=0.08, lw=0)
 
 

@@ -64,9 +64,13 @@ def cost_and_measure(lines: pd.DataFrame, *, measure: str, title: str = "") -> F
     if not parts:
         raise InputError("no line to draw", accepted="a table of lmtune.tuning.lines")
     figure, rows = new_figure(
-        PAGE * (len(parts) + 0.3) / 3.3, 3.1, rows=2, columns=len(parts), sharex="col",
+        PAGE * (len(parts) + 0.3) / 3.3,
+        3.1,
+        rows=2,
+        columns=len(parts),
+        sharex="col",
         height_ratios=(1.2, 1.0),
-    )  # fmt: skip
+    )
     for (name, part), above, below in zip(parts.items(), *rows, strict=True):
         _draw(above, below, part)
         below.set_xlabel(_label(name, part))
@@ -77,9 +81,7 @@ def cost_and_measure(lines: pd.DataFrame, *, measure: str, title: str = "") -> F
     rows[1][0].set_ylabel("cost per pair")
     handles, labels = rows[0][0].get_legend_handles_labels()
     more, named = rows[1][0].get_legend_handles_labels()
-    figure.legend(
-        handles + more, labels + named, loc="outside lower center", ncols=min(len(parts), 3)
-    )
+    figure.legend(handles + more, labels + named, loc="outside lower center", ncols=min(len(parts), 3))
     figure.align_ylabels()
     if title:
         figure.suptitle(title, fontsize="medium")
@@ -91,9 +93,7 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
     train, cost = part["train"].to_numpy(), part["cost"].to_numpy()
     above.plot(position, train, color=_MEASURE, label="measure, training topics")
     if "test" in part:
-        above.plot(
-            position, part["test"].to_numpy(), color=_TEST, ls="--", label="measure, test topics"
-        )
+        above.plot(position, part["test"].to_numpy(), color=_TEST, ls="--", label="measure, test topics")
     below.plot(position, cost, color=_COST, ls="-", label="RankNet cost, training topics")
     best, lowest = int(train.argmax()), int(cost.argmin())
     for ax, values in ((above, train), (below, cost)):
@@ -103,9 +103,18 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
         ):
             ax.axvline(position[place], color=colour, lw=0.8, ls=style, zorder=0.5)
             ax.plot(
-                position[place], values[place], marker=marker, color=colour, mec="black", mew=0.6,
-                ms=5, ls="none", zorder=5, clip_on=False, label=label if ax is above else None,
-            )  # fmt: skip
+                position[place],
+                values[place],
+                marker=marker,
+                color=colour,
+                mec="black",
+                mew=0.6,
+                ms=5,
+                ls="none",
+                zorder=5,
+                clip_on=False,
+                label=label if ax is above else None,
+            )
     for ax in (above, below):
         ax.margins(x=0.02)
         ax.ticklabel_format(axis="y", useOffset=False)

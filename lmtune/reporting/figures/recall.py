@@ -46,15 +46,21 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
     for name, values in curves.items():
         precision = np.asarray(values, np.float64)
         if precision.shape != LEVELS.shape:
-            raise InputError(
-                f"{name} has no precision at eleven recall levels", value=precision.shape
-            )
+            raise InputError(f"{name} has no precision at eleven recall levels", value=precision.shape)
         highest = max(highest, float(precision.max()))
         own = look[name]
         ax.plot(
-            LEVELS, precision, color=own.color, ls=own.line, marker=own.marker, ms=3.5,
-            markerfacecolor="white", mew=0.9, label=name, clip_on=False,
-        )  # fmt: skip
+            LEVELS,
+            precision,
+            color=own.color,
+            ls=own.line,
+            marker=own.marker,
+            ms=3.5,
+            markerfacecolor="white",
+            mew=0.9,
+            label=name,
+            clip_on=False,
+        )
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, min(1.0, 1.08 * highest) or 1.0)
     ax.set_xticks(LEVELS[::2])

@@ -62,9 +62,10 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     for result in results:
         kept = _Kept(Path(path), result)
         yield kept.picture(
-            "parameters", f"{result.name}: parameters chosen in each fold",
+            "parameters",
+            f"{result.name}: parameters chosen in each fold",
             parameter_spread(_parameters(result), title=result.name),
-        )  # fmt: skip
+        )
         by_measure: dict[Measure, dict[str, Row]] = {}
         for row in result.rows:
             by_measure.setdefault(row.measure, {})[row.method] = row
@@ -110,9 +111,13 @@ class _Kept:
         measure = system.measure
         names = system.method, baseline.method
         figure = topic_differences(
-            system.values, baseline.values, measure=str(measure), topics=system.topics,
-            names=names, title=f"{self.result.name}, {' against '.join(names)}",
-        )  # fmt: skip
+            system.values,
+            baseline.values,
+            measure=str(measure),
+            topics=system.topics,
+            names=names,
+            title=f"{self.result.name}, {' against '.join(names)}",
+        )
         title = f"{self.result.name}, {measure}: {' minus '.join(names)} on each topic"
         return self.picture(f"{measure}-topics", title, figure)
 
@@ -121,9 +126,7 @@ class _Kept:
         if not path.is_file():
             return
         table = read_table(path, _RECALL)
-        own = table[
-            table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))
-        ]
+        own = table[table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))]
         curves = {
             str(method): part.sort_values("recall")["precision"].to_numpy(np.float64)
             for method, part in own.groupby("method", sort=False)
@@ -148,15 +151,15 @@ class _Kept:
                 figure = surface(panels, measure=measure.title, title=title)
             except InputError as error:
                 raise InputError(
-                    error.message, file=self.path("surfaces", name), value=error.value,
+                    error.message,
+                    file=self.path("surfaces", name),
+                    value=error.value,
                     accepted=error.accepted,
-                ) from None  # fmt: skip
+                ) from None
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
         if (lines := self.table("lines", name, _LINE)) is not None:
             figure = cost_and_measure(lines, measure=measure.title, title=title)
-            yield self.picture(
-                f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part
-            )
+            yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part)
         if searches := self.searches(grid, str(measure), number):
             figure = convergence(searches, measure=measure.title, title=title)
             yield self.picture(f"{name}-convergence", f"{title}: convergence", figure, part)
@@ -174,9 +177,7 @@ class _Kept:
             *_settings(grid),
             grid["train"].to_numpy(),
             paths={f"{RANKNET}:'s iterates": [_settings(way) for way in ways]} if ways else {},
-            evaluations={}
-            if direct is None
-            else {f"{DIRECT}:'s coordinate ascent": _settings(direct)},
+            evaluations={} if direct is None else {f"{DIRECT}:'s coordinate ascent": _settings(direct)},
             points={method: point for method, point in points.items() if method != OPTIMAL},
         )
         test = SurfacePanel(
@@ -244,9 +245,12 @@ def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         if not np.isfinite(numbers).all():
             at = int(np.argmin(np.isfinite(numbers)))
             raise InputError(
-                f"not a number in column {column}", file=path, line=at + 2,
-                value=table[column].iloc[at], accepted="a finite number",
-            )  # fmt: skip
+                f"not a number in column {column}",
+                file=path,
+                line=at + 2,
+                value=table[column].iloc[at],
+                accepted="a finite number",
+            )
     return table
 
 

@@ -68,17 +68,28 @@ def parameter_spread(parameters: pd.DataFrame, *, title: str = "") -> Figure:
             own = look[method]
             # Hollow, and smaller one by one: what lies on top of another leaves it in sight.
             ax.plot(
-                part["lambda"].to_numpy(), part["mu"].to_numpy(), ls="none", marker=own.marker,
-                color=own.color, markerfacecolor="none", ms=max(8.0 - 1.3 * place, 3.0), mew=1.2,
+                part["lambda"].to_numpy(),
+                part["mu"].to_numpy(),
+                ls="none",
+                marker=own.marker,
+                color=own.color,
+                markerfacecolor="none",
+                ms=max(8.0 - 1.3 * place, 3.0),
+                mew=1.2,
                 label=method,
-            )  # fmt: skip
+            )
             if numbered:
                 right, up, align = _OFFSETS[place % len(_OFFSETS)]
                 for fold, lambda_, mu in part[["fold", "lambda", "mu"]].itertuples(index=False):
                     ax.annotate(
-                        str(fold), (lambda_, mu), (right, up), textcoords="offset points",
-                        ha=align, color=own.color, fontsize=6.5,
-                    )  # fmt: skip
+                        str(fold),
+                        (lambda_, mu),
+                        (right, up),
+                        textcoords="offset points",
+                        ha=align,
+                        color=own.color,
+                        fontsize=6.5,
+                    )
         ax.set_title(measure, loc="left")
         ax.set_xlabel(LAMBDA)
     axes[0].set_xlim(*_limits(parameters["lambda"].to_numpy(), _LEAST_LAMBDA))
@@ -92,10 +103,7 @@ def parameter_spread(parameters: pd.DataFrame, *, title: str = "") -> Figure:
     axes[0].set_ylabel(MU_LABEL)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=min(len(methods), 6 if width > COLUMN else 3),
+        handles, labels, loc="outside lower center", ncols=min(len(methods), 6 if width > COLUMN else 3)
     )
     if title:
         figure.suptitle(title, fontsize="medium")

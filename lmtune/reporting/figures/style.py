@@ -212,9 +212,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
-        raise InputError(
-            "unknown picture format", file=path, value=suffix, accepted=", ".join(FORMATS)
-        )
+        raise InputError("unknown picture format", file=path, value=suffix, accepted=", ".join(FORMATS))
     content = render(figure, suffix)
     with atomic_write(path, mode="binary") as stream:
         stream.write(content)

@@ -141,9 +141,8 @@ def surface(panels: Sequence[SurfacePanel], *, measure: str, title: str = "") ->
     bar.set_label(f"{measure} below the grid's best")
     if handles:
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center",
-            ncols=2 if len(panels) == 1 else 3,
-        )  # fmt: skip
+            handles.values(), handles.keys(), loc="outside lower center", ncols=2 if len(panels) == 1 else 3
+        )
     if title:
         figure.suptitle(title, fontsize="medium")
     return finish(figure, f"{measure} over {LAMBDA} and {MU_LABEL}. " + " ".join(map(_alt, panels)))
@@ -167,9 +166,8 @@ def _heat(ax: Axes, panel: SurfacePanel, colours: Any, norm: Any) -> None:
         drawn: Any
         if min(matrix.shape) > 1:
             drawn = ax.contourf(
-                lambdas, mus, loss, levels=_BANDS, cmap=colours, norm=norm, zorder=1,
-                antialiased=False,
-            )  # fmt: skip
+                lambdas, mus, loss, levels=_BANDS, cmap=colours, norm=norm, zorder=1, antialiased=False
+            )
         else:
             edges = _edges(lambdas, log=False), _edges(mus, log=True)
             drawn = ax.pcolormesh(*edges, loss, cmap=colours, norm=norm, zorder=1)
@@ -225,24 +223,39 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     look = looks(list(dict.fromkeys(name.partition(":")[0] for name in names)))
     for name, (lambdas, mus) in panel.evaluations.items():
         own = look[name.partition(":")[0]]
-        [line] = ax.plot(
-            np.asarray(lambdas), np.asarray(mus), ".", color=own.color, ms=3.0, mew=0, zorder=3
-        )
+        [line] = ax.plot(np.asarray(lambdas), np.asarray(mus), ".", color=own.color, ms=3.0, mew=0, zorder=3)
         handles.setdefault(name.replace(":", ""), line)
     for name, ways in panel.paths.items():
         own = look[name.partition(":")[0]]
         for lambdas, mus in ways:
             [line] = ax.plot(
-                np.asarray(lambdas), np.asarray(mus), "-", color=own.color, lw=0.9,
-                marker=own.marker, ms=2.4, mew=0, zorder=4, path_effects=thin_outline(1.5),
-            )  # fmt: skip
+                np.asarray(lambdas),
+                np.asarray(mus),
+                "-",
+                color=own.color,
+                lw=0.9,
+                marker=own.marker,
+                ms=2.4,
+                mew=0,
+                zorder=4,
+                path_effects=thin_outline(1.5),
+            )
             handles.setdefault(name.replace(":", ""), line)
     for name, (lambda_, mu) in panel.points.items():
         own = look[name]
         [line] = ax.plot(
-            lambda_, mu, linestyle="none", marker=own.marker, color=own.color, ms=6.5, mec="black",
-            mew=0.9, zorder=6, path_effects=thin_outline(2.4), clip_on=False,
-        )  # fmt: skip
+            lambda_,
+            mu,
+            linestyle="none",
+            marker=own.marker,
+            color=own.color,
+            ms=6.5,
+            mec="black",
+            mew=0.9,
+            zorder=6,
+            path_effects=thin_outline(2.4),
+            clip_on=False,
+        )
         handles.setdefault(name, line)
     if panel.boxes is not None:
         from matplotlib.patches import Patch

@@ -79,8 +79,9 @@ def topic_differences(
         if few:
             # Bars that can be counted.
             width = 0.8
-            ax.bar(np.arange(1, ranked.size + 1), values, width, color=colour, hatch=hatch,
-                   label=label, **edge)  # fmt: skip
+            ax.bar(
+                np.arange(1, ranked.size + 1), values, width, color=colour, hatch=hatch, label=label, **edge
+            )
         else:
             ax.stairs(values, edges, fill=True, color=colour, label=label, **edge)
     ax.axhline(0.0, color="black", lw=0.6)

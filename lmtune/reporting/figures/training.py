@@ -10,15 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.reporting.figures.style import (
-    PAGE,
-    Look,
-    finish,
-    in_style,
-    looks,
-    new_figure,
-    short,
-)
+from lmtune.reporting.figures.style import PAGE, Look, finish, in_style, looks, new_figure, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,9 +119,15 @@ def _draw(
     step = max(1, len(mean) // 6)
     ax.fill_between(epochs, low, high, color=look.color, alpha=_BAND, lw=0)
     ax.plot(
-        epochs, mean, color=look.color, ls=look.line, marker=look.marker, ms=3.5, label=name,
+        epochs,
+        mean,
+        color=look.color,
+        ls=look.line,
+        marker=look.marker,
+        ms=3.5,
+        label=name,
         markevery=(min(place % step, len(mean) - 1), step),
-    )  # fmt: skip
+    )
 
 
 def _alt(courses: Sequence[Course], measure: str) -> str:

@@ -34,18 +34,7 @@ def _add(factor, slopes, sums):  # type: ignore[no-untyped-def]
 
 @compiled()
 def approx_ndcg_queries(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    scores,
-    gains,
-    by_label,
-    real,
-    discounts,
-    alpha,
-    k,
-    alpha_k,
-    losses,
-    gradients,
+    first, last, scores, gains, by_label, real, discounts, alpha, k, alpha_k, losses, gradients
 ):
     """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
 

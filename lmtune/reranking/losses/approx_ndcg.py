@@ -98,9 +98,7 @@ def approx_ndcg(
     return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
-def _in_kernels(
-    lists: Lists, gain: Tensor, alpha: float, k: int | None, alpha_k: float
-) -> LossAndGradient:
+def _in_kernels(lists: Lists, gain: Tensor, alpha: float, k: int | None, alpha_k: float) -> LossAndGradient:
     a = Arrays.of(lists)
     table = discount_table(a.scores.shape[1], k)
     options = table, a.number(alpha), k or 0, alpha_k

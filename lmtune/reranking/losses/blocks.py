@@ -43,9 +43,7 @@ def in_blocks(
     return losses, gradient
 
 
-def at_once(
-    lists: Lists, loss: Callable[[Lists], Tensor], gradient_wanted: bool
-) -> LossAndGradient:
+def at_once(lists: Lists, loss: Callable[[Lists], Tensor], gradient_wanted: bool) -> LossAndGradient:
     """Take the loss of whole lists, of shape (queries,), and its gradient."""
     if not gradient_wanted:
         return loss(lists), None

@@ -5,14 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.blocks import (
-    discounts,
-    ideal_dcg,
-    in_blocks,
-    ordered,
-    pairs_of,
-    ranks,
-)
+from lmtune.reranking.losses.blocks import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
 from lmtune.reranking.losses.lists import (
     Backend,
     Gains,
@@ -190,9 +183,7 @@ def _weighted(
     return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
 
 
-def _in_kernels(
-    lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float
-) -> LossAndGradient:
+def _in_kernels(lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float) -> LossAndGradient:
     a = Arrays.of(lists)
     items = a.scores.shape[1]
     table = discount_table(items, k)

@@ -73,9 +73,7 @@ def lists_of(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Lists:
             "scores have the wrong shape", value=tuple(scores.shape), accepted="(queries, items)"
         )
     if not scores.is_floating_point():
-        raise InputError(
-            "scores are not floating-point numbers", value=scores.dtype, accepted="e.g. float32"
-        )
+        raise InputError("scores are not floating-point numbers", value=scores.dtype, accepted="e.g. float32")
     for name, other in (("labels", labels), ("mask", mask)):
         if other is not None and other.shape != scores.shape:
             raise InputError(
@@ -100,9 +98,7 @@ def lists_of(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Lists:
             accepted="0 and up; padding is for the mask",
         )
     score = np.where(real, scores.numpy(), scores.numpy().dtype.type(0))
-    return Lists(
-        torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask
-    )
+    return Lists(torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask)
 
 
 def wide(values: Tensor) -> Tensor:
@@ -141,9 +137,7 @@ def reduced(losses: Tensor, counted: Tensor, reduce: Reduce) -> Tensor:
     return total / counted.sum().clamp(min=1) if reduce == "mean" else total
 
 
-def differentiable(
-    scores: Tensor, lists: Lists, compute: Callable[[Lists, bool], LossAndGradient]
-) -> Tensor:
+def differentiable(scores: Tensor, lists: Lists, compute: Callable[[Lists, bool], LossAndGradient]) -> Tensor:
     """Make each query's loss a function of the scores that autograd knows.
 
     A query's loss hangs on its own scores alone. So its gradient is taken in the forward pass, by

@@ -146,9 +146,7 @@ def _negative_ndcg(
     return -(places_gain * discounts(place, k)).sum(dim=1)
 
 
-def _sinkhorn(
-    matrix: Tensor, filled: Tensor, mask: Tensor, iterations: int
-) -> tuple[Tensor, Tensor]:
+def _sinkhorn(matrix: Tensor, filled: Tensor, mask: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
     """Find factors of rows and columns that make a matrix doubly stochastic.
 
     Factors spare the scaled matrices. NeuralSort gives each item at least 1/n of some place, so

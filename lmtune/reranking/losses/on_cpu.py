@@ -30,9 +30,7 @@ def kernels_wanted(backend: Backend, lists: Lists) -> bool:
     require("backend", backend, get_args(Backend))
     on_cpu = lists.scores.device.type == "cpu"
     if backend == "kernels" and not on_cpu:
-        raise InputError(
-            "the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch"
-        )
+        raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
     return on_cpu and backend != "torch"
 
 

@@ -213,12 +213,17 @@ def weighted_queries(  # type: ignore[no-untyped-def]
                     )
                 else:
                     _bounds(
-                        gain[i], discount[i], rank[i], gain[a:b], discount[a:b], rank[a:b],
-                        deepest, tightness, weight[: b - a],
-                    )  # fmt: skip
-                    cost, force = _weighted_row(
-                        s[i], s[a:b], weight, sigma, sums[a:b], costs, shares
+                        gain[i],
+                        discount[i],
+                        rank[i],
+                        gain[a:b],
+                        discount[a:b],
+                        rank[a:b],
+                        deepest,
+                        tightness,
+                        weight[: b - a],
                     )
+                    cost, force = _weighted_row(s[i], s[a:b], weight, sigma, sums[a:b], costs, shares)
                 total += cost
                 gradient[i] -= force
             if (i + 1) % DOWN == 0 or i + 1 == n:

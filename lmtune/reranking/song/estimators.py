@@ -23,18 +23,14 @@ def moving_average(
     return state + gamma * (current - state)
 
 
-def storm(
-    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float
-) -> Tensor:
+def storm(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float) -> Tensor:
     """Give (1 - gamma) u + g^(w_t) - (1 - gamma) g^(w_t-1)."""
     del share
     assert change is not None
     return (1.0 - gamma) * (state + change) + gamma * current
 
 
-def msvr(
-    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float
-) -> Tensor:
+def msvr(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float) -> Tensor:
     """Give (1 - gamma) u + gamma g^(w_t) + beta (g^(w_t) - g^(w_t-1)).
 
     beta = (1 - share) / (share (1 - gamma)) + 1 - gamma, where `share` of the blocks (queries) is

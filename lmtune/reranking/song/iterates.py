@@ -38,9 +38,7 @@ class PreviousIterate:
 
     def remember(self) -> None:
         """Keep a copy of the weights as they are."""
-        self.weights = {
-            name: value.detach().clone() for name, value in self.network.named_parameters()
-        }
+        self.weights = {name: value.detach().clone() for name, value in self.network.named_parameters()}
 
     def scores(self, *inputs: Any) -> tuple[Tensor, Tensor]:
         """Return the scores at the present weights, with gradients, and at the previous ones."""

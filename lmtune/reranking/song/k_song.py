@@ -122,11 +122,7 @@ class KSong(Song):
         unknown = unknown.squeeze(1)
         if bool(unknown.any()):
             threshold[unknown] = solve_threshold(
-                batch.scores[unknown],
-                batch.level[unknown],
-                target[unknown],
-                tau1=self.tau1,
-                tau2=self.tau2,
+                batch.scores[unknown], batch.level[unknown], target[unknown], tau1=self.tau1, tau2=self.tau2
             )
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
         all_top = batch.lengths <= self.cutoff

@@ -72,8 +72,7 @@ class RelevantPairs:
         label = np.asarray(labels, dtype=np.float64).ravel()
         if not len(query) == len(item) == len(label):
             raise InputError(
-                "query ids, item ids and labels differ in number",
-                value=(len(query), len(item), len(label)),
+                "query ids, item ids and labels differ in number", value=(len(query), len(item), len(label))
             )
         if not np.isfinite(label).all():
             raise InputError("labels are not finite", value=label[~np.isfinite(label)][0])
@@ -172,7 +171,5 @@ def _lengths(lengths: int | npt.ArrayLike | None, rows: Integers) -> Integers:
     given = np.broadcast_to(np.asarray(lengths, dtype=np.int64), rows.shape).copy()
     if (given < rows).any():
         short = int(np.flatnonzero(given < rows)[0])
-        raise InputError(
-            f"a list shorter than its {int(rows[short])} rows", value=int(given[short])
-        )
+        raise InputError(f"a list shorter than its {int(rows[short])} rows", value=int(given[short]))
     return given

@@ -69,12 +69,7 @@ class Sample:
 
 
 def sample_of(
-    state: PairState,
-    scores: Tensor,
-    labels: Tensor,
-    mask: Tensor | None,
-    queries: Tensor,
-    items: Tensor,
+    state: PairState, scores: Tensor, labels: Tensor, mask: Tensor | None, queries: Tensor, items: Tensor
 ) -> Sample:
     """Look a batch up in the state and weigh its items.
 

@@ -38,13 +38,7 @@ class ListSampler:
     """
 
     def __init__(
-        self,
-        pairs: RelevantPairs,
-        catalogue: int,
-        *,
-        relevant: int = 10,
-        others: int = 30,
-        seed: int,
+        self, pairs: RelevantPairs, catalogue: int, *, relevant: int = 10, others: int = 30, seed: int
     ) -> None:
         if pairs.items.size and int(pairs.items.max()) >= catalogue:
             raise InputError(
@@ -87,8 +81,7 @@ class ListSampler:
         passed = np.searchsorted(self._gaps, shift, side="right") - first[:, None]
         other = np.where(drawn < free[:, None], drawn + passed, -1)
         return ItemSample(
-            np.concatenate([items, other], axis=1),
-            np.concatenate([labels, np.zeros(other.shape)], axis=1),
+            np.concatenate([items, other], axis=1), np.concatenate([labels, np.zeros(other.shape)], axis=1)
         )
 
     def all_items(self, positions: Integers) -> ItemSample:

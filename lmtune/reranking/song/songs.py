@@ -198,9 +198,7 @@ class Song(nn.Module):
             return lists.derivative(batch.others, step)
         return None
 
-    def _estimate(
-        self, batch: Sample, current: Tensor, change: Tensor | None, itself: Tensor
-    ) -> Tensor:
+    def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None, itself: Tensor) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""
         rule = ESTIMATORS[self.estimator][0]
         chosen = batch.relevant

@@ -37,9 +37,7 @@ class PairState(nn.Module):
         self.stride = int(pairs.items.max(initial=0)) + 1
         if len(pairs.queries) * self.stride >= 2**62:
             raise InputError("item ids too large to number the pairs", value=self.stride - 1)
-        position = torch.repeat_interleave(
-            torch.arange(len(pairs.queries)), torch.from_numpy(pairs.counts)
-        )
+        position = torch.repeat_interleave(torch.arange(len(pairs.queries)), torch.from_numpy(pairs.counts))
         keys = position * self.stride + torch.from_numpy(pairs.items)
         self.register_buffer("estimate", torch.full((len(keys),), torch.nan))
         self.register_buffer("fingerprint", torch.tensor(pairs.fingerprint()))
@@ -127,9 +125,7 @@ def exchange(buffers: Sequence[Tensor], rows: Tensor, group: Any = None) -> None
             buffer[target] = part[line, : int(one)].to(buffer.dtype)
 
 
-def _refuse_other_data(
-    module: nn.Module, state: dict[str, Any], prefix: str, *unused: object
-) -> None:
+def _refuse_other_data(module: nn.Module, state: dict[str, Any], prefix: str, *unused: object) -> None:
     del unused
     given = state.get(f"{prefix}fingerprint")
     own = module.fingerprint

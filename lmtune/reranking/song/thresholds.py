@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 
-def solve_threshold(
-    scores: Tensor, weights: Tensor, target: Tensor, *, tau1: float, tau2: float
-) -> Tensor:
+def solve_threshold(scores: Tensor, weights: Tensor, target: Tensor, *, tau1: float, tau2: float) -> Tensor:
     """Find where L'(t) = target + tau2 t - sum_j weight_j sigmoid((s_j - t) / tau1) is 0.
 
     L' increases in t, so bisection finds its root, to the last bits.

@@ -58,13 +58,7 @@ class ListwiseCrossEntropy(nn.Module):
         self.objective = torch.tensor(torch.nan)
 
     def forward(
-        self,
-        scores: Tensor,
-        labels: Tensor,
-        *,
-        mask: Tensor | None = None,
-        queries: Tensor,
-        items: Tensor,
+        self, scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, queries: Tensor, items: Tensor
     ) -> Tensor:
         """Update the state and return the objective's estimate; see `Song.forward`."""
         with torch.no_grad():
@@ -117,12 +111,7 @@ def _sum_beside(scores: Tensor, logits: Tensor, lengths: Tensor, relevant: Tenso
 
 
 def _gradient(
-    scores: Tensor,
-    logits: Tensor,
-    total: Tensor,
-    outer: Tensor,
-    lengths: Tensor,
-    relevant: Tensor,
+    scores: Tensor, logits: Tensor, total: Tensor, outer: Tensor, lengths: Tensor, relevant: Tensor
 ) -> Tensor:
     """Compute the gradient of sum_i outer_i (total_i - s_i), outer held fixed."""
     # Item j's share of total_i is w_j e^s_j / e^total_i: one factor each, up to i's own share.
@@ -137,9 +126,7 @@ def _gradient(
     return torch.where(torch.isfinite(logits), from_others, 0.0) + outer * (own - 1.0)
 
 
-def reinitialise_last_layer(
-    network: nn.Module, *, seed: int, layer: nn.Module | None = None
-) -> nn.Module:
+def reinitialise_last_layer(network: nn.Module, *, seed: int, layer: nn.Module | None = None) -> nn.Module:
     """Draw the weights of a network's last layer anew, as between warm-up and SONG.
 
     Parameters

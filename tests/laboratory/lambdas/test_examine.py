@@ -101,9 +101,7 @@ def test_it_says_how_large_and_where() -> None:
 
 @pytest.mark.parametrize("labels", [[3.0, 0.0], [1.0, 2.0], [0.0, 4.0]])
 @pytest.mark.parametrize("k", [None, 1, 2])
-def test_two_documents_make_lambdarank_a_weighted_ranknet(
-    labels: list[float], k: int | None
-) -> None:
+def test_two_documents_make_lambdarank_a_weighted_ranknet(labels: list[float], k: int | None) -> None:
     found = examine(functions.lambdarank(k), labels=[labels], points=4)
     assert (found.has_cost, found.convex) == ("yes", "yes")
 
@@ -132,10 +130,7 @@ def brute_force_fits(function: LambdaFunction, labels: Array) -> bool:
             other = scores.copy()
             other[i], other[j] = scores[j], scores[i]
             change = np.asarray(function(other, labels)) - here
-            if (
-                abs(change[i] + change[j]) > 1e-12
-                or np.abs(np.delete(change, [i, j])).sum() > 1e-12
-            ):
+            if abs(change[i] + change[j]) > 1e-12 or np.abs(np.delete(change, [i, j])).sum() > 1e-12:
                 return False
     return True
 
@@ -143,9 +138,14 @@ def brute_force_fits(function: LambdaFunction, labels: Array) -> bool:
 @pytest.mark.parametrize("labels", [[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [1.0, 0.0], [2.0, 1.0, 1.0]])
 @pytest.mark.parametrize(
     "function",
-    [functions.constant_pairs(), functions.by_rank(), functions.gain_by_rank(), examples.winner,
-     examples.swap_pull],
-)  # fmt: skip
+    [
+        functions.constant_pairs(),
+        functions.by_rank(),
+        functions.gain_by_rank(),
+        examples.winner,
+        examples.swap_pull,
+    ],
+)
 def test_piecewise_constant_lambdas_against_all_rankings(
     function: LambdaFunction, labels: list[float]
 ) -> None:

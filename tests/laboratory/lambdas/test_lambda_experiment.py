@@ -18,16 +18,20 @@ from lmtune.reporting.figures.style import render
 
 EXAMPLES = Path(__file__).parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
 COST = {
-    "margin 0.5": "yes", "margin 1": "yes", "margin 2": "no", "ranknet": "yes", "listnet": "yes",
-    "constant pairs": "yes", "by rank": "yes", "by rank, reversed": "no", "winner": "no",
-    "soft_errors": "no", "squared_hinge": "yes",
-}  # fmt: skip
+    "margin 0.5": "yes",
+    "margin 1": "yes",
+    "margin 2": "no",
+    "ranknet": "yes",
+    "listnet": "yes",
+    "constant pairs": "yes",
+    "by rank": "yes",
+    "by rank, reversed": "no",
+    "winner": "no",
+    "soft_errors": "no",
+    "squared_hinge": "yes",
+}
 SMALL = replace(
-    settings_of(EXPERIMENT, {}, quick=True),
-    documents=(3,),
-    label_vectors=2,
-    places=7,
-    deltas=(2.0,),
+    settings_of(EXPERIMENT, {}, quick=True), documents=(3,), label_vectors=2, places=7, deltas=(2.0,)
 )
 
 

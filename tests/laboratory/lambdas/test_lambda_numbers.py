@@ -15,13 +15,7 @@ from lmtune.laboratory.lambdas import examples, functions
 from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
 from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
 from lmtune.laboratory.lambdas.evidence import SAFETY
-from lmtune.laboratory.lambdas.paths import (
-    circulation,
-    loop_across,
-    loop_around,
-    ties_between,
-    work,
-)
+from lmtune.laboratory.lambdas.paths import circulation, loop_across, loop_around, ties_between, work
 from lmtune.laboratory.lambdas.quadrature import integrate
 from lmtune.reranking.lambda_functions import checked
 
@@ -100,9 +94,7 @@ def test_lambdaranks_jump_on_third_documents() -> None:
         (lambda t: np.sign(t - 0.999), lambda t: abs(t - 0.999)),
     ],
 )
-def test_quadrature(
-    function: Callable[[float], float], antiderivative: Callable[[float], float]
-) -> None:
+def test_quadrature(function: Callable[[float], float], antiderivative: Callable[[float], float]) -> None:
     for breaks in ([0.0, 1.0], [0.0, 0.25, 1.0], [-1.0, 0.3, 0.3, 2.0]):
         value, error = integrate(function, breaks, lambda: 1e-10)
         expected = antiderivative(breaks[-1]) - antiderivative(breaks[0])
@@ -183,15 +175,18 @@ def test_the_two_document_example_comes_out_as_equations_7_to_9() -> None:
         (functions.listnet(), functions.listnet_cost),
         (functions.margin(0.7), lambda s, y: functions.margin_cost(s, y, 0.7)),
         (functions.by_rank(), lambda s, _: -(np.sort(s)[::-1] @ (np.arange(s.size) - 1.5))),
-        (functions.constant_pairs(),
-         lambda s, y: np.maximum(s[None, :] - s[:, None], 0)[y[:, None] > y[None, :]].sum()),
+        (
+            functions.constant_pairs(),
+            lambda s, y: np.maximum(s[None, :] - s[:, None], 0)[y[:, None] > y[None, :]].sum(),
+        ),
         (examples.winner, lambda s, y: max(0.0, s[y == 0].max() - s[y > 0].max())),
-        (examples.soft_errors,
-         lambda s, y: expit(s[None, :] - s[:, None])[y[:, None] > y[None, :]].sum()),
-        (examples.squared_hinge,
-         lambda s, y: (np.maximum(1 - s[:, None] + s, 0)[y[:, None] > y[None, :]] ** 2).sum() / 2),
+        (examples.soft_errors, lambda s, y: expit(s[None, :] - s[:, None])[y[:, None] > y[None, :]].sum()),
+        (
+            examples.squared_hinge,
+            lambda s, y: (np.maximum(1 - s[:, None] + s, 0)[y[:, None] > y[None, :]] ** 2).sum() / 2,
+        ),
     ],
-)  # fmt: skip
+)
 def test_rebuilt_costs_are_the_known_ones(
     function: Callable[[Array, Array], Array], cost: Callable[[Array, Array], float]
 ) -> None:
@@ -215,9 +210,7 @@ def test_a_wrong_gradient_is_seen_where_others_are_zero() -> None:
     assert check_cost(cost, [still]).largest < 1e-9
     assert check_cost(cost, [still, moved]).holds
     # Forces of 1 and -1/2 while 2 leads: on the way they stop sooner or later with the sum.
-    half = rebuild_cost(
-        lambda s, y: np.array([1.0, 0.5]) * examples.winner(s, y), labels, origin=[-1.0, 1.0]
-    )
+    half = rebuild_cost(lambda s, y: np.array([1.0, 0.5]) * examples.winner(s, y), labels, origin=[-1.0, 1.0])
     assert check_cost(half, [moved]).holds
     assert not check_cost(half, [still]).holds
     with pytest.raises(InputError, match="no points"):
@@ -230,9 +223,7 @@ def test_what_lambdaranks_rebuilt_cost_is() -> None:
     cost = rebuild_cost(functions.lambdarank(), labels)
     # From 0 the ranking never changes on the way: RankNet's cost with the weights of that ranking.
     for scores in points:
-        here, origin = (
-            functions.fixed_lambdarank(one, labels, scores) for one in (scores, np.zeros(3))
-        )
+        here, origin = (functions.fixed_lambdarank(one, labels, scores) for one in (scores, np.zeros(3)))
         assert cost(scores) == pytest.approx(here - origin, abs=1e-10)
     assert check_cost(cost, points).holds
     # So the gradient is right in each ranking; but values of two rankings do not meet at the tie.

@@ -20,9 +20,13 @@ from lmtune.tuning.plan import Plan
 from lmtune.tuning.result import CollectionResult
 
 PLAN = Plan(
-    tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05, validation=0.3,
-    also=("spsa", "fdsa"), evaluations=20,
-)  # fmt: skip
+    tuple(parse_measures(["AP", "P(rel=2)@5"])),
+    grid=(3, 4),
+    certify=0.05,
+    validation=0.3,
+    also=("spsa", "fdsa"),
+    evaluations=20,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +45,7 @@ def pictures(kept: tuple[Path, CollectionResult]) -> list[Picture]:
     return list(draw(folder, [result]))
 
 
-def test_a_folder_gives_all_pictures(
-    kept: tuple[Path, CollectionResult], pictures: list[Picture]
-) -> None:
+def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictures: list[Picture]) -> None:
     _, result = kept
     assert [picture.name for picture in pictures] == [
         "a_b_c-parameters",
@@ -51,13 +53,19 @@ def test_a_folder_gives_all_pictures(
             f"a_b_c-{measure}-{kind}"
             for kinds in (
                 ("topics", "recall"),
-                ("fold1-surface", "fold1-cost", "fold1-convergence",
-                 "fold2-surface", "fold2-cost", "fold2-convergence"),
+                (
+                    "fold1-surface",
+                    "fold1-cost",
+                    "fold1-convergence",
+                    "fold2-surface",
+                    "fold2-cost",
+                    "fold2-convergence",
+                ),
             )
             for measure in ("AP", "P(rel=2)@5")
             for kind in kinds
         ),
-    ]  # fmt: skip
+    ]
     assert all(picture.alt and picture.title.startswith("a, b/c") for picture in pictures)
     surface = next(picture for picture in pictures if picture.name.endswith("AP-fold2-surface"))
     rows = {row.method: row for row in result.rows if str(row.measure) == "AP"}
@@ -69,9 +77,7 @@ def test_a_folder_gives_all_pictures(
         name = f"a_b_c-{measure}-fold1-convergence"
         [convergence] = [picture for picture in pictures if picture.name == name]
         table = result.traces[f"spsa-{measure}-fold1"]
-        first, best = (
-            f"{x:.4f}".removeprefix("0") for x in (table[measure][0], table[measure].max())
-        )
+        first, best = (f"{x:.4f}".removeprefix("0") for x in (table[measure][0], table[measure].max()))
         assert f"SPSA: from {first} to {best} after 20 evaluations" in convergence.alt
         assert "FDSA: from" in convergence.alt
 

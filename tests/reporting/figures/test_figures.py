@@ -122,11 +122,7 @@ def test_every_picture_is_labelled_and_described(name: str, figures: dict[str, F
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_files_are_reproducible(
-    name: str,
-    suffix: str,
-    figures: dict[str, Figure],
-    again: dict[str, Figure],
-    tmp_path: Path,
+    name: str, suffix: str, figures: dict[str, Figure], again: dict[str, Figure], tmp_path: Path
 ) -> None:
     save(figures[name], tmp_path / f"one.{suffix}")
     first = (tmp_path / f"one.{suffix}").read_bytes()
@@ -168,9 +164,13 @@ assert "matplotlib.pyplot" not in sys.modules
 """
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], cwd=root, capture_output=True, text=True,
-        check=False, env={"PATH": "", "PYTHONPATH": f"{root}:{root / 'tests'}"},
-    )  # fmt: skip
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "", "PYTHONPATH": f"{root}:{root / 'tests'}"},
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -181,11 +181,9 @@ def test_importing_the_figures_does_not_import_matplotlib() -> None:
 
 def lines_of(ax: Axes) -> dict[str, tuple[list[float], list[float]]]:
     return {
-        str(line.get_label()): (
-            np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist(),
-        )
+        str(line.get_label()): (np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist())
         for line in ax.lines
-    }  # fmt: skip
+    }
 
 
 def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure]) -> None:
@@ -198,8 +196,13 @@ def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure])
     for (x, y), (expected_x, expected_y) in zip(drawn, expected, strict=True):
         assert (x.ravel().tolist(), y.ravel().tolist()) == (expected_x, expected_y)
     assert [text.get_text() for text in bar.get_yticklabels()] == [
-        "0.5 %", "1 %", "2 %", "5 %", "10 %", "20 %",
-    ]  # fmt: skip
+        "0.5 %",
+        "1 %",
+        "2 %",
+        "5 %",
+        "10 %",
+        "20 %",
+    ]
     assert f"best on the grid {VALUES.max():.4f}".replace("0.", ".") in train.get_title("left")
     # The heat map once, and once more clipped to the boxes' region.
     maps = [artist for artist in test.collections if isinstance(artist, QuadContourSet)]
@@ -240,8 +243,10 @@ def test_cost_stands_below_the_measure(figures: dict[str, Figure]) -> None:
         assert above["measure's maximum"] == ([position[best]], [train[best]])
         assert above["cost's minimum"] == ([position[lowest]], [train[lowest]])
     assert [ax.get_xlabel() for ax in axes[3:]] == [
-        "λ and μ: RankNet's at 0, Direct's at 1", "λ, with μ = 100", "μ (tokens), with λ = 0.100",
-    ]  # fmt: skip
+        "λ and μ: RankNet's at 0, Direct's at 1",
+        "λ, with μ = 100",
+        "μ (tokens), with λ = 0.100",
+    ]
     assert axes[5].get_xscale() == "log"
     assert "with .2500, 25.0 % more." in alt_text(figures["lines"])
     with pytest.raises(InputError, match="no line"):
@@ -305,18 +310,16 @@ def test_many_systems_differ_in_more_than_colour() -> None:
 
 def test_running_bests() -> None:
     assert best_so_far([0.1, 0.3, 0.2, 0.4]).tolist() == [0.1, 0.3, 0.3, 0.4]
-    assert at_lowest([5, 3, 4, 3, 1], [0.1, 0.2, 0.9, 0.8, 0.3]).tolist() == [
-        0.1, 0.2, 0.2, 0.2, 0.3,
-    ]  # fmt: skip
+    assert at_lowest([5, 3, 4, 3, 1], [0.1, 0.2, 0.9, 0.8, 0.3]).tolist() == [0.1, 0.2, 0.2, 0.2, 0.3]
 
 
-def test_convergence_has_panels_for_evaluations_bounds_and_seconds(
-    figures: dict[str, Figure],
-) -> None:
+def test_convergence_has_panels_for_evaluations_bounds_and_seconds(figures: dict[str, Figure]) -> None:
     settings, boxes, seconds = figures["convergence"].axes
     assert [ax.get_xlabel() for ax in (settings, boxes, seconds)] == [
-        "settings evaluated", "boxes bounded", "seconds",
-    ]  # fmt: skip
+        "settings evaluated",
+        "boxes bounded",
+        "seconds",
+    ]
     assert lines_of(settings)["grid"] == ([1, 2, 3, 4], [0.1, 0.2, 0.2, 0.3])
     assert lines_of(seconds)["grid"] == ([1.0, 2.0, 3.0, 4.0], [0.1, 0.2, 0.2, 0.3])
     assert lines_of(boxes)["certificate: best"][1] == [0.3] * 4

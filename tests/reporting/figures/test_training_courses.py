@@ -18,10 +18,14 @@ def courses() -> list[Course]:
             Course(
                 name,
                 [np.exp(-steps / 4) * 30 + rng.normal(0, 0.1, epochs) for _ in range(3)],
-                [0.5 - 0.2 / steps + rng.normal(0, 0.002, epochs)[: epochs - trial]
-                 if trial == 0 else (0.5 - 0.2 / steps)[: epochs - trial] for trial in range(3)],
+                [
+                    0.5 - 0.2 / steps + rng.normal(0, 0.002, epochs)[: epochs - trial]
+                    if trial == 0
+                    else (0.5 - 0.2 / steps)[: epochs - trial]
+                    for trial in range(3)
+                ],
             )
-        )  # fmt: skip
+        )
     return made
 
 

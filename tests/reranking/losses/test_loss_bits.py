@@ -29,11 +29,14 @@ def test_bits_do_not_depend_on_who_compiled_the_kernels(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
     shown = [
         subprocess.run(
-            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", PROGRAM],
+            capture_output=True,
+            text=True,
+            check=True,
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
         ).stdout.splitlines()
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     assert list(tmp_path.rglob("*.nbc"))
     assert len(shown[0]) >= 7
     assert shown[0] == shown[1]

@@ -66,13 +66,7 @@ def ranknet_by_hand(s: Numbers, y: Numbers, *, pairs_: str = "mean", sigma: floa
 
 
 def weighted_by_hand(
-    s: Numbers,
-    y: Numbers,
-    *,
-    mu: float,
-    k: int | None = None,
-    sigma: float = 1,
-    gains: str = "exponential",
+    s: Numbers, y: Numbers, *, mu: float, k: int | None = None, sigma: float = 1, gains: str = "exponential"
 ) -> float:
     r = ranks(s, y)
     total = 0.0
@@ -114,8 +108,7 @@ def listnet_by_hand(s: Numbers, y: Numbers, *, target: str = "softmax") -> float
 
 def listmle_shared_by_hand(s: Numbers, y: Numbers) -> float:
     return sum(
-        math.log(sum(math.exp(s[j]) for j in range(len(s)) if y[j] <= y[i])) - s[i]
-        for i in range(len(s))
+        math.log(sum(math.exp(s[j]) for j in range(len(s)) if y[j] <= y[i])) - s[i] for i in range(len(s))
     )
 
 
@@ -168,11 +161,7 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., float]]] = [
         partial(approx_by_hand, alpha=2, k=3, alpha_k=1.5, gains="linear"),
     ),
     ("listnet", listnet, listnet_by_hand),
-    (
-        "softmax cross-entropy",
-        partial(listnet, target="labels"),
-        partial(listnet_by_hand, target="labels"),
-    ),
+    ("softmax cross-entropy", partial(listnet, target="labels"), partial(listnet_by_hand, target="labels")),
     ("listmle, shared", partial(listmle, ties="shared"), listmle_shared_by_hand),
     ("neuralndcg", neural_ndcg, neural_by_hand),
     (
@@ -251,9 +240,7 @@ def test_lambdarank_gradient_is_the_lambdas() -> None:
 def test_listmle_of_distinct_labels_is_the_formula() -> None:
     s, y = [0.3, -1.0, 2.0, 0.5], [2.0, 0.0, 1.0, 3.0]
     order = [3, 0, 2, 1]
-    want = sum(
-        math.log(sum(math.exp(s[j]) for j in order[place:])) - s[i] for place, i in enumerate(order)
-    )
+    want = sum(math.log(sum(math.exp(s[j]) for j in order[place:])) - s[i] for place, i in enumerate(order))
     got = listmle(torch.tensor([s], dtype=torch.float64), torch.tensor([y]))
     assert got.item() == pytest.approx(want, rel=1e-14)
 
@@ -262,9 +249,7 @@ def test_listmle_draws_every_order_of_ties_alike() -> None:
     scores = torch.tensor([[1.0, 0.0, -1.0]], dtype=torch.float64)
     labels = torch.tensor([[1, 1, 0]])
     generator = torch.Generator().manual_seed(0)
-    drawn = listmle(
-        scores.expand(4000, 3), labels.expand(4000, 3), reduce="none", generator=generator
-    )
+    drawn = listmle(scores.expand(4000, 3), labels.expand(4000, 3), reduce="none", generator=generator)
     values, counts = np.unique(drawn.numpy(), return_counts=True)
     assert len(values) == 2
     assert abs(counts[0] - 2000) < 5 * math.sqrt(1000)

@@ -84,9 +84,7 @@ def run(loss: Any, scores: Any, labels: Any, mask: Any, **options: Any) -> tuple
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-12)])
 @pytest.mark.parametrize("items", [1, 37, 600])
-def test_kernels_agree_with_torch(
-    loss: Any, tied: bool, dtype: str, tolerance: float, items: int
-) -> None:
+def test_kernels_agree_with_torch(loss: Any, tied: bool, dtype: str, tolerance: float, items: int) -> None:
     scores, labels, mask = made(6, items, tied=tied)
     scores = scores.to(getattr(torch, dtype))
     value, gradient = run(loss, scores, labels, mask, backend="kernels")
@@ -166,9 +164,7 @@ def test_exponential_is_right_to_the_last_places() -> None:
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0]), st.integers(0, 3)),
-        min_size=1,
-        max_size=20,
+        st.tuples(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0]), st.integers(0, 3)), min_size=1, max_size=20
     )
 )
 def test_ranks_are_those_of_the_formula(pairs: list[tuple[float, int]]) -> None:
@@ -220,8 +216,6 @@ def test_memory_is_that_of_lists_and_not_of_pairs(
     loss: str, options: str, queries: int, items: int, megabytes: int
 ) -> None:
     program = _STEP.format(loss=loss, options=options, queries=queries, items=items)
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     unit = 1024 if sys.platform != "darwin" else 1024**2
     assert int(out.stdout) / unit < megabytes

@@ -13,14 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
-from lmtune.reranking.losses import (  # noqa: E402
-    approx_ndcg,
-    lambdarank,
-    listnet,
-    ndcg_loss2pp,
-    neural_ndcg,
-    ranknet,
-)
+from lmtune.reranking.losses import approx_ndcg, lambdarank, listnet, ndcg_loss2pp, neural_ndcg, ranknet  # noqa: E402
 from lmtune.reranking.losses.listmle import plackett_luce  # noqa: E402
 from lmtune.reranking.losses.lists import Lists  # noqa: E402
 
@@ -72,9 +65,7 @@ def test_ranknet(golden: dict[str, Golden], batch: Any) -> None:
 @pytest.mark.parametrize(
     ("loss", "scheme"), [(lambdarank, "lambdaRank_scheme"), (ndcg_loss2pp, "ndcgLoss2PP_scheme")]
 )
-def test_lambda_losses_of_allrank(
-    loss: Any, scheme: str, golden: dict[str, Golden], batch: Any
-) -> None:
+def test_lambda_losses_of_allrank(loss: Any, scheme: str, golden: dict[str, Golden], batch: Any) -> None:
     scores, labels, mask = batch
     bits = loss(scores, labels, mask=mask, reduce="sum") / math.log(2)
     agree(bits, scores, golden["allrank_libauc"][f"lambdaLoss {scheme} sum log2"])
@@ -106,16 +97,8 @@ def test_lambdarank_of_rax_and_tf_ranking(golden: dict[str, Golden], batch: Any)
     queries, items = scores.shape
     # Both multiply weights by the list's length with padding before they take their means.
     for library, name, terms in [
-        (
-            "rax",
-            "pairwise_logistic+dcg_lambdaweight normalize=True",
-            number_of_pairs(labels, mask),
-        ),
-        (
-            "tfr",
-            "PairwiseLogistic+NDCGLambdaWeight smooth_fraction=1 (LambdaRank)",
-            queries * items,
-        ),
+        ("rax", "pairwise_logistic+dcg_lambdaweight normalize=True", number_of_pairs(labels, mask)),
+        ("tfr", "PairwiseLogistic+NDCGLambdaWeight smooth_fraction=1 (LambdaRank)", queries * items),
     ]:
         total = lambdarank(scores, labels, mask=mask, reduce="sum")
         agree(total * items / terms, scores, golden[library][name])

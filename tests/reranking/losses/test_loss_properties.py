@@ -93,9 +93,7 @@ def test_padding_changes_nothing(loss: Loss, pairs: Any, junk: Any, data: Any) -
 @every_loss
 @settings(max_examples=20, deadline=None)
 @given(st.lists(items, min_size=1, max_size=4), st.sampled_from([torch.float32, torch.float64]))
-def test_all_is_finite_and_the_mean_is_over_counted_queries(
-    loss: Loss, queries: Any, dtype: Any
-) -> None:
+def test_all_is_finite_and_the_mean_is_over_counted_queries(loss: Loss, queries: Any, dtype: Any) -> None:
     shape = (len(queries), max(len(pairs) for pairs in queries))
     s, y = torch.zeros(shape, dtype=dtype), torch.zeros(shape)
     mask = torch.zeros(shape, dtype=torch.bool)

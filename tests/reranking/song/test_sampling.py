@@ -10,12 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.song import (  # noqa: E402
-    ListSampler,
-    PreviousIterate,
-    RelevantPairs,
-    subsample,
-)
+from lmtune.reranking.song import ListSampler, PreviousIterate, RelevantPairs, subsample  # noqa: E402
 
 
 class TestPairs:

@@ -257,9 +257,7 @@ class TestDegenerate:
         "scores", [[0.0] * 6, [1e4, -1e4, 0, 1, 2, 3], [1e12, 0, 1, -1e12], [5.0], [-60.0, 60.0]]
     )
     @pytest.mark.parametrize("relevant", ["one", "all"])
-    def test_finite(
-        self, module: type[Song], theoretical: bool, scores: list[float], relevant: str
-    ) -> None:
+    def test_finite(self, module: type[Song], theoretical: bool, scores: list[float], relevant: str) -> None:
         options: dict[str, Any] = {"cutoff": 2, "theoretical": theoretical}
         labels = torch.ones(len(scores)).double()
         if relevant == "one":
@@ -445,9 +443,8 @@ class TestKSong:
     def test_theoretical_is_the_gradient_of_the_bilevel_objective(self, seed: int) -> None:
         lists = made([12, 20, 6], seed)
         song = ksong_of(
-            lists, cutoff=4, theoretical=True, gamma=1, gamma_curvature=1, eta="solve",
-            **self.OPTIONS,
-        )  # fmt: skip
+            lists, cutoff=4, theoretical=True, gamma=1, gamma_curvature=1, eta="solve", **self.OPTIONS
+        )
         value, gradient = run(song, padded(lists))
         assert value == pytest.approx(brute.k_song(lists, 4, **self.OPTIONS), abs=1e-7)
         h, slopes = 1e-5, []
@@ -472,8 +469,7 @@ class TestKSong:
         _, gradient = run(song, padded(lists))
         wanted = []
         for scores, labels in lists:
-            psi = torch.sigmoid(2 * (scores - float(brute.threshold(
-                scores.numpy(), 4, 0.5, 0.3, 1e-2))))  # fmt: skip
+            psi = torch.sigmoid(2 * (scores - float(brute.threshold(scores.numpy(), 4, 0.5, 0.3, 1e-2))))
             scores = scores.clone().requires_grad_()
             ranks = len(scores) * brute.inner(scores, 1.0) + 1
             f = (1 - 2.0**labels) / torch.log2(ranks) / brute.ideal_dcg(labels, 4)
@@ -550,14 +546,7 @@ class TestLibauc:
     def test_practical_k_song(self, golden: dict[str, Any]) -> None:
         batch, pairs = self.batch(golden)
         song = KSong(
-            pairs,
-            cutoff=2,
-            gamma=0.3,
-            margin=1.0,
-            epsilon=0.0,
-            tau1=0.01,
-            eta=0.01,
-            theoretical=False,
+            pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, tau1=0.01, eta=0.01, theoretical=False
         )
         song.state.estimate.zero_()
         song.threshold.zero_()
@@ -575,28 +564,17 @@ class TestLibauc:
         """LibAUC leaves psi's scale factor, 2, out of psi'; the rest agrees."""
         batch, pairs = self.batch(golden)
         song = KSong(
-            pairs,
-            cutoff=2,
-            gamma=0.3,
-            margin=1.0,
-            epsilon=0.0,
-            tau1=0.01,
-            eta=0.01,
-            theoretical=True,
+            pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, tau1=0.01, eta=0.01, theoretical=True
         )
         for buffer in (song.state.estimate, song.threshold, song.curvature):
             buffer.zero_()
         practical = golden["libauc NDCGLoss K-SONG prac K=2 gamma0=.3"]
         base = batch["scores"].detach().clone()
-        for step, held in zip(
-            golden["libauc NDCGLoss K-SONG theo K=2 gamma0=.3"], practical, strict=True
-        ):
+        for step, held in zip(golden["libauc NDCGLoss K-SONG theo K=2 gamma0=.3"], practical, strict=True):
             with torch.no_grad():
                 batch["scores"].copy_(base * self.STEPS[step["scores"]])
             _, gradient = run(song, batch)
-            torch.testing.assert_close(
-                song.curvature, torch.tensor(step["s_q"][:2]), rtol=1e-4, atol=1e-7
-            )
+            torch.testing.assert_close(song.curvature, torch.tensor(step["s_q"][:2]), rtol=1e-4, atol=1e-7)
             first, second = torch.tensor(held["grad"]), torch.tensor(step["grad"])
             wanted = first + 2 * (second - first)
             # Its 1 - sigma is 0 in float32 where ours is 2e-9, and s is 1e-4 there: 5e-5 apart.

@@ -11,11 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.song import (  # noqa: E402
-    ListwiseCrossEntropy,
-    RelevantPairs,
-    reinitialise_last_layer,
-)
+from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs, reinitialise_last_layer  # noqa: E402
 
 
 def data(seed: int, spread: float = 1.0) -> tuple[Any, Any, RelevantPairs, dict[str, Any]]:
@@ -24,10 +20,7 @@ def data(seed: int, spread: float = 1.0) -> tuple[Any, Any, RelevantPairs, dict[
     labels[:, 0] = 1
     scores = torch.tensor(spread * random.standard_normal((3, 7))).requires_grad_()
     pairs = RelevantPairs.from_lists([0, 7, 14, 21], labels.flatten().numpy())
-    return scores, labels, pairs, {
-        "queries": torch.arange(3),
-        "items": torch.arange(21).reshape(3, 7),
-    }  # fmt: skip
+    return scores, labels, pairs, {"queries": torch.arange(3), "items": torch.arange(21).reshape(3, 7)}
 
 
 @pytest.mark.parametrize("spread", [1.0, 60.0])
@@ -105,12 +98,7 @@ def test_samples_are_unbiased() -> None:
     for one, rest in itertools.product((1, 2), itertools.combinations(range(3, 7), 2)):
         columns = torch.tensor([0, one, *rest])
         loss = ListwiseCrossEntropy(pairs).double()
-        loss(
-            scores[columns][None],
-            labels[columns][None],
-            queries=torch.tensor([0]),
-            items=columns[None],
-        )
+        loss(scores[columns][None], labels[columns][None], queries=torch.tensor([0]), items=columns[None])
         seen.append(float(loss.state.estimate[0].exp()))
     assert np.mean(seen) == pytest.approx(float(torch.exp(scores - scores[0]).mean()), rel=1e-12)
 
