@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lmtune.measures.signs import Alternative
+    from lmtune.measures.significance.sign_patterns import Alternative
 
 _DEFAULT_MEASURES = ["AP", "P@10", "nDCG@10"]
 
@@ -52,9 +52,9 @@ def compare(
     style: Annotated[str, typer.Option("--format", help="table, markdown, latex, csv or json.")] = "table",
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
-    from lmtune.measures.comparison import check_options
-    from lmtune.measures.comparison import compare as compare_values
     from lmtune.measures.measure import parse_measures
+    from lmtune.measures.significance.comparison import check_options
+    from lmtune.measures.significance.comparison import compare as compare_values
     from lmtune.reporting.comparison_tables import STYLES, comparison_table, legend
 
     tests = tuple(test or ["t"])

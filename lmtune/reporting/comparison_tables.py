@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from lmtune.errors import InputError
-from lmtune.measures.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
+from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.reporting.comparison_records import as_records, topic_records
 from lmtune.reporting.grids import Cell, Grid, latex_grid, markdown_grid, plain_grid
 from lmtune.reporting.tables import csv_text

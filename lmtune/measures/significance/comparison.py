@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.measures.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
-from lmtune.measures.differences import paired_differences, wins_ties_losses
-from lmtune.measures.effects import check_margin, effect_size, equivalence_test, mean_interval
-from lmtune.measures.significance import (
+from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
+from lmtune.measures.significance.differences import paired_differences, wins_ties_losses
+from lmtune.measures.significance.effects import check_margin, effect_size, equivalence_test, mean_interval
+from lmtune.measures.significance.sign_patterns import Alternative
+from lmtune.measures.significance.tests import (
     Tested,
     adjusted,
     check_alternative,
@@ -22,7 +23,6 @@ from lmtune.measures.significance import (
     randomization_tests,
     wilcoxon_test,
 )
-from lmtune.measures.signs import Alternative
 
 TESTS = ("t", "randomization", "wilcoxon")
 _STUDENT = "t distribution"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.measures.significance import Tested
-from lmtune.measures.signs import Alternative
+from lmtune.measures.significance.sign_patterns import Alternative
+from lmtune.measures.significance.tests import Tested
 
 NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
 
