@@ -126,7 +126,7 @@ def test_what_cannot_be_tested_is_said() -> None:
 )
 def test_what_a_comparison_refuses(arguments: Any, options: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
-        lmtune.compare(*arguments, ComparisonOptions(**options))
+        lmtune.compare(arguments[0], arguments[1], ComparisonOptions(**options))
 
 
 def test_a_topic_has_one_name() -> None:
