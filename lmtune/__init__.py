@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
-    from lmtune.measures.comparison import compare
     from lmtune.measures.evaluate import measure
     from lmtune.measures.from_files import evaluate, topic_values
+    from lmtune.measures.significance.comparison import compare
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
     from lmtune.tuning.certificate import CertifiedOptimum
@@ -61,7 +61,7 @@ _HOMES = {
     "build_index": "indexing.builder",
     "build_lucene_index": "indexing.lucene_index",
     "evaluate": "measures.from_files",
-    "compare": "measures.comparison",
+    "compare": "measures.significance.comparison",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance import paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.results import write_results
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lmtune.measures.signs import Alternative
+    from lmtune.measures.significance.sign_patterns import Alternative
 
 _DEFAULT_MEASURES = ["AP", "P@10", "nDCG@10"]
 
@@ -52,18 +52,24 @@ def compare(
     style: Annotated[str, typer.Option("--format", help="table, markdown, latex, csv or json.")] = "table",
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
-    from lmtune.measures.comparison import check_options
-    from lmtune.measures.comparison import compare as compare_values
     from lmtune.measures.measure import parse_measures
+    from lmtune.measures.significance.comparison import compare as compare_values
+    from lmtune.measures.significance.options import ComparisonOptions
     from lmtune.reporting.comparison_tables import STYLES, comparison_table, legend
 
-    tests = tuple(test or ["t"])
-    side = cast("Alternative", alternative)
     if style not in STYLES:
         raise InputError("unknown --format", value=style, accepted=", ".join(STYLES))
-    check_options(
-        tests, correction, side, confidence, margin, pairwise=pairwise, seed=seed, permutations=permutations
+    options = ComparisonOptions(
+        tests=tuple(test or ["t"]),
+        correction=correction,
+        alternative=cast("Alternative", alternative),
+        confidence=confidence,
+        margin=margin,
+        pairwise=pairwise,
+        permutations=permutations,
+        seed=seed,
     )
+    options.check()
     measures = [str(m) for m in parse_measures(measure or _DEFAULT_MEASURES)]
     paths = [baseline, *runs]
     names = values.run_labels(paths)
@@ -71,14 +77,7 @@ def compare(
     found = compare_values(
         measured[0],
         dict(zip(names[1:], measured[1:], strict=True)),
-        test=tests,
-        correction=correction,
-        alternative=side,
-        confidence=confidence,
-        margin=margin,
-        pairwise=pairwise,
-        seed=seed,
-        permutations=permutations,
+        options,
         baseline=names[0],
         measures=measures,
         topics=topics,

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from lmtune.measures.contrasts import Comparison
-from lmtune.measures.differences import paired_differences
+from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.differences import paired_differences
 
 
 def as_records(comparison: Comparison) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from lmtune.errors import InputError
-from lmtune.measures.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
+from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.reporting.comparison_records import as_records, topic_records
 from lmtune.reporting.grids import Cell, Grid, latex_grid, markdown_grid, plain_grid
 from lmtune.reporting.tables import csv_text
@@ -66,22 +66,22 @@ def letters(number: int) -> list[str]:
 
 def legend(comparison: Comparison) -> str:
     """Say what the marks mean and how they were found, in one line."""
-    first = comparison.tests[0]
-    if comparison.pairwise:
+    first = comparison.options.tests[0]
+    if comparison.options.pairwise:
         marks = "Raised letters: the systems that a mean is significantly better than"
     else:
         marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
     many = "contrast" if comparison.family == 1 else "contrasts"
     parts = [
-        f"{marks}: {_SIDES[comparison.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
-        f"{_CORRECTIONS.get(comparison.correction, 'no correction')} over {comparison.family} "
+        f"{marks}: {_SIDES[comparison.options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
+        f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
         f"{many} a measure",
-        f"adjusted p < {_short(comparison.level)}",
+        f"adjusted p < {_short(comparison.options.level)}",
         f"{len(comparison.topics)} topics",
     ]
-    parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.tests[1:]]
-    if comparison.margin is not None:
-        parts.append(f"not worse and equivalent by one-sided t-tests, margin {comparison.margin:g}")
+    parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
+    if comparison.options.margin is not None:
+        parts.append(f"not worse and equivalent by one-sided t-tests, margin {comparison.options.margin:g}")
     return "; ".join(parts)
 
 
@@ -94,18 +94,18 @@ def mean_grid(comparison: Comparison) -> Grid:
             Cell(_number(mean), _mark(comparison, measure, system))
             for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
         ]
-        rows.append((*([Cell(letter)] if comparison.pairwise else []), Cell(system), *cells))
-    header = (*([""] if comparison.pairwise else []), "System", *comparison.measures)
-    return Grid(header, [rows[:1], rows[1:]], names=2 if comparison.pairwise else 1)
+        rows.append((*([Cell(letter)] if comparison.options.pairwise else []), Cell(system), *cells))
+    header = (*([""] if comparison.options.pairwise else []), "System", *comparison.measures)
+    return Grid(header, [rows[:1], rows[1:]], names=2 if comparison.options.pairwise else 1)
 
 
 def contrast_grid(comparison: Comparison) -> Grid:
     """Make the table of what was tested: a row a contrast."""
-    tests = [*comparison.tests, *([NOT_WORSE, EQUIVALENT] if comparison.margin else [])]
-    corrected = comparison.correction != "none"
-    header = ["Measure", "System", *(["Against"] if comparison.pairwise else [])]
-    header += ["Diff.", "Rel.", "W/T/L", "g_z" if comparison.hedges else "d_z"]
-    header.append(f"{100 * comparison.confidence:g}% interval")
+    tests = [*comparison.options.tests, *([NOT_WORSE, EQUIVALENT] if comparison.options.margin else [])]
+    corrected = comparison.options.correction != "none"
+    header = ["Measure", "System", *(["Against"] if comparison.options.pairwise else [])]
+    header += ["Diff.", "Rel.", "W/T/L", "g_z" if comparison.options.hedges else "d_z"]
+    header.append(f"{100 * comparison.options.confidence:g}% interval")
     for name in tests:
         header += [f"p ({name})", *(["adjusted"] if corrected else [])]
     groups: list[list[tuple[Cell, ...]]] = []
@@ -113,14 +113,14 @@ def contrast_grid(comparison: Comparison) -> Grid:
         rows: list[tuple[Cell, ...]] = []
         for contrast in (c for c in comparison.contrasts if c.measure == measure):
             texts = [measure if not rows else "", contrast.system]
-            texts += [contrast.against] if comparison.pairwise else []
+            texts += [contrast.against] if comparison.options.pairwise else []
             texts += _figures(contrast)
             for name in tests:
                 texts.append(p_text(contrast.tested[name].p_value))
                 texts += [p_text(contrast.adjusted[name])] if corrected else []
             rows.append(tuple(Cell(text) for text in texts))
         groups.append(rows)
-    return Grid(tuple(header), groups, names=3 if comparison.pairwise else 2)
+    return Grid(tuple(header), groups, names=3 if comparison.options.pairwise else 2)
 
 
 def topic_grid(comparison: Comparison) -> Grid:
@@ -178,13 +178,13 @@ def _json(comparison: Comparison, per_topic: bool) -> str:
         "systems": comparison.systems,
         "measures": comparison.measures,
         "topics": comparison.topics,
-        "tests": comparison.tests,
-        "alternative": comparison.alternative,
-        "correction": comparison.correction,
-        "confidence": comparison.confidence,
-        "margin": comparison.margin,
-        "permutations": comparison.permutations,
-        "seed": comparison.seed,
+        "tests": comparison.options.tests,
+        "alternative": comparison.options.alternative,
+        "correction": comparison.options.correction,
+        "confidence": comparison.options.confidence,
+        "margin": comparison.options.margin,
+        "permutations": comparison.options.permutations,
+        "seed": comparison.options.seed,
         "means": {
             system: dict(zip(comparison.measures, comparison.means(system), strict=True))
             for system in comparison.systems
@@ -208,7 +208,7 @@ STYLES: dict[str, Callable[[Comparison, bool], str]] = {
 
 def _mark(comparison: Comparison, measure: str, system: str) -> str:
     names = dict(zip(comparison.systems, letters(len(comparison.systems)), strict=True))
-    if comparison.pairwise:
+    if comparison.options.pairwise:
         beaten = [letter for other, letter in names.items() if comparison.beats(measure, system, other)]
         return ("," if len(names) > 26 else "").join(beaten)
     baseline = comparison.systems[0]
@@ -236,7 +236,7 @@ def _how(comparison: Comparison, name: str) -> str:
         return ""
     every = (contrast.tested[name].how for contrast in comparison.contrasts)
     ways = _distinct("exact" if how.startswith("exact") else how for how in every)
-    seed = f", seed {comparison.seed}" if any("random" in way for way in ways) else ""
+    seed = f", seed {comparison.options.seed}" if any("random" in way for way in ways) else ""
     return f" ({' or '.join(ways)}{seed})"
 
 

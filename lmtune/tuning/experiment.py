@@ -12,7 +12,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.measures.significance import paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.folds import Fold

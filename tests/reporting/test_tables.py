@@ -12,7 +12,7 @@ from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance import paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.tables import parameter_table, plain, table
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row

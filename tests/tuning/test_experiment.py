@@ -16,7 +16,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.measures.significance import paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import cross_validation, make_folds, read_parts
 from lmtune.tuning.plan import Plan

@@ -22,7 +22,7 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.smoothing.concavity import concavity
 from lmtune.laboratory.smoothing.estimator_claims import NEAR, SLACK, weigh
 from lmtune.measures.measure import parse_measures
-from lmtune.measures.significance import paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.results import file_name
 from lmtune.reporting.tables import as_records
 from lmtune.tuning.experiment import run_experiment

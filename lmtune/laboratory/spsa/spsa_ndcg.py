@@ -18,7 +18,7 @@ from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.spsa.spsa_ndcg_pictures import draw_levels
-from lmtune.measures.significance import paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 

@@ -231,8 +231,8 @@ def differences(trials: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.Da
     """
     import pandas as pd
 
-    from lmtune.measures.effects import mean_interval
-    from lmtune.measures.significance import adjusted, paired_t_test
+    from lmtune.measures.significance.effects import mean_interval
+    from lmtune.measures.significance.tests import adjusted, paired_t_test
 
     rows = []
     for (queries, cutoff), own in trials.groupby(["queries", "cutoff"], sort=False):

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from lmtune.laboratory.data import load
 from lmtune.reranking import lambdamart, long_lists
-from lmtune.reranking.data import RankingData, batches
-from lmtune.reranking.letor_folder import Fold
+from lmtune.reranking.data import RankingData, RankingSplit, batches
 from lmtune.reranking.loop import Run
 from lmtune.reranking.ndcg import mean_ndcg, ndcg
-from lmtune.reranking.ratings import Ratings, Split, held_out_ndcg, leave_out, read_ratings
+from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import KSong, RelevantPairs, Song
@@ -197,12 +196,12 @@ def objective_of_ratings(
 
 
 @lru_cache(maxsize=1)
-def _ratings(path: str) -> tuple[Ratings, Split]:
+def _ratings(path: str) -> tuple[Ratings, RatingSplit]:
     ratings = read_ratings(path)
     return ratings, leave_out(ratings, validation=HELD_OUT, test=HELD_OUT)
 
 
-def with_least_grade(fold: Fold, least: int) -> Fold:
+def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:
     """Lower all labels by `least` - 1, to 0 at the lowest: fewer documents are relevant."""
     if least == 1:
         return fold
@@ -210,8 +209,7 @@ def with_least_grade(fold: Fold, least: int) -> Fold:
     def lowered(data: RankingData) -> RankingData:
         return replace(data, labels=np.maximum(data.labels - (least - 1), 0).astype(np.float32))
 
-    parts = (lowered(part) for part in (fold.train, fold.validation, fold.test))
-    return Fold(fold.name, *parts)
+    return fold.map(lowered)
 
 
 def _loss(pairs: RelevantPairs, margin: float, cutoff: int | None) -> Song:

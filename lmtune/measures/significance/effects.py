@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lmtune.errors import InputError
-from lmtune.measures.differences import paired_differences
-from lmtune.measures.significance import shifted_t_test
+from lmtune.measures.significance.differences import paired_differences
+from lmtune.measures.significance.tests import shifted_t_test
 
 
 class Equivalence(NamedTuple):

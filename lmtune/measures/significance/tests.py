@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.measures.differences import Differences, paired_differences
-from lmtune.measures.signs import Alternative, drawn, enumerated
+from lmtune.measures.significance.differences import Differences, paired_differences
+from lmtune.measures.significance.sign_patterns import Alternative, drawn, enumerated
 
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
 CORRECTIONS = ("holm", "bonferroni", "none")

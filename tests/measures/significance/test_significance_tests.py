@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.measures.differences import wins_ties_losses
-from lmtune.measures.effects import effect_size, equivalence_test, mean_interval
-from lmtune.measures.significance import (
+from lmtune.measures.significance.differences import wins_ties_losses
+from lmtune.measures.significance.effects import effect_size, equivalence_test, mean_interval
+from lmtune.measures.significance.sign_patterns import Alternative
+from lmtune.measures.significance.tests import (
     ALTERNATIVES,
     adjusted,
     paired_t_test,
@@ -27,7 +28,6 @@ from lmtune.measures.significance import (
     randomization_tests,
     wilcoxon_test,
 )
-from lmtune.measures.signs import Alternative
 
 # Values as measures have them, on a grid fine enough that ties are rare, or coarse as P@10's.
 FINE = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=3, max_size=60).map(
