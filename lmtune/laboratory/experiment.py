@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from lmtune.options import option as option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,16 +70,3 @@ class Experiment(Generic[S]):
     tables: Callable[[S, Mapping[str, Any]], Tables]
     pictures: Callable[[S, Tables], list[Picture]]
     conclusions: Callable[[S, Tables], list[str]]
-
-
-def option(default: Any, help: str) -> Any:  # noqa: A002 - typer's own word
-    """Make a field of settings.
-
-    Parameters
-    ----------
-    default : int, float, str, bool, or a tuple of int, float or str
-        The value of the default size.
-    help : str
-        What it is, in a few words.
-    """
-    return dataclasses.field(default=default, metadata={"help": help})

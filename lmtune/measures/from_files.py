@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError
@@ -13,6 +14,7 @@ from lmtune.formats.run_columns import RunColumns, read_run_columns
 from lmtune.measures.judged_ranking import JudgedRanking, judge, ranked
 from lmtune.measures.trec_names import Summary, Value
 from lmtune.measures.wanted import Wanted, parse_wanted
+from lmtune.options import check, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +84,8 @@ class Evaluation(NamedTuple):
         raise KeyError(label)
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True)
+class Settings:
     """How runs are evaluated.
 
     Attributes
@@ -102,11 +105,13 @@ class Settings(NamedTuple):
         Skip bad lines of runs.
     """
 
-    complete: bool = True
-    level: int = 1
-    depth: int | None = None
-    judged_only: bool = False
-    lenient: bool = False
+    complete: bool = option(
+        True, "Average over all judged topics, or over those that the run has.", flag="--complete -c"
+    )
+    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=1, flag="--level -l")
+    depth: int | None = option(None, "Documents of a topic that count.", low=1, flag="--depth -M")
+    judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
+    lenient: bool = option(False, "Skip bad lines of runs, and count them.")
 
 
 def evaluate(
@@ -140,7 +145,7 @@ def evaluate(
         For unknown measures, files that cannot be read, and a run without a judged topic.
     """
     settings = Settings() if settings is None else settings
-    _check(settings)
+    check(settings)
     wanted = parse_wanted(measures)
     judgements = read_judgements(qrels)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
@@ -231,13 +236,6 @@ def topic_values(
     order = dict.fromkeys(label for name in names for label in parse_wanted(name).labels)
     values = np.array([found.column(label).values for label in order], np.float64)
     return found.topics, values.T
-
-
-def _check(settings: Settings) -> None:
-    if settings.level < 1:
-        raise InputError("bad relevance level", value=settings.level, accepted="1 or more")
-    if settings.depth is not None and settings.depth < 1:
-        raise InputError("bad number of documents", value=settings.depth, accepted="1 or more")
 
 
 def _columns(wanted: Wanted, judged: list[JudgedRanking], present: list[bool], tag: str) -> list[Column]:
