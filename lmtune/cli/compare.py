@@ -55,7 +55,8 @@ def compare(
     from lmtune.measures.measure import parse_measures
     from lmtune.measures.significance.comparison import check_options
     from lmtune.measures.significance.comparison import compare as compare_values
-    from lmtune.reporting.comparison_tables import STYLES, comparison_table, legend
+    from lmtune.reporting.comparison_tables import comparison_table, legend
+    from lmtune.reporting.table import STYLES
 
     tests = tuple(test or ["t"])
     side = cast("Alternative", alternative)
