@@ -53,18 +53,24 @@ def compare(
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
     from lmtune.measures.measure import parse_measures
-    from lmtune.measures.significance.comparison import check_options
     from lmtune.measures.significance.comparison import compare as compare_values
+    from lmtune.measures.significance.options import ComparisonOptions
     from lmtune.reporting.comparison_tables import comparison_table, legend
     from lmtune.reporting.table import STYLES
 
-    tests = tuple(test or ["t"])
-    side = cast("Alternative", alternative)
     if style not in STYLES:
         raise InputError("unknown --format", value=style, accepted=", ".join(STYLES))
-    check_options(
-        tests, correction, side, confidence, margin, pairwise=pairwise, seed=seed, permutations=permutations
+    options = ComparisonOptions(
+        tests=tuple(test or ["t"]),
+        correction=correction,
+        alternative=cast("Alternative", alternative),
+        confidence=confidence,
+        margin=margin,
+        pairwise=pairwise,
+        permutations=permutations,
+        seed=seed,
     )
+    options.check()
     measures = [str(m) for m in parse_measures(measure or _DEFAULT_MEASURES)]
     paths = [baseline, *runs]
     names = values.run_labels(paths)
@@ -72,14 +78,7 @@ def compare(
     found = compare_values(
         measured[0],
         dict(zip(names[1:], measured[1:], strict=True)),
-        test=tests,
-        correction=correction,
-        alternative=side,
-        confidence=confidence,
-        margin=margin,
-        pairwise=pairwise,
-        seed=seed,
-        permutations=permutations,
+        options,
         baseline=names[0],
         measures=measures,
         topics=topics,

@@ -76,10 +76,10 @@ def legend(comparison: Comparison) -> str:
         marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
     many = "contrast" if comparison.family == 1 else "contrasts"
     parts = [
-        f"{marks}: {_SIDES[comparison.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
+        f"{marks}: {_SIDES[comparison.options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
         f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
         f"{many} a measure",
-        f"adjusted p < {f'{comparison.level:g}'.removeprefix('0')}",
+        f"adjusted p < {f'{comparison.options.level:g}'.removeprefix('0')}",
         f"{len(comparison.topics)} topics",
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
@@ -214,7 +214,7 @@ def _how(comparison: Comparison, name: str) -> str:
         return ""
     every = (contrast.tested[name].how for contrast in comparison.contrasts)
     ways = _distinct("exact" if how.startswith("exact") else how for how in every)
-    seed = f", seed {comparison.seed}" if any("random" in way for way in ways) else ""
+    seed = f", seed {comparison.options.seed}" if any("random" in way for way in ways) else ""
     return f" ({' or '.join(ways)}{seed})"
 
 

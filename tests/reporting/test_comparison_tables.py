@@ -13,6 +13,7 @@ import pytest
 import lmtune
 from lmtune.errors import InputError
 from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.reporting.comparison_tables import comparison_table, legend, letters
 
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
@@ -25,9 +26,7 @@ def known(*, pairwise: bool = False, test: str = "t", margin: float | None = Non
     return lmtune.compare(
         BASE,
         {"worse_%": BASE - NOISE, "better": BASE + NOISE, "mixed": mixed, "best": BASE + NOISE + NOISE[::-1]},
-        pairwise=pairwise,
-        test=test,
-        margin=margin,
+        ComparisonOptions(pairwise=pairwise, tests=(test,), margin=margin),
         baseline="base",
         measures=["AP"],
         topics=[str(t) for t in range(51, 59)],
@@ -78,7 +77,9 @@ def test_letters_go_on_after_z() -> None:
     assert [names[i] for i in (0, 25, 26, 27, 51, 52)] == ["a", "z", "aa", "ab", "az", "ba"]
     assert len(set(names)) == 60
     many = {f"s{i}": BASE + NOISE * (i + 1) for i in range(30)}
-    text = comparison_table(lmtune.compare(BASE, many, pairwise=True, correction="none"), "latex")
+    text = comparison_table(
+        lmtune.compare(BASE, many, ComparisonOptions(pairwise=True, correction="none")), "latex"
+    )
     assert "$^{a,b,c}$" in text
 
 
@@ -91,11 +92,9 @@ def test_the_line_below_says_how() -> None:
     drawn = lmtune.compare(
         values,
         {"a": rng.random(30)},
-        test=["randomization", "wilcoxon"],
-        seed=9,
-        permutations=1000,
-        correction="none",
-        confidence=0.99,
+        ComparisonOptions(
+            tests=("randomization", "wilcoxon"), seed=9, permutations=1000, correction="none", confidence=0.99
+        ),
     )
     assert legend(drawn).endswith(
         "paired randomization test (1,000 random sign patterns, seed 9); no correction over 1 "

@@ -47,7 +47,7 @@ def test_a_terminal_has_italics_and_bold() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system="standard")
     console.print(MADE.terminal())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "\x1b[1;3m.75†‡\x1b[0m" in shown
+    assert "\x1b[1;3m.75†‡ \x1b[0m" in shown
     assert [line.split() for line in shown.splitlines()][3][-2:] == ["1‡", "2^q"]
 
 

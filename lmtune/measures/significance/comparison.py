@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,35 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.measures.significance.differences import paired_differences, wins_ties_losses
-from lmtune.measures.significance.effects import check_margin, effect_size, equivalence_test, mean_interval
-from lmtune.measures.significance.sign_patterns import Alternative
+from lmtune.measures.significance.effects import effect_size, equivalence_test, mean_interval
+from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import (
     Tested,
     adjusted,
-    check_alternative,
-    check_drawing,
     paired_t_test,
     randomization_tests,
     wilcoxon_test,
 )
 
-TESTS = ("t", "randomization", "wilcoxon")
 _STUDENT = "t distribution"
+_Side = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def compare(
     baseline_values: ArrayLike,
     values_by_run: Mapping[str, ArrayLike],
+    options: ComparisonOptions | None = None,
     *,
-    test: str | Sequence[str] = "t",
-    correction: str = "holm",
-    alternative: Alternative = "two-sided",
-    confidence: float = 0.95,
-    margin: float | None = None,
-    pairwise: bool = False,
-    seed: int = 0,
-    permutations: int = 100_000,
-    hedges: bool = False,
     baseline: str = "baseline",
     measures: Sequence[str] | None = None,
     topics: Sequence[str] | None = None,
@@ -54,24 +44,8 @@ def compare(
         whose labels then name topics and measures.
     values_by_run : mapping of str to array_like
         The runs' values on the same topics and measures, by name.
-    test : str or sequence of str
-        ``"t"``, ``"randomization"`` or ``"wilcoxon"``, or several; the first decides what counts
-        as significant.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of contrasts on each measure.
-    alternative : {"two-sided", "greater", "less"}
-        ``"greater"`` asks only whether runs are better than the baseline.
-    confidence : float
-        Of the intervals; 1 - confidence is the significance level.
-    margin : float, optional
-        The smallest difference of means that matters: adds tests that a run is not worse than
-        the baseline, and equivalent to it.
-    pairwise : bool
-        Compare all pairs of systems, not just each run with the baseline.
-    seed, permutations : int
-        Of the randomization test.
-    hedges : bool
-        Remove the bias of few topics from effect sizes.
+    options : ComparisonOptions, optional
+        Tests, correction, confidence and the rest; by default t-tests with Holm's correction.
     baseline : str
         The baseline's name.
     measures, topics : sequence of str, optional
@@ -93,17 +67,8 @@ def compare(
     >>> round(found.contrasts[0].tested["t"].p_value, 4)
     0.0572
     """
-    tests = (test,) if isinstance(test, str) else tuple(test)
-    check_options(
-        tests,
-        correction,
-        alternative,
-        confidence,
-        margin,
-        pairwise=pairwise,
-        seed=seed,
-        permutations=permutations,
-    )
+    options = ComparisonOptions() if options is None else options
+    options.check()
     if not values_by_run:
         raise InputError("nothing to compare with the baseline", accepted="one run or more")
     if baseline in values_by_run:
@@ -119,109 +84,63 @@ def compare(
             accepted="judgements of two topics or more",
         )
     systems = tuple(given)
-    pairs = [(0, s) for s in range(1, len(systems))]
-    if pairwise:
-        pairs = list(combinations(range(len(systems)), 2))
+    pairs = list(combinations(range(len(systems)), 2))
     notes: list[str] = []
     contrasts: list[Contrast] = []
     for m, measure in enumerate(names):
-        sides = [(values[system, :, m], values[against, :, m]) for against, system in pairs]
-        tested = _tested(sides, tests, alternative, margin, seed, permutations)
-        corrected = {
-            name: adjusted([one.p_value for one in found], correction) for name, found in tested.items()
+        sides = {
+            (systems[system], systems[against]): (values[system, :, m], values[against, :, m])
+            for against, system in pairs
+            if options.pairwise or against == 0
         }
-        for i, (against, system) in enumerate(pairs):
-            a, b = sides[i]
-            notes += _remarks(a, b, f"{measure}: {systems[system]} and {systems[against]}")
-            difference = float(paired_differences(a, b).values.mean())
-            mean, against_mean = float(a.mean()), float(b.mean())
-            wins, ties, losses = wins_ties_losses(a, b)
-            contrasts.append(
-                Contrast(
-                    measure=measure,
-                    system=systems[system],
-                    against=systems[against],
-                    mean=mean,
-                    against_mean=against_mean,
-                    difference=difference,
-                    relative=difference / abs(against_mean) if against_mean else None,
-                    wins=wins,
-                    ties=ties,
-                    losses=losses,
-                    tested={name: found[i] for name, found in tested.items()},
-                    adjusted={name: p[i] for name, p in corrected.items()},
-                    effect_size=effect_size(a, b, hedges=hedges),
-                    interval=mean_interval(a, b, confidence),
-                )
-            )
-    return Comparison(
-        systems,
-        names,
-        topics,
-        values,
-        tuple(contrasts),
-        tests,
-        correction,
-        alternative,
-        confidence,
-        margin,
-        permutations,
-        seed,
-        hedges,
-        pairwise,
-        tuple(notes),
-    )
+        contrasts += _contrasts(measure, sides, options)
+        for (system, against), (a, b) in sides.items():
+            notes += _remarks(a, b, f"{measure}: {system} and {against}")
+    return Comparison(systems, names, topics, values, tuple(contrasts), options, tuple(notes))
 
 
-def check_options(
-    tests: Sequence[str],
-    correction: str,
-    alternative: str,
-    confidence: float,
-    margin: float | None,
-    *,
-    pairwise: bool,
-    seed: int,
-    permutations: int,
-) -> None:
-    """Raise what `compare` would raise for its options, before anything is read."""
-    check_alternative(alternative)
-    adjusted([], correction)
-    unknown = [name for name in tests if name not in TESTS]
-    if unknown or not tests or len(set(tests)) < len(tests):
-        raise InputError(
-            "unknown test" if unknown else "bad tests",
-            value=unknown[0] if unknown else tests,
-            accepted=f"{', '.join(TESTS)}, each once",
+def _contrasts(
+    measure: str, sides: Mapping[tuple[str, str], _Side], options: ComparisonOptions
+) -> Iterator[Contrast]:
+    tested = _tested(list(sides.values()), options)
+    corrected = {
+        name: adjusted([one.p_value for one in found], options.correction) for name, found in tested.items()
+    }
+    for i, ((system, against), (a, b)) in enumerate(sides.items()):
+        difference, against_mean = float(paired_differences(a, b).values.mean()), float(b.mean())
+        wins, ties, losses = wins_ties_losses(a, b)
+        yield Contrast(
+            measure=measure,
+            system=system,
+            against=against,
+            mean=float(a.mean()),
+            against_mean=against_mean,
+            difference=difference,
+            relative=difference / abs(against_mean) if against_mean else None,
+            wins=wins,
+            ties=ties,
+            losses=losses,
+            tested={name: found[i] for name, found in tested.items()},
+            adjusted={name: p[i] for name, p in corrected.items()},
+            effect_size=effect_size(a, b, hedges=options.hedges),
+            interval=mean_interval(a, b, options.confidence),
         )
-    if pairwise and alternative != "two-sided":
-        raise InputError("a one-sided alternative for all pairs", value=alternative, accepted="two-sided")
-    if not 0.0 < confidence < 1.0:
-        raise InputError("bad confidence", value=confidence, accepted="between 0 and 1")
-    if margin is not None:
-        check_margin(margin)
-    check_drawing(permutations, seed)
 
 
-def _tested(
-    sides: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
-    tests: Sequence[str],
-    alternative: Alternative,
-    margin: float | None,
-    seed: int,
-    permutations: int,
-) -> dict[str, list[Tested]]:
+def _tested(sides: Sequence[_Side], options: ComparisonOptions) -> dict[str, list[Tested]]:
     found: dict[str, list[Tested]] = {}
-    for name in tests:
+    side = options.alternative
+    for name in options.tests:
         if name == "t":
-            p_values = [paired_t_test(a, b, alternative) for a, b in sides]
-            found[name] = [Tested(p, _STUDENT) for p in p_values]
+            found[name] = [Tested(paired_t_test(a, b, side), _STUDENT) for a, b in sides]
         elif name == "wilcoxon":
-            found[name] = [wilcoxon_test(a, b, alternative) for a, b in sides]
+            found[name] = [wilcoxon_test(a, b, side) for a, b in sides]
         else:
-            found[name] = randomization_tests(sides, alternative, permutations=permutations, seed=seed)
-    if margin is not None:
-        both = [equivalence_test(a, b, margin) for a, b in sides]
+            found[name] = randomization_tests(
+                sides, side, permutations=options.permutations, seed=options.seed
+            )
+    if options.margin is not None:
+        both = [equivalence_test(a, b, options.margin) for a, b in sides]
         found[NOT_WORSE] = [Tested(one.not_worse, _STUDENT) for one in both]
         found[EQUIVALENT] = [Tested(one.equivalent, _STUDENT) for one in both]
     return found

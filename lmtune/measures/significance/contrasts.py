@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.measures.significance.sign_patterns import Alternative
+from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import Tested
 
 NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
@@ -69,10 +69,8 @@ class Comparison:
         What was compared.
     contrasts : tuple of Contrast
         Measure by measure: each run against the baseline, or all pairs.
-    tests : tuple of str
-        Which tests; the first decides what counts as significant.
-    correction, alternative, confidence, margin, permutations, seed, hedges, pairwise
-        As for `compare`.
+    options : ComparisonOptions
+        How.
     notes : tuple of str
         What a reader must know: constant differences, undefined figures.
     """
@@ -82,21 +80,8 @@ class Comparison:
     topics: tuple[str, ...]
     values: NDArray[np.float64]
     contrasts: tuple[Contrast, ...]
-    tests: tuple[str, ...]
-    correction: str
-    alternative: Alternative
-    confidence: float
-    margin: float | None
-    permutations: int
-    seed: int
-    hedges: bool
-    pairwise: bool
+    options: ComparisonOptions
     notes: tuple[str, ...] = ()
-
-    @property
-    def level(self) -> float:
-        """The significance level, 1 - confidence."""
-        return round(1.0 - self.confidence, 12)
 
     @property
     def family(self) -> int:
@@ -112,6 +97,6 @@ class Comparison:
         for contrast in self.contrasts:
             if contrast.measure == measure and {contrast.system, contrast.against} == {system, other}:
                 sign = 1.0 if contrast.system == system else -1.0
-                p = contrast.adjusted[self.tests[0]]
-                return sign * contrast.difference > 0.0 and p < self.level
+                p = contrast.adjusted[self.options.tests[0]]
+                return sign * contrast.difference > 0.0 and p < self.options.level
         return False

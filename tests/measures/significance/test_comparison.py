@@ -12,6 +12,7 @@ from scipy import stats
 
 import lmtune
 from lmtune.errors import InputError
+from lmtune.measures.significance.options import ComparisonOptions
 
 RNG = np.random.default_rng(7)
 BASE = RNG.random((40, 2))
@@ -22,10 +23,8 @@ def test_each_figure_is_the_librarys() -> None:
     found = lmtune.compare(
         BASE,
         RUNS,
-        test=["t", "wilcoxon", "randomization"],
+        ComparisonOptions(tests=("t", "wilcoxon", "randomization"), margin=0.05, permutations=2000),
         measures=["AP", "P@10"],
-        margin=0.05,
-        permutations=2000,
     )
     assert found.systems == ("baseline", "r0", "r1", "r2", "r3")
     assert found.family == 4
@@ -52,7 +51,7 @@ def test_each_figure_is_the_librarys() -> None:
 @pytest.mark.parametrize("correction", ["holm", "bonferroni"])
 def test_p_values_are_corrected_measure_by_measure(correction: str) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
-    found = lmtune.compare(BASE, RUNS, correction=correction, measures=["AP", "P@10"])
+    found = lmtune.compare(BASE, RUNS, ComparisonOptions(correction=correction), measures=["AP", "P@10"])
     for measure in ("AP", "P@10"):
         family = [c for c in found.contrasts if c.measure == measure]
         expected = multitest.multipletests([c.tested["t"].p_value for c in family], method=correction)[1]
@@ -60,7 +59,9 @@ def test_p_values_are_corrected_measure_by_measure(correction: str) -> None:
 
 
 def test_all_pairs() -> None:
-    found = lmtune.compare(BASE[:, 0], {k: v[:, 0] for k, v in RUNS.items()}, pairwise=True)
+    found = lmtune.compare(
+        BASE[:, 0], {k: v[:, 0] for k, v in RUNS.items()}, ComparisonOptions(pairwise=True)
+    )
     assert found.family == 10
     assert {(c.against, c.system) for c in found.contrasts} >= {("baseline", "r3"), ("r0", "r1")}
     for a in found.systems:
@@ -73,7 +74,9 @@ def test_all_pairs() -> None:
 
 def test_a_side_can_be_asked_for() -> None:
     two = lmtune.compare(BASE, RUNS).contrasts[-1].tested["t"].p_value
-    one = lmtune.compare(BASE, RUNS, alternative="greater").contrasts[-1].tested["t"].p_value
+    one = (
+        lmtune.compare(BASE, RUNS, ComparisonOptions(alternative="greater")).contrasts[-1].tested["t"].p_value
+    )
     assert one == pytest.approx(two / 2, rel=1e-12)
 
 
@@ -88,7 +91,7 @@ def test_frames_name_topics_and_measures() -> None:
 
 def test_what_cannot_be_tested_is_said() -> None:
     values = np.array([0.0, 0.0, 0.0])
-    found = lmtune.compare(values, {"same": values, "shifted": values + 0.1}, margin=0.01)
+    found = lmtune.compare(values, {"same": values, "shifted": values + 0.1}, ComparisonOptions(margin=0.01))
     same, shifted = found.contrasts
     assert found.notes == (
         "value: same and baseline are equal on every topic: p is 1",
@@ -113,15 +116,19 @@ def test_what_cannot_be_tested_is_said() -> None:
         (([0.5, 0.5], {"a": [0.5, 0.5, 0.5]}), {}, "a: values do not pair up"),
         (([0.5, 0.5], {"a": [0.5, math.nan]}), {}, "a: a value is not finite: nan"),
         (([0.5, 0.5], {"baseline": [0.5, 0.5]}), {}, "baseline's name"),
-        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"test": "sign"}, "'sign'.*wilcoxon"),
-        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"test": ["t", "t"]}, "each once"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"tests": ("sign",)}, "'sign'.*wilcoxon"),
+        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"tests": ("t", "t")}, "each once"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"correction": "fdr"}, "'fdr'.*holm"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"confidence": math.nan}, "confidence"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"margin": -1.0}, "margin"),
-        (([0.5, 0.5], {"a": [0.5, 0.5]}), {"topics": ["1", "1"]}, "topics are not named"),
         (([0.5, 0.5], {"a": [0.5, 0.5]}), {"alternative": "less", "pairwise": True}, "all pairs: 'less'"),
     ],
 )
 def test_what_a_comparison_refuses(arguments: Any, options: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
-        lmtune.compare(*arguments, **options)
+        lmtune.compare(arguments[0], arguments[1], ComparisonOptions(**options))
+
+
+def test_a_topic_has_one_name() -> None:
+    with pytest.raises(InputError, match="topics are not named"):
+        lmtune.compare([0.5, 0.5], {"a": [0.5, 0.5]}, topics=["1", "1"])
