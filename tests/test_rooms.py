@@ -10,6 +10,7 @@ import lmtune
 ROOT = Path(lmtune.__file__).parent
 ROOMS = [
     "errors",
+    "options",
     "threads",
     "processes",
     "compiled",

@@ -74,7 +74,7 @@ def compare(
     from lmtune.formats.files import check_directory
     from lmtune.reporting.loss_tables import STYLES, loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.letor_folder import read_folds
+    from lmtune.reranking.letor_folder import read_letor_folder
     from lmtune.reranking.settings import Settings
 
     if style not in STYLES:
@@ -118,7 +118,7 @@ def compare(
     if output is not None:
         check_directory(output, marker=_RECORD, own=_CONTENT)
     with timed(f"{folder}: read"):
-        folds = read_folds(folder, validation=validation, seed=seed)
+        folds = read_letor_folder(folder, validation=validation, seed=seed)
     missing = comparison.empty_queries(folds)
     total = sum(len(fold.test.queries) for fold in folds)
     note(f"{total} test queries, {missing} of them without a relevant document")

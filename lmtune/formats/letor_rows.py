@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,14 @@ class Letor:
     labels: NDArray[np.float32]
     starts: NDArray[np.int64]
     queries: tuple[str, ...]
-    docnos: tuple[str, ...] | None
+    docnos: tuple[str, ...] | None = None
+
+    def widened(self, width: int) -> Self:
+        """Return the same with `width` features at least: those that come to it are 0."""
+        missing = width - self.features.shape[1]
+        if missing <= 0:
+            return self
+        return replace(self, features=np.pad(self.features, ((0, 0), (0, missing))))
 
 
 class Features(Protocol):

@@ -11,23 +11,23 @@ from typing import Any
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.laboratory.experiment import Experiment
 
-# Modules of `lmtune.laboratory.experiments`, imported when asked for; whether they need torch.
+# Modules of `lmtune.laboratory`, imported when asked for; whether they need torch.
 _MODULES: dict[str, tuple[str, bool]] = {
-    "map-smoothness": ("map_smoothness", False),
-    "map-optimality": ("map_optimality", False),
-    "estimators": ("estimators", False),
-    "spsa": ("spsa", False),
-    "spsa-ndcg": ("spsa_ndcg", True),
-    "smoothness": ("smoothness", True),
-    "optimality": ("optimality", True),
-    "lambdas": ("lambdas", False),
-    "alpha": ("alpha", True),
-    "depth": ("depth", True),
-    "losses": ("losses", True),
-    "gamma": ("gamma", True),
-    "warm-up": ("warm_up", True),
-    "k-song": ("k_song", True),
-    "full-items": ("full_items", True),
+    "map-smoothness": ("smoothing.map_smoothness", False),
+    "map-optimality": ("smoothing.map_optimality", False),
+    "estimators": ("smoothing.estimators", False),
+    "spsa": ("spsa.spsa", False),
+    "spsa-ndcg": ("spsa.spsa_ndcg", True),
+    "smoothness": ("spsa.smoothness", True),
+    "optimality": ("spsa.optimality", True),
+    "lambdas": ("lambdas.experiment", False),
+    "alpha": ("surrogates.alpha", True),
+    "depth": ("surrogates.depth", True),
+    "losses": ("surrogates.losses", True),
+    "gamma": ("surrogates.gamma", True),
+    "warm-up": ("surrogates.warm_up", True),
+    "k-song": ("surrogates.k_song", True),
+    "full-items": ("surrogates.full_items", True),
 }
 
 NAMES = tuple(_MODULES)
@@ -52,14 +52,12 @@ def find_experiment(name: str) -> Experiment[Any]:
     module, neural = _MODULES[name]
     if neural and any(find_spec(needed) is None for needed in ("torch", "safetensors")):
         raise MissingExtraError(f"lab {name}", "neural")
-    found: Experiment[Any] = import_module(f"lmtune.laboratory.experiments.{module}").EXPERIMENT
+    found: Experiment[Any] = import_module(f"lmtune.laboratory.{module}").EXPERIMENT
     return found
 
 
 def summary(name: str) -> str:
     """Say what an experiment shows: the first line of its module, which is not imported for it."""
-    source = find_spec(f"lmtune.laboratory.experiments.{_MODULES[name][0]}")
-    assert source is not None
-    assert source.origin is not None
-    text = ast.get_docstring(ast.parse(Path(source.origin).read_text(encoding="utf-8")))
+    source = Path(__file__).parent / f"{_MODULES[name][0].replace('.', '/')}.py"
+    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
     return (text or "").partition("\n")[0].rstrip(".")

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.letor_folder import Fold
+from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.losses.lambda_functions import LAMBDAS
 from lmtune.reranking.ndcg import Empty, ndcg
 from lmtune.reranking.normalisation import Normaliser
@@ -108,7 +107,7 @@ def _value(text: str) -> Any:
 
 
 def compare(
-    folds: Sequence[Fold],
+    folds: Sequence[RankingSplit],
     contenders: Sequence[Contender],
     settings: Settings,
     *,
@@ -122,7 +121,7 @@ def compare(
 
     Parameters
     ----------
-    folds : sequence of Fold
+    folds : sequence of RankingSplit
         Test queries of all folds count together in each trial.
     contenders : sequence of Contender
         ``lambdamart`` is LightGBM's.
@@ -145,12 +144,7 @@ def compare(
     InputError
         As `lmtune.reranking.training.fit`.
     """
-    scaled = []
-    for fold in folds:
-        fitted = normaliser(fold.train)
-        scaled.append(
-            Fold(fold.name, *(fitted.transform(part) for part in (fold.train, fold.validation, fold.test)))
-        )
+    scaled = [fold.map(normaliser(fold.train).transform) for fold in folds]
     outcomes = []
     for contender in contenders:
         if contender.loss == LAMBDAMART:
@@ -232,7 +226,7 @@ def tree_settings(contender: Contender, seed: int) -> TreeSettings:
 
 
 def _trees(
-    folds: Sequence[Fold], contender: Contender, seed: int, trials: int, report: Report | None
+    folds: Sequence[RankingSplit], contender: Contender, seed: int, trials: int, report: Report | None
 ) -> Outcome:
     from lmtune.reranking import lambdamart
 
@@ -255,7 +249,7 @@ def _trees(
     return Outcome(contender.label, rate, _measure([fold.test for fold in folds], grown))
 
 
-def empty_queries(folds: Sequence[Fold]) -> int:
+def empty_queries(folds: Sequence[RankingSplit]) -> int:
     """Count test queries without a relevant document."""
     return sum(
         int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum()) for fold in folds

@@ -97,7 +97,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class RatingSplit:
     """Row numbers of ratings to train on, to choose on and to test on, int64."""
 
     train: NDArray[np.int64]
@@ -105,7 +105,7 @@ class Split:
     test: NDArray[np.int64]
 
 
-def leave_out(ratings: Ratings, *, validation: int = 1, test: int = 1) -> Split:
+def leave_out(ratings: Ratings, *, validation: int = 1, test: int = 1) -> RatingSplit:
     """Hold each user's latest ratings out: the last `test`, and the `validation` ones before.
 
     With 1 and 1 this is the split of Qiu et al. 2022, section 7.2. Equal times are ordered by
@@ -127,7 +127,7 @@ def leave_out(ratings: Ratings, *, validation: int = 1, test: int = 1) -> Split:
     enough = counts[of_user] > validation + test
     tested = enough & (left <= test)
     chosen = enough & ~tested & (left <= test + validation)
-    return Split(order[~tested & ~chosen], order[chosen], order[tested])
+    return RatingSplit(order[~tested & ~chosen], order[chosen], order[tested])
 
 
 def held_out_ndcg(

@@ -16,7 +16,6 @@ from lmtune.formats.runs import read_run, write_run
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import FEATURES
 from lmtune.reranking.runs import reranked, run_data
-from lmtune.reranking.splits import read_data
 
 NAMES = [feature.name for feature in FEATURES]
 
@@ -176,7 +175,7 @@ def test_written_as_letor_and_read_back(tmp_path: Path) -> None:
     index, topics, qrels = random_collection(3)
     data = run_data(made_run(index, topics, 3, 12), index, topics, qrels)
     write_letor(tmp_path / "run.txt.gz", data)
-    again = read_data(tmp_path / "run.txt.gz")
+    again = RankingData.read(tmp_path / "run.txt.gz")
     assert (again.features == data.features).all()
     assert (again.labels == data.labels).all()
     assert (again.docnos, again.queries) == (data.docnos, data.queries)

@@ -1,4 +1,4 @@
-"""Intervals over trials, folders of folds, models on disk."""
+"""Intervals over trials, models on disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.formats.runs import Ranking  # noqa: E402
 from lmtune.reranking.beneath import with_rest  # noqa: E402
 from lmtune.reranking.comparison import parse_contender  # noqa: E402
-from lmtune.reranking.letor_folder import held_out, read_folds  # noqa: E402
 from lmtune.reranking.model_folder import Model, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normaliser  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
@@ -59,35 +57,6 @@ def test_contenders() -> None:
     assert found.options == {"theoretical": True, "gamma": 0.5, "eta": "solve", "cutoff": 5}
     with pytest.raises(InputError, match="NAME:OPTION=VALUE"):
         parse_contender("song:=1")
-
-
-def test_folders(tmp_path: Path) -> None:
-    for place in (tmp_path / "flat", tmp_path / "folds/Fold2", tmp_path / "folds/Fold10"):
-        place.mkdir(parents=True)
-        write_letor(place / "train.txt", TRAIN)
-        write_letor(place / "test.txt.gz", made_lists(2, queries=4, features=7))
-        if "folds" in str(place):
-            write_letor(place / "vali.txt", VALIDATION)
-    folds = read_folds(tmp_path / "folds")
-    assert [fold.name for fold in folds] == ["Fold2", "Fold10"]
-    assert folds[0].validation.queries == VALIDATION.queries
-    assert {part.features.shape[1] for part in (folds[0].train, folds[0].test)} == {7}
-    [flat] = read_folds(tmp_path / "flat", validation="0.25", seed=1)
-    assert len(flat.validation.queries) == 6
-    assert sorted(flat.train.queries + flat.validation.queries) == sorted(TRAIN.queries)
-    assert flat.train.features.shape[1] == flat.test.features.shape[1] == 7
-    [again] = read_folds(tmp_path / "flat", validation="0.25", seed=1)
-    assert again.validation.queries == flat.validation.queries
-    (tmp_path / "held.txt").write_text("0-3\n\n0-5\n")
-    [named] = read_folds(tmp_path / "flat", validation=str(tmp_path / "held.txt"))
-    assert named.validation.queries == ("0-3", "0-5")
-    with pytest.raises(InputError, match="vali"):
-        read_folds(tmp_path / "flat")
-    with pytest.raises(InputError, match="no such folder"):
-        read_folds(tmp_path / "none")
-    (tmp_path / "held.txt").write_text("nobody\n")
-    with pytest.raises(InputError, match=r"held\.txt: no such training query: 'nobody'"):
-        held_out(str(tmp_path / "held.txt"), TRAIN.queries, 0)
 
 
 def test_models_come_back_as_they_were(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.laboratory.catalogue import find_experiment
-from lmtune.laboratory.experiments.lambdas import EXPERIMENT, Settings, margin_costs, walked
+from lmtune.laboratory.lambdas.experiment import EXPERIMENT, Settings, margin_costs, walked
 from lmtune.laboratory.running import Result, run, settings_of
 from lmtune.reporting.figures.style import render
 
