@@ -30,7 +30,7 @@ MADE = Table(
     caption="100 % made up",
     legend="Raised: better than base_line",
 )
-RECORDS = [{"name": 'a,"b"', "value": 0.1}, {"name": "c", "value": None}]
+RECORDS: list[dict[str, object]] = [{"name": 'a,"b"', "value": 0.1}, {"name": "c", "value": None}]
 
 
 def test_plain_text_lines_columns_up_as_wide_as_they_are_shown() -> None:
