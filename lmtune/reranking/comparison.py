@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.lambda_functions import LAMBDAS
+from lmtune.reranking.losses.lambda_functions import LAMBDAS
 from lmtune.reranking.ndcg import Empty, ndcg
 from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.settings import Settings

@@ -24,7 +24,7 @@ from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
 from lmtune.laboratory.lambdas.regularise import needed_alpha
 from lmtune.options import option
-from lmtune.reranking.lambda_functions import checked, load_function, split_name
+from lmtune.reranking.losses.lambda_functions import checked, load_function, split_name
 
 if TYPE_CHECKING:
     from lmtune.reporting.figures.style import Picture

@@ -25,7 +25,7 @@ from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
 from lmtune.reporting.results import file_name
-from lmtune.reporting.tables import as_records
+from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import Fold, cross_validation
 from lmtune.tuning.grid import Surface
