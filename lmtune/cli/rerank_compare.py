@@ -11,6 +11,7 @@ import typer
 from lmtune.cli import rerank_options
 from lmtune.cli.screen import note, stages, timed, utf8_output
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.reporting.table import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,16 +20,9 @@ if TYPE_CHECKING:
     from lmtune.reranking.ndcg import Empty
 
 _LOSSES = "ranknet,lambdarank,approxndcg,song,k-song,lambdamart"
-_TABLES = {
-    "table.txt": "table",
-    "table.md": "markdown",
-    "table.tex": "latex",
-    "table.csv": "csv",
-    "table.json": "json",
-}
 _RECORD = "made.json"
 _PICTURES = ("convergence.svg", "convergence.png")
-_CONTENT = frozenset({*_TABLES, *_PICTURES, _RECORD, "history.csv"})
+_CONTENT = frozenset({*FILES, *_PICTURES, _RECORD, "history.csv"})
 
 
 def compare(
@@ -72,7 +66,8 @@ def compare(
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
     rerank_options.need_neural("rerank")
     from lmtune.formats.files import check_directory
-    from lmtune.reporting.loss_tables import STYLES, loss_table
+    from lmtune.reporting.loss_tables import loss_table
+    from lmtune.reporting.table import STYLES
     from lmtune.reranking import comparison
     from lmtune.reranking.letor_folder import read_letor_folder
     from lmtune.reranking.settings import Settings
@@ -171,7 +166,7 @@ def _write(output: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], fo
 
     made = {"command": command(), "versions": versions(), "data": Path(folder).resolve().name}
     with atomic_directory(output, marker=_RECORD, own=_CONTENT) as target:
-        for name, style in _TABLES.items():
+        for name, style in FILES.items():
             text = loss_table(outcomes, style, empty=empty)
             (target / name).write_text(text, encoding="utf-8", newline="\n")
         rows = history_rows(outcomes)
