@@ -16,7 +16,7 @@ from lmtune.options import check, kinds, label, option, options_of, read
 class Settings:
     epochs: int = option(30, "passes", low=1)
     share: float = option(0.5, "of the queries", low=0, below=1)
-    rates: tuple[float, ...] = option((0.1,), "to choose from", above=0)
+    rates: tuple[float, ...] = option((0.1,), "to choose from", above=0, fewest=1)
     level: float = option(0.9, "of confidence", above=0, high=1)
     weight: float = option(0.5, "of the first", above=0, below=1)
     side: Literal["less", "greater"] = option("less", "of both", choices=("less", "greater"))
@@ -38,6 +38,7 @@ class Settings:
         ({"share": float("nan")}, "bad share: nan; accepted: 0 or more, below 1"),
         ({"rates": (0.1, 0.0)}, "bad rates: 0.0; accepted: a positive number"),
         ({"rates": (float("inf"),)}, "bad rates: inf; accepted: a positive number"),
+        ({"rates": ()}, "too few rates: (); accepted: 1 or more"),
         ({"level": 0.0}, "bad level: 0.0; accepted: a positive number, up to 1"),
         ({"weight": 0}, "bad weight: 0; accepted: between 0 and 1"),
         ({"side": "up"}, "unknown side: 'up'; accepted: less, greater"),

@@ -11,7 +11,8 @@ from lmtune.cli.screen import stages, utf8_output
 from lmtune.measures.significance.from_files import compare_files
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.options import option
-from lmtune.reporting.comparison_tables import STYLES, comparison_table, legend
+from lmtune.reporting.comparison_tables import comparison_table, legend
+from lmtune.reporting.table import STYLES
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,7 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
         found = import_module(module)
         function = getattr(found, name)
         if "typer" in vars(found):  # TODO: those that are not of dataclasses yet
-            app = typer.Typer(
-                add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": HELP}
-            )
+            app = typer.Typer(add_completion=False, **STYLE)
             app.command(name)(function)
             return get_command(app)
         return command(function, epilog=getattr(found, "EPILOG", ""), **settings)

@@ -55,7 +55,7 @@ def _experiment(name: str) -> Any:
         _run([(experiment, running.output)], given, running)
 
     run.__doc__ = catalogue.summary(name)
-    run.__annotations__["given"] = Annotated[dict, experiment.settings]
+    run.__annotations__["given"] = Annotated[dict, experiment]
     return command(run, name=name)
 
 
@@ -71,7 +71,7 @@ def _run(wanted: Sequence[tuple[Any, Path]], given: Mapping[str, Any], running: 
 
     made = {"command": command_line()}
     orders = [
-        Order(experiment, settings_of(experiment, given, quick=running.quick), folder, made)
+        Order(settings_of(experiment, given, quick=running.quick), folder, made)
         for experiment, folder in wanted
     ]
     workers = running.workers or cores()

@@ -18,7 +18,7 @@ from lmtune.progress import Progress, note, silent, timed
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene_index import LuceneIndex
+    from lmtune.indexing.lucene.index import LuceneIndex
 
 _LUCENE = "lucene:"
 
@@ -179,7 +179,7 @@ class Collection:
         )
 
     def _open_lucene(self, index: str, progress: Progress) -> LuceneIndex:
-        from lmtune.indexing.lucene_index import LuceneIndex, check_lengths, find_lucene_index
+        from lmtune.indexing.lucene.index import LuceneIndex, check_lengths, find_lucene_index
 
         lengths = check_lengths(self.lengths or "exact")
         name = index.removeprefix(_LUCENE)

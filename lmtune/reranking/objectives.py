@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.lambda_functions import LAMBDAS, named_options
-from lmtune.reranking.lambda_loss import loss_from_options
+from lmtune.reranking.losses.given_lambdas import loss_from_options
+from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
 from lmtune.reranking.ranking_measures import ACCEPTED, Measurer, parse_measure
 from lmtune.reranking.settings import GRADIENT_FREE
 
@@ -68,7 +68,7 @@ class Objective(Protocol):
 
 def loss_names() -> list[str]:
     """Return the losses that networks can be trained with."""
-    from lmtune.reranking.losses import LOSSES
+    from lmtune.reranking.losses.table import LOSSES
 
     return [*LOSSES, *_REMEMBERING, LAMBDAS]
 
@@ -129,7 +129,7 @@ def make_objective(name: str, options: Mapping[str, Any], data: RankingData, dev
     InputError
         For an unknown loss, or an option that it does not have.
     """
-    from lmtune.reranking.losses import LOSSES
+    from lmtune.reranking.losses.table import LOSSES
 
     if name in LOSSES:
         _check(name, LOSSES[name], options)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lists import Backend, Lists, LossAndGradient, require
+from lmtune.reranking.losses.padded_lists import Backend, Lists, LossAndGradient, require
 from lmtune.threads import cores, over_slices
 
 # Pairs of items below which a second thread costs more than it brings.

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.blocks import in_blocks, ordered, pairs_of
-from lmtune.reranking.losses.lists import (
+from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.padded_lists import (
     Backend,
     Lists,
     LossAndGradient,
@@ -19,8 +19,8 @@ from lmtune.reranking.losses.lists import (
     require,
     require_positive,
 )
-from lmtune.reranking.losses.on_cpu import Arrays, kernels_wanted, run
 from lmtune.reranking.losses.pair_kernels import ranknet_queries
+from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
 
 Pairs = Literal["mean", "sum"]
 

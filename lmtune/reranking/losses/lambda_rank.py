@@ -5,8 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.blocks import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
-from lmtune.reranking.losses.lists import (
+from lmtune.reranking.losses.kernel_calls import (
+    Arrays,
+    as_tensor,
+    discount_table,
+    kernels_wanted,
+    run,
+    tightness_table,
+)
+from lmtune.reranking.losses.padded_lists import (
     Backend,
     Gains,
     Lists,
@@ -17,15 +24,8 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require_positive,
 )
-from lmtune.reranking.losses.on_cpu import (
-    Arrays,
-    as_tensor,
-    discount_table,
-    kernels_wanted,
-    run,
-    tightness_table,
-)
 from lmtune.reranking.losses.pair_kernels import weighted_queries
+from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
 
 
 def lambdarank(

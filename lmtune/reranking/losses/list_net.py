@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.blocks import at_once
+from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
 from lmtune.reranking.losses.list_kernels import listnet_queries
-from lmtune.reranking.losses.lists import (
+from lmtune.reranking.losses.padded_lists import (
     Backend,
     Lists,
     LossAndGradient,
@@ -20,7 +20,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require,
 )
-from lmtune.reranking.losses.on_cpu import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.plain_torch import at_once
 
 Target = Literal["softmax", "labels"]
 

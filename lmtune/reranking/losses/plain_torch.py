@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.lists import Lists, LossAndGradient
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient
 
 # Numbers in each of a block's intermediates: 4 MB of float32 on the CPU, 64 MB elsewhere.
 _CPU_BLOCK, _DEVICE_BLOCK = 1 << 20, 1 << 24

@@ -10,8 +10,15 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.lists import Lists, LossAndGradient, Reduce, differentiable, lists_of, reduced
+from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
+from lmtune.reranking.losses.padded_lists import (
+    Lists,
+    LossAndGradient,
+    Reduce,
+    differentiable,
+    lists_of,
+    reduced,
+)
 
 LambdaLoss = Callable[..., Tensor]
 
@@ -27,7 +34,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     Parameters
     ----------
     function : callable
-        (scores, labels) -> lambdas for one query; see `lmtune.reranking.lambda_functions`. It is
+        (scores, labels) -> lambdas for one query; see `lmtune.reranking.losses.lambda_functions`. It is
         called with float64 arrays of the query's real documents, without padding, on the CPU.
 
     Returns
@@ -82,7 +89,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
 
 
 def loss_from_options(options: Mapping[str, Any]) -> LambdaLoss:
-    """Load the loss that `lmtune.reranking.lambda_functions.named_options` names.
+    """Load the loss that `lmtune.reranking.losses.lambda_functions.named_options` names.
 
     Raises
     ------

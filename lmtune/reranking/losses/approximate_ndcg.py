@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.approx_kernels import approx_ndcg_queries
-from lmtune.reranking.losses.blocks import ideal_dcg, in_blocks, pairs_of
-from lmtune.reranking.losses.lists import (
+from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.padded_lists import (
     Backend,
     Gains,
     Lists,
@@ -18,7 +18,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require_positive,
 )
-from lmtune.reranking.losses.on_cpu import Arrays, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
 
 
 def approx_ndcg(

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.blocks import at_once
+from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
 from lmtune.reranking.losses.list_kernels import listmle_queries
-from lmtune.reranking.losses.lists import (
+from lmtune.reranking.losses.padded_lists import (
     Backend,
     Lists,
     LossAndGradient,
@@ -22,7 +22,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require,
 )
-from lmtune.reranking.losses.on_cpu import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.plain_torch import at_once
 
 Ties = Literal["random", "shared"]
 

@@ -16,9 +16,9 @@ from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.comparison import parse_contender  # noqa: E402
-from lmtune.reranking.lambda_functions import checked, file_digest, load_function  # noqa: E402
-from lmtune.reranking.lambda_loss import lambda_loss  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
+from lmtune.reranking.losses.given_lambdas import lambda_loss  # noqa: E402
+from lmtune.reranking.losses.lambda_functions import checked, file_digest, load_function  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402
 
@@ -259,7 +259,7 @@ def test_two_files_of_one_name_and_a_changed_file(tmp_path: Path) -> None:
 
 
 def test_the_examples_file_can_be_loaded() -> None:
-    path = Path(__file__).parents[2] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
+    path = Path(__file__).parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
     scores, labels = np.array([0.1, 0.5, 0.2]), np.array([2.0, 0.0, 1.0])
     names = ("winner", "soft_errors", "squared_hinge", "soft_swaps", "swap_pull")
     for name in names:

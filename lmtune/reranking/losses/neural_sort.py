@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.blocks import discounts, ideal_dcg
-from lmtune.reranking.losses.lists import (
+from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
+from lmtune.reranking.losses.padded_lists import (
     Backend,
     Gains,
     Lists,
@@ -18,8 +19,7 @@ from lmtune.reranking.losses.lists import (
     reduced,
     require_positive,
 )
-from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
-from lmtune.reranking.losses.on_cpu import Arrays, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
 _CHUNK = 1 << 20
