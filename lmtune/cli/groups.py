@@ -76,7 +76,7 @@ def group(
             name, *rest = args
             if name not in known:
                 accepted = ", ".join(known)
-                raise InputError(f"no such command of {ctx.command_path}", value=name, accepted=accepted)
+                raise InputError("no such command", value=name, accepted=accepted)
             return name, known[name].load(), rest
 
     return typer.Typer(cls=Lazy, help=summary, **STYLE, **settings)
