@@ -20,8 +20,8 @@ def plot(
 ) -> None:
     """Draw surfaces, costs, differences between topics, recall, convergence and parameters."""
     from lmtune.reporting.figures import FORMATS, draw, save
-    from lmtune.reporting.results import PICTURES
-    from lmtune.reporting.stored import read_results
+    from lmtune.reporting.results_files import PICTURES
+    from lmtune.reporting.results_reader import read_results
 
     if style not in FORMATS:
         raise InputError("unknown --format", value=style, accepted=", ".join(FORMATS))

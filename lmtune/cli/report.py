@@ -21,8 +21,8 @@ def report(
     from lmtune.reporting.figures import draw, render
     from lmtune.reporting.figures.style import COLUMN
     from lmtune.reporting.page import PagePicture, page
-    from lmtune.reporting.results import PAGE
-    from lmtune.reporting.stored import read_results
+    from lmtune.reporting.results_files import PAGE
+    from lmtune.reporting.results_reader import read_results
 
     target = results / PAGE if output is None else output
     check_file(target)
