@@ -69,7 +69,7 @@ class CsvFile(NamedTuple):
         InputError
             As `lmtune.formats.csv_files.read_csv`.
         """
-        columns = dict.fromkeys(parameters, float)
+        columns: dict[str, type] = dict.fromkeys(parameters, float)
         columns |= {name: kind for name, kind in self.columns.items() if name != SETTING}
         return read_csv(self.path(folder, *names), columns, accepted=UNCHANGED)
 

@@ -19,7 +19,7 @@ COLUMNS = {"name": str, "count": int, "value": float}
 
 
 def test_text_is_that_of_the_standard_library() -> None:
-    rows = [["a", 1, 0.1], ['b,"c"', None, True], ["d\ne", -2, 1e-300]]
+    rows: list[list[object]] = [["a", 1, 0.1], ['b,"c"', None, True], ["d\ne", -2, 1e-300]]
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([["x", "y,z", "w"], *rows])
     assert csv_text(["x", "y,z", "w"], rows) == out.getvalue()
