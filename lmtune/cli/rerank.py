@@ -199,7 +199,6 @@ def apply(
     from lmtune.formats.files import atomic_write, check_file
     from lmtune.formats.runs import check_tag, read_run, write_run
     from lmtune.reporting.provenance import command, versions
-    from lmtune.reranking.beneath import with_rest
     from lmtune.reranking.features import FEATURES
     from lmtune.reranking.model_folder import check_features, load_model
     from lmtune.reranking.runs import reranked
@@ -226,7 +225,7 @@ def apply(
     data, record = run_features(source, ranked, judged=False)
     with timed(f"{len(data.queries)} topics reranked"):
         scores = loaded.score(data, feature_names, device=device)
-        write_run(output, with_rest(reranked(data, scores), ranked), tag=tag)
+        write_run(output, reranked(ranked, data, scores), tag=tag)
     made = {
         "command": command(),
         "versions": versions() | libraries(),

@@ -113,7 +113,7 @@ def _written(path: Path, text: str) -> Path:
     ],
 )
 def test_bad_settings(wrong: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
+    with pytest.raises(InputError, match=f"bad {next(iter(wrong))}".replace("_", " ")):
         TreeSettings(**wrong)  # type: ignore[arg-type]
 
 
