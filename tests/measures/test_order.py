@@ -52,14 +52,16 @@ def test_recall_and_precision(files: tuple[Path, Path]) -> None:
 
 def test_reranking(files: tuple[Path, Path], tmp_path: Path) -> None:
     index = TinyIndex({"a": "x y", "b": "x z", "c": "y y"})
-    data = run_data(read_run(files[1]), index, dict.fromkeys(QRELS, "x"), QRELS)
+    run = read_run(files[1])
+    data = run_data(run, index, dict.fromkeys(QRELS, "x"), QRELS)
     assert data.docnos == tuple(ORDER * 2)
     assert data.labels.tolist() == [1, 0, 0] * 2
-    shallow = run_data(read_run(files[1]), index, dict.fromkeys(QRELS, "x"), QRELS, depth=1)
+    shallow = run_data(run, index, dict.fromkeys(QRELS, "x"), QRELS, depth=1)
     assert shallow.docnos == ("b", "b")
+    assert next(reranked(run, shallow, np.zeros(2))).docnos == ORDER  # the others beneath
     # What a model finds equal stays in the run's order; what is close is ranked as it will be read.
-    assert next(reranked(data, np.zeros(6))).docnos == ORDER
-    write_run(tmp_path / "better.run", reranked(data, np.zeros(6)), tag="better")
+    assert next(reranked(run, data, np.zeros(6))).docnos == ORDER
+    write_run(tmp_path / "better.run", reranked(run, data, np.zeros(6)), tag="better")
     assert topic_values(files[0], tmp_path / "better.run", ["RR"])[1].tolist() == [[1.0], [1.0]]
 
 

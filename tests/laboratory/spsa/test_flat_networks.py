@@ -98,5 +98,5 @@ def test_other_networks_and_data_are_refused() -> None:
     with pytest.raises(InputError, match="another number of features"):
         NetworkMeasure(flat("linear"), made_lists(3, features=6), "ndcg")
     none = made_lists(3, features=5, empty=1.0)
-    with pytest.raises(InputError, match="no query counts for ndcg@3"):
+    with pytest.raises(InputError, match=r"no query counts for nDCG\(dcg='exp-log2'\)@3"):
         NetworkMeasure(flat("linear"), none, "ndcg@3")
