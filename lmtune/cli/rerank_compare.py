@@ -16,8 +16,8 @@ from lmtune.reporting.table import FILES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lmtune.measures.lists import Empty
     from lmtune.reranking.comparison import Outcome
-    from lmtune.reranking.ndcg import Empty
 
 _LOSSES = "ranknet,lambdarank,approxndcg,song,k-song,lambdamart"
 _RECORD = "made.json"
@@ -66,10 +66,12 @@ def compare(
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
     rerank_options.need_neural("rerank")
     from lmtune.formats.files import check_directory
+    from lmtune.options import check
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reporting.table import STYLES
     from lmtune.reranking import comparison
     from lmtune.reranking.letor_folder import read_letor_folder
+    from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
 
     if style not in STYLES:
@@ -110,6 +112,8 @@ def compare(
         else:
             rerank_options.check_names(comparison.asked(settings, own))
     rerank_options.use_threads(threads)
+    normalisation = Normalisation(normalise, log1p)  # type: ignore[arg-type]
+    check(normalisation)
     if output is not None:
         check_directory(output, marker=_RECORD, own=_CONTENT)
     with timed(f"{folder}: read"):
@@ -128,7 +132,7 @@ def compare(
             trials=trials,
             device=device,
             report=report,
-            normaliser=rerank_options.normaliser(normalise, log1p),
+            normalisation=normalisation,
         )
     if output is not None:
         _write(output, outcomes, conventions, folder)

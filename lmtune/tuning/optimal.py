@@ -11,7 +11,7 @@ import numpy as np
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.tuning.certificate import CertifiedOptimum
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.plan import Plan
