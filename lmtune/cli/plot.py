@@ -26,8 +26,8 @@ def plot(
 ) -> None:
     """Draw surfaces, costs, differences between topics, recall, convergence and parameters."""
     from lmtune.reporting.figures import draw, save
-    from lmtune.reporting.results import PICTURES
-    from lmtune.reporting.stored import read_results
+    from lmtune.reporting.results_files import PICTURES
+    from lmtune.reporting.results_reader import read_results
 
     target = pictures.output or results / PICTURES
     count = 0

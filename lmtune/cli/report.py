@@ -10,7 +10,7 @@ from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
 from lmtune.options import option
 from lmtune.reporting.report import write_report
-from lmtune.reporting.results import PAGE
+from lmtune.reporting.results_files import PAGE
 
 
 @dataclass(frozen=True)

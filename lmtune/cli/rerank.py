@@ -262,8 +262,8 @@ def _grow(known: Known, trees: TreeSettings, output: Path, made: dict[str, Any])
 def _report(test: RankingData, scores: ArrayLike) -> None:
     import numpy as np
 
+    from lmtune.measures.lists import ndcg
     from lmtune.reranking.comparison import CUTOFFS
-    from lmtune.reranking.ndcg import ndcg
 
     kept, zero = (np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero"))
     for name, means in (("left out", kept), ("count 0", zero)):

@@ -17,8 +17,8 @@ from lmtune.reporting.table import FILES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lmtune.measures.lists import Empty
     from lmtune.reranking.comparison import Outcome
-    from lmtune.reranking.ndcg import Empty
 
 _LOSSES = "ranknet,lambdarank,approxndcg,song,k-song,lambdamart"
 _RECORD = "made.json"

@@ -87,7 +87,8 @@ def tune(
     from lmtune.formats.files import check_directory
     from lmtune.measures.measure import parse_measures
     from lmtune.reporting.provenance import command, versions
-    from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
+    from lmtune.reporting.results_files import CONTENT, RECORD, file_name
+    from lmtune.reporting.results_writer import write_results
     from lmtune.reporting.table import STYLES
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.lines import measure_lines

@@ -12,7 +12,8 @@ from lmtune.errors import InputError
 from lmtune.formats.qrels import read_judgements
 from lmtune.formats.run_columns import RunColumns, read_run_columns
 from lmtune.measures.families import parse_families
-from lmtune.measures.judged_ranking import JudgedRanking, judge, ranked
+from lmtune.measures.judged_ranking import JudgedRanking, judge
+from lmtune.measures.order import trec_eval_order
 from lmtune.measures.trec_names import Family, Summary, Value
 from lmtune.options import check, option
 
@@ -168,7 +169,7 @@ def evaluate_run(
             accepted=f"topics of the judgements, such as {next(iter(judgements)).decode()}",
         )
     topics = sorted(judgements if settings.complete else retrieved)
-    rankings = {topic: ranked(*run.topics[topic]) for topic in retrieved}
+    rankings = {topic: trec_eval_order(*run.topics[topic]) for topic in retrieved}
     judged = [
         judge(
             rankings.get(topic, []),

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from lmtune.measures.lists import Empty
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.reranking.comparison import CUTOFFS, Outcome
-from lmtune.reranking.ndcg import Empty
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
 """What queries without relevant documents do to a mean, by convention."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from lmtune.formats.files import atomic_write, check_file
 from lmtune.progress import Progress, silent
 from lmtune.reporting.page import PagePicture, page
-from lmtune.reporting.stored import read_results
+from lmtune.reporting.results_reader import read_results
 
 
 def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:
@@ -16,7 +16,7 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     Parameters
     ----------
     results : path
-        A folder that `lmtune.reporting.results.write_results` wrote.
+        A folder that `lmtune.reporting.results_writer.write_results` wrote.
     target : path
         The page.
     progress : Progress

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError
+from lmtune.formats.csv_files import csv_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -201,21 +200,14 @@ def render(
         For an unknown style.
     """
     if style == "csv":
-        return csv_text(records(), columns)
+        rows = records()
+        columns = columns or list(rows[0])
+        return csv_text(columns, ([row[name] for name in columns] for row in rows))
     if style == "json":
         return json.dumps((content or records)(), indent=indent) + "\n"
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
     return "\n".join(_RENDERERS[style](table) for table in tables())
-
-
-def csv_text(records: Sequence[Record], columns: Sequence[str] = ()) -> str:
-    """Write records with the same keys as CSV with a header line; None is an empty cell."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns or list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
 
 
 def name_columns(*headers: str) -> list[Column]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import Empty, ndcg
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.losses.lambda_functions import LAMBDAS
-from lmtune.reranking.ndcg import Empty, ndcg
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained

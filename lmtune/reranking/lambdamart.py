@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.files import atomic_write, read_bytes
+from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.options import check, option
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ndcg import mean_ndcg, ndcg
 
 _HIGHEST_LABEL = 30
 
@@ -219,7 +219,7 @@ def fit(
     measured: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
-        return "ndcg", float(mean_ndcg(ndcg(scores, validation, [settings.measure]))[0]), True
+        return "ndcg", float(mean_over_lists(ndcg(scores, validation, [settings.measure]))[0]), True
 
     best = 0
     for grown in range(1, settings.rounds + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.indexing.index import Index
+from lmtune.measures.order import trec_eval_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,6 @@ def look_up(
 
 
 def in_order(scores: Mapping[str, float]) -> tuple[list[str], NDArray[np.float64]]:
-    """Return a topic's docnos and scores as trec_eval ranks them: ties by docno, descending."""
-    docnos: Sequence[str] = sorted(scores, reverse=True)
-    docnos = sorted(docnos, key=lambda docno: -scores[docno])
-    return list(docnos), np.array([scores[docno] for docno in docnos], np.float64)
+    """Return a topic's docnos and scores as trec_eval ranks them."""
+    docnos = trec_eval_order(list(scores), list(scores.values()))
+    return docnos, np.array([scores[docno] for docno in docnos], np.float64)

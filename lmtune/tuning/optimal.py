@@ -12,7 +12,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.progress import Progress
-from lmtune.tuning.certificate import CertifiedOptimum
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.plan import Plan

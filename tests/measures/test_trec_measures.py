@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
-from lmtune.measures.judged_ranking import JudgedRanking, judge, ranked
+from lmtune.measures.judged_ranking import JudgedRanking, judge
+from lmtune.measures.order import trec_eval_order
 from lmtune.measures.trec_names import TREC_NAMES, Summary, families
 
 DOCNOS = [f"d{number:02}".encode() for number in range(24)]
@@ -43,7 +44,7 @@ def test_every_measure_is_trec_evals(topic: tuple[dict[bytes, int], list[bytes],
     )
     run = {docno.decode(): score for docno, score in zip(docnos, scores, strict=True)}
     expected = evaluator.evaluate({"q": run})["q"]
-    ranking = judge(ranked(docnos, scores), judgements, level=level)
+    ranking = judge(trec_eval_order(docnos, scores), judgements, level=level)
     seen = 0
     for family in families((name, "") for name in TREC_NAMES):
         assert family.values is not None

@@ -28,10 +28,10 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.optimality_pictures import draw
 from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
+from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.objectives import loss_names
-from lmtune.reranking.ranking_measures import RankingMeasure, parse_measure
 
 # Two-layer nets come to rest so much more slowly.
 _MORE = 4
@@ -71,7 +71,7 @@ class Optimality(Experiment):
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network and loss."""
-        parse_measure(self.measure)
+        parse_list_measure(self.measure)
         directions_needed(self.confidence, self.share)
         for given, known in ((self.networks, NETWORKS), (self.losses, loss_names())):
             for name in given:
@@ -132,7 +132,7 @@ class Optimality(Experiment):
 
     def conclusions(self, tables: Tables) -> list[str]:
         """Say for each net from which step on it stands at the top, and what ascends before."""
-        title, found = parse_measure(self.measure).title, []
+        title, found = parse_list_measure(self.measure).title, []
         sure = f"{100.0 * self.confidence:g}%"
         for _, net in tables["nets"].iterrows():
             counts = tables["directions"]
@@ -178,7 +178,7 @@ def examine(settings: Optimality, network: str, loss: str) -> dict[str, Any]:
     """Train a network by a loss, count ascending directions and shift single weights."""
     fold = load(settings.data, settings.seed)
     train, test = without_idle_features(fold.train, fold.test)
-    measure = parse_measure(settings.measure)
+    measure = parse_list_measure(settings.measure)
     epochs = settings.epochs if network == "linear" else _MORE * settings.epochs
     training = Training(
         loss,
@@ -223,8 +223,8 @@ def examine(settings: Optimality, network: str, loss: str) -> dict[str, Any]:
     }
 
 
-def _options(loss: str, measure: RankingMeasure) -> dict[str, Any]:
-    follows = loss == "lambdarank" and measure.kind == "ndcg" and measure.cutoff is not None
+def _options(loss: str, measure: Measure) -> dict[str, Any]:
+    follows = loss == "lambdarank" and measure.kind == "nDCG" and measure.cutoff is not None
     return {"k": measure.cutoff} if follows else {}
 
 

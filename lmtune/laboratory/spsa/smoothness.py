@@ -26,9 +26,9 @@ from lmtune.laboratory.roughness import jump_noise, roughness
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
 from lmtune.laboratory.spsa.smoothness_pictures import draw
+from lmtune.measures.measure import parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reranking.ranking_measures import parse_measure
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Smoothness(Experiment):
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network."""
-        parse_measure(self.measure)
+        parse_list_measure(self.measure)
         for network in self.networks:
             if network not in NETWORKS:
                 raise InputError("unknown network", value=network, accepted=", ".join(NETWORKS))
@@ -79,7 +79,7 @@ class Smoothness(Experiment):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Put curves, numbers for their roughness, and the nets in tables."""
-        sign = 1.0 if parse_measure(self.measure).higher_is_better else -1.0
+        sign = 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
         curves, rough, nets = [], [], []
         for result in results.values():
             nets.append({name: value for name, value in result.items() if name != "curves"})
@@ -119,7 +119,7 @@ class Smoothness(Experiment):
 
     def conclusions(self, tables: Tables) -> list[str]:
         """Say how roughness falls with the number of queries, and what is left of it."""
-        title, found = parse_measure(self.measure).title, []
+        title, found = parse_list_measure(self.measure).title, []
         for network, all_rough in tables["roughness"].groupby("network", sort=False):
             rough = all_rough[all_rough["part"] == "shift"]
             by_size = rough.groupby("queries")[["variation", "excess", "optima", "noise"]].median()
@@ -163,8 +163,8 @@ def sweep(settings: Smoothness, network: str) -> dict[str, Any]:
     """Train a network and take the measure as single weights are shifted."""
     [data] = without_idle_features(load(settings.data, settings.seed).train)
     options = {}
-    measure = parse_measure(settings.measure)
-    if measure.kind == "ndcg" and measure.cutoff is not None:
+    measure = parse_list_measure(settings.measure)
+    if measure.kind == "nDCG" and measure.cutoff is not None:
         options["k"] = measure.cutoff
     training = Training(
         "lambdarank",

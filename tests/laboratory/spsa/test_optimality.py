@@ -16,7 +16,7 @@ from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.directions import random_directions  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
 from lmtune.laboratory.spsa.optimality import Optimality  # noqa: E402
-from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
+from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
@@ -61,7 +61,7 @@ def test_counts_are_those_of_brute_force(result: Any) -> None:
     features = data.features.astype(np.float64)
 
     def value(at: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-        return float(mean_ndcg(ndcg(features @ at, data, [10]))[0])
+        return float(mean_over_lists(ndcg(features @ at, data, [10]))[0])
 
     table = result.tables["directions"]
     own = table[(table["network"] == "linear") & (table["loss"] == "lambdarank")]
@@ -75,7 +75,7 @@ def test_counts_are_those_of_brute_force(result: Any) -> None:
     nets = result.tables["nets"].set_index(["network", "loss"])
     assert nets.loc[("linear", "lambdarank"), "train"] == pytest.approx(value(weights))
     test = load(SMALL.data, SMALL.seed).test
-    expected = mean_ndcg(ndcg(test.features.astype(np.float64) @ weights, test, [10]))[0]
+    expected = mean_over_lists(ndcg(test.features.astype(np.float64) @ weights, test, [10]))[0]
     assert nets.loc[("linear", "lambdarank"), "test"] == pytest.approx(expected)
 
 

@@ -16,7 +16,7 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
 from lmtune.laboratory.spsa.smoothness import Smoothness  # noqa: E402
-from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
+from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
@@ -58,7 +58,7 @@ def test_curves_are_of_the_trained_net(result: Any) -> None:
     for place in (0, 7, 20, 40):
         moved = weights.copy()
         moved[top[1]] *= 1 + own["shift"].iloc[place] / 100
-        expected = mean_ndcg(ndcg(data.features.astype(np.float64) @ moved, data, [10]))[0]
+        expected = mean_over_lists(ndcg(data.features.astype(np.float64) @ moved, data, [10]))[0]
         assert own["value"].iloc[place] == pytest.approx(expected, rel=1e-12)
 
 

@@ -17,7 +17,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import load
 from lmtune.laboratory.running import Result, run
 from lmtune.laboratory.spsa import spsa_ndcg
-from lmtune.reranking.ndcg import ndcg
+from lmtune.measures.lists import ndcg
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
