@@ -74,6 +74,8 @@ def group(
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, *rest = args
+            if name not in known and ctx.resilient_parsing:  # completion asks
+                return None, None, rest
             if name not in known:
                 accepted = ", ".join(known)
                 raise InputError("no such command", value=name, accepted=accepted)
