@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
+    from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
     from lmtune.measures.evaluate import measure
     from lmtune.measures.from_files import evaluate, topic_values
     from lmtune.measures.significance.comparison import compare
-    from lmtune.models.ranking import rank
+    from lmtune.candidates.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
-    from lmtune.tuning.certificate import CertifiedOptimum
+    from lmtune.tuning.certificate.optimum import CertifiedOptimum
     from lmtune.tuning.coordinate_ascent import CoordinateAscent
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.folds import cross_validation
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lmtune.tuning.spsa import FDSA, SPSA
 
 _HOMES = {
-    "CertifiedOptimum": "tuning.certificate",
+    "CertifiedOptimum": "tuning.certificate.optimum",
     "write_run": "formats.runs",
     "read_run": "formats.runs",
     "cross_validation": "tuning.folds",
@@ -52,20 +52,20 @@ _HOMES = {
     "FDSA": "tuning.spsa",
     "GridSearch": "tuning.grid",
     "InputError": "errors",
-    "LuceneIndex": "indexing.lucene_index",
+    "LuceneIndex": "indexing.lucene.index",
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "SPSA": "tuning.spsa",
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
-    "build_lucene_index": "indexing.lucene_index",
+    "build_lucene_index": "indexing.lucene.index",
     "evaluate": "measures.from_files",
     "compare": "measures.significance.comparison",
     "index_for": "indexing.cache",
     "load": "datasets.loading",
     "measure": "measures.evaluate",
-    "rank": "models.ranking",
+    "rank": "candidates.ranking",
     "score": "models.two_stage",
     "score_and_gradient": "models.two_stage",
     "skyband": "candidates.skyband",

@@ -216,8 +216,16 @@ class CandidatePool:
         def bounds(start: NDArray[np.int64]) -> NDArray[np.int64]:
             return np.stack((start[:-1], start[1:]), axis=1)
 
-        starts = columns.start, columns.tf_start, self.term_start
-        return Documents(*map(bounds, starts), columns.length, columns.tf, self.p, self.count, self.longest)
+        return Documents(
+            bounds(columns.start),
+            bounds(columns.tf_start),
+            bounds(self.term_start),
+            columns.length,
+            columns.tf,
+            self.p,
+            self.count,
+            self.longest,
+        )
 
     def require(self, settings: NDArray[np.float64], depth: int) -> None:
         """Raise unless settings are in the formula's domain and the candidates hold their best `depth`.

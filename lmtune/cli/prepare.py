@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.cli.values import is_lucene
 from lmtune.datasets.loading import PARTS, load
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene_index import LuceneIndex
+    from lmtune.indexing.lucene.index import LuceneIndex
     from lmtune.tuning.folds import Fold
     from lmtune.tuning.plan import Plan
 
@@ -137,7 +138,7 @@ def open_index(
 
 
 def _open_lucene(index: str, names: Names, indexes: Path) -> LuceneIndex:
-    from lmtune.indexing.lucene_index import PREFIX, LuceneIndex, check_lengths, find_lucene_index
+    from lmtune.indexing.lucene.index import PREFIX, LuceneIndex, check_lengths, find_lucene_index
 
     lengths = check_lengths(names.lengths or "exact")
     name = index.removeprefix(PREFIX)
@@ -159,7 +160,7 @@ def _open_lucene(index: str, names: Names, indexes: Path) -> LuceneIndex:
 
 def _index_of(dataset: Dataset, indexes: Path) -> str:
     """Return the index that stands for a collection without documents, as --index names it."""
-    from lmtune.indexing.lucene_index import PREFIX
+    from lmtune.indexing.lucene.index import PREFIX
     from lmtune.indexing.manifest import FILE
 
     path = indexes / (dataset.index or "")
@@ -236,9 +237,7 @@ def build_pool(
             model=find_model(plan.model).formula.name,
             depth=plan.depth,
             negatives_depth=plan.negatives_depth,
-            lambda_high=plan.space.lambda_high,
-            mu_low=plan.space.mu_low,
-            mu_high=plan.space.mu_high,
+            ranges=plan.space.ranges,
             progress=lambda done, total: report(f"topics of {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
         )

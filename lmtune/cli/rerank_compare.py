@@ -9,26 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmtune.cli import rerank_options
-from lmtune.cli.screen import note, stages, timed, utf8_output
+from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.progress import note, timed
+from lmtune.reporting.table import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lmtune.measures.lists import Empty
     from lmtune.reranking.comparison import Outcome
-    from lmtune.reranking.ndcg import Empty
 
 _LOSSES = "ranknet,lambdarank,approxndcg,song,k-song,lambdamart"
-_TABLES = {
-    "table.txt": "table",
-    "table.md": "markdown",
-    "table.tex": "latex",
-    "table.csv": "csv",
-    "table.json": "json",
-}
 _RECORD = "made.json"
 _PICTURES = ("convergence.svg", "convergence.png")
-_CONTENT = frozenset({*_TABLES, *_PICTURES, _RECORD, "history.csv"})
+_CONTENT = frozenset({*FILES, *_PICTURES, _RECORD, "history.csv"})
 
 
 def compare(
@@ -72,9 +67,12 @@ def compare(
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
     rerank_options.need_neural("rerank")
     from lmtune.formats.files import check_directory
-    from lmtune.reporting.loss_tables import STYLES, loss_table
+    from lmtune.options import check
+    from lmtune.reporting.loss_tables import loss_table
+    from lmtune.reporting.table import STYLES
     from lmtune.reranking import comparison
-    from lmtune.reranking.letor_folder import read_folds
+    from lmtune.reranking.letor_folder import read_letor_folder
+    from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
 
     if style not in STYLES:
@@ -115,10 +113,12 @@ def compare(
         else:
             rerank_options.check_names(comparison.asked(settings, own))
     rerank_options.use_threads(threads)
+    normalisation = Normalisation(normalise, log1p)  # type: ignore[arg-type]
+    check(normalisation)
     if output is not None:
         check_directory(output, marker=_RECORD, own=_CONTENT)
     with timed(f"{folder}: read"):
-        folds = read_folds(folder, validation=validation, seed=seed)
+        folds = read_letor_folder(folder, validation=validation, seed=seed)
     missing = comparison.empty_queries(folds)
     total = sum(len(fold.test.queries) for fold in folds)
     note(f"{total} test queries, {missing} of them without a relevant document")
@@ -133,7 +133,7 @@ def compare(
             trials=trials,
             device=device,
             report=report,
-            normaliser=rerank_options.normaliser(normalise, log1p),
+            normalisation=normalisation,
         )
     if output is not None:
         _write(output, outcomes, conventions, folder)
@@ -171,7 +171,7 @@ def _write(output: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], fo
 
     made = {"command": command(), "versions": versions(), "data": Path(folder).resolve().name}
     with atomic_directory(output, marker=_RECORD, own=_CONTENT) as target:
-        for name, style in _TABLES.items():
+        for name, style in FILES.items():
             text = loss_table(outcomes, style, empty=empty)
             (target / name).write_text(text, encoding="utf-8", newline="\n")
         rows = history_rows(outcomes)

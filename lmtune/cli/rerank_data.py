@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lmtune.cli import values
 from lmtune.cli.prepare import Names, open_dataset, open_index
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.reranking.data import RankingData
@@ -72,10 +73,10 @@ class Known:
 
 def from_letor(folder: str, validation: str | None, seed: int) -> Known:
     """Read a folder of LETOR files."""
-    from lmtune.reranking.letor_folder import read_folds
+    from lmtune.reranking.letor_folder import read_letor_folder
 
     with timed(f"{folder}: read"):
-        folds = read_folds(folder, validation=validation, seed=seed)
+        folds = read_letor_folder(folder, validation=validation, seed=seed)
     if len(folds) > 1:
         raise InputError(
             "the folder has several folds",
@@ -100,7 +101,7 @@ def from_run(source: RunSource, train_topics: str | None, validation: str | None
     from lmtune.datasets.selection import select_topics
     from lmtune.formats.runs import read_run
     from lmtune.reranking.features import FEATURES
-    from lmtune.reranking.letor_folder import held_out
+    from lmtune.reranking.letor_folder import draw_queries
 
     run = read_run(source.run)
     data, record = run_features(source, run, only=train_topics, judged=True)
@@ -118,7 +119,7 @@ def from_run(source: RunSource, train_topics: str | None, validation: str | None
             "document in the run: nothing can be learnt from them"
         )
     if validation is None or _is_share(validation):
-        held = held_out(validation or _SHARE, found, seed)
+        held = draw_queries(found, float(validation or _SHARE), seed)
     else:
         held = set(select_topics(validation, found))
     names = tuple(feature.name for feature in FEATURES)

@@ -11,8 +11,9 @@ import typer
 
 from lmtune.cli import options, values
 from lmtune.cli.prepare import Names, Split, prepare
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
@@ -86,8 +87,9 @@ def tune(
     from lmtune.formats.files import check_directory
     from lmtune.measures.measure import parse_measures
     from lmtune.reporting.provenance import command, versions
-    from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
-    from lmtune.reporting.tables import STYLES
+    from lmtune.reporting.results_files import CONTENT, RECORD, file_name
+    from lmtune.reporting.results_writer import write_results
+    from lmtune.reporting.table import STYLES
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.lines import measure_lines
     from lmtune.tuning.plan import Plan
@@ -113,7 +115,7 @@ def tune(
     plan = Plan(
         measures=tuple(parse_measures(measure or ["AP", "Bpref", "P@10"])),
         model=model,
-        space=values.space(lambda_range, mu_range, model),
+        ranges=values.ranges(lambda_range, mu_range, model),
         grid=values.grid(grid),
         restarts=restarts,
         optimizer=ranknet_optimizer,
@@ -173,20 +175,20 @@ def tune(
 def _show(results: list[CollectionResult], style: str) -> None:
     from rich.console import Console
 
-    from lmtune.reporting.tables import full_legend, parameter_table, plain, table, terminal_table
+    from lmtune.reporting.tuning_tables import mean_table, parameter_table, tuning_table
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":
         for text in notes:
             note(text)
-        sys.stdout.write(table(results, style))
+        sys.stdout.write(tuning_table(results, style))
         return
     console = Console(highlight=False)
     if console.is_terminal:
-        legend = full_legend(results)
-        console.print(terminal_table(results), legend, "", parameter_table(results), sep="\n")
+        means = mean_table(results)
+        console.print(means.terminal(), means.legend, "", parameter_table(results).terminal(), sep="\n")
     else:
-        print(table(results), plain(parameter_table(results)), sep="\n", end="")
+        print(tuning_table(results), parameter_table(results).text(), sep="\n", end="")
     print()
     for text in notes:
         print(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from lmtune.errors import InputError
 from lmtune.formats.files import atomic_write
 from lmtune.formats.letor_cache import cached
 from lmtune.formats.letor_parsing import HIGHEST_ID
-from lmtune.formats.letor_rows import InMemory, Letor, collect
+from lmtune.formats.letor_rows import Letor, collect
 
 
 def read_letor(
@@ -65,41 +65,25 @@ def read_letor(
         raise InputError("bad number of features", value=width, accepted=f"0 to {HIGHEST_ID}")
     found = cached(path, cache, repeated=repeated, docids=docids)
     if found is None:
-        memory = InMemory()
-        rest = collect(path, memory, repeated=repeated, docids=docids)
-        found = Letor(memory.finish(rest.width), rest.labels, rest.starts, *rest.names)
-    if width is None or width <= found.features.shape[1]:
-        return found
-    wider = np.zeros((len(found.labels), width), np.float32)
-    wider[:, : found.features.shape[1]] = found.features
-    return Letor(wider, found.labels, found.starts, found.queries, found.docnos)
+        blocks: list[NDArray[np.float32]] = []
+        rest = collect(path, blocks.append, repeated=repeated, docids=docids)
+        features = _stacked(blocks, rest.width)
+        found = Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
+    return found.widened(width or 0)
 
 
-class Rows(Protocol):
-    """What can be written as a LETOR file: `Letor`, or the data of a reranker."""
-
-    @property
-    def features(self) -> NDArray[np.float32]:
-        """Shape (rows, F)."""
-
-    @property
-    def labels(self) -> NDArray[np.float32]:
-        """Shape (rows,)."""
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Shape (queries + 1,)."""
-
-    @property
-    def queries(self) -> tuple[str, ...]:
-        """One a query."""
-
-    @property
-    def docnos(self) -> tuple[str, ...] | None:
-        """One a row, or None."""
+def _stacked(blocks: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+    """Return all rows, (rows, width), 0 where a block is narrower; each block goes when it is copied."""
+    out = np.zeros((sum(map(len, blocks)), width), np.float32)
+    end = len(out)
+    while blocks:
+        block = blocks.pop()
+        out[end - len(block) : end, : block.shape[1]] = block
+        end -= len(block)
+    return out
 
 
-def write_letor(path: str | os.PathLike[str], data: Rows) -> None:
+def write_letor(path: str | os.PathLike[str], data: Letor) -> None:
     """Write a LETOR file, whole or not at all, that `read_letor` reads back to the last bit.
 
     Every feature is written, also where it is 0; documents' names become comments, ``#docid = X``.
@@ -109,8 +93,8 @@ def write_letor(path: str | os.PathLike[str], data: Rows) -> None:
     ----------
     path : path-like
         The file, compressed by its suffix.
-    data : Letor or RankingData
-        The rows.
+    data : Letor
+        The rows, such as a `lmtune.reranking.data.RankingData`.
 
     Raises
     ------

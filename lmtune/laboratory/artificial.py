@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.letor_folder import Fold
+from lmtune.reranking.data import RankingData, RankingSplit
 
 FEATURES, DOCUMENTS = 50, 50
 """Features a document and, by default, documents a query."""
@@ -100,10 +99,10 @@ def artificial_data(queries: int, *, documents: int = DOCUMENTS, seed: int = 0, 
     return RankingData.from_lengths(x, labels, np.full(queries, documents))
 
 
-def artificial_fold(queries: int, *, documents: int = DOCUMENTS, seed: int = 0) -> Fold:
+def artificial_fold(queries: int, *, documents: int = DOCUMENTS, seed: int = 0) -> RankingSplit:
     """Draw training queries, half as many for validation, and as many for tests."""
     sizes = (queries, max(1, queries // 2), queries)
     parts = (
         artificial_data(size, documents=documents, seed=seed, part=part) for part, size in enumerate(sizes, 1)
     )
-    return Fold(f"artificial:{queries}x{documents}", *parts)
+    return RankingSplit(f"artificial:{queries}x{documents}", *parts)

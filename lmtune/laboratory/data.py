@@ -8,7 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from lmtune.laboratory.artificial import DOCUMENTS, artificial_fold
-from lmtune.reranking.letor_folder import Fold, read_folds
+from lmtune.reranking.data import RankingSplit
+from lmtune.reranking.letor_folder import read_letor_folder
 from lmtune.reranking.normalisation import Normaliser
 
 HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
@@ -16,7 +17,7 @@ HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
 
 
 @lru_cache(maxsize=2)
-def load(name: str, seed: int = 0) -> Fold:
+def load(name: str, seed: int = 0) -> RankingSplit:
     """Return training, validation and test queries, with features ready for a network.
 
     Parameters
@@ -30,21 +31,19 @@ def load(name: str, seed: int = 0) -> Fold:
 
     Returns
     -------
-    Fold
+    RankingSplit
         The same object for the same arguments, not to be changed.
 
     Raises
     ------
     InputError
-        As `lmtune.reranking.letor_folder.read_folds`.
+        As `lmtune.reranking.letor_folder.read_letor_folder`.
     """
     match = re.fullmatch(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?", name)
     if match is not None:
         return artificial_fold(int(match[1]), documents=int(match[2] or DOCUMENTS), seed=seed)
-    fold = read_folds(name)[0]
-    normaliser = Normaliser.fit(fold.train)
-    parts = (normaliser.transform(part) for part in (fold.train, fold.validation, fold.test))
-    return Fold(fold.name, *parts)
+    fold = read_letor_folder(name)[0]
+    return fold.map(Normaliser.fit(fold.train).transform)
 
 
 def digest(path: str) -> str:

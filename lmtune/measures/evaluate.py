@@ -39,7 +39,7 @@ _NO_CUTOFF = np.iinfo(np.int64).max
 # Scores computed at a time: they fit in a core's cache. With many settings to measure, so many
 # take turns on a topic before the next one's documents are fetched.
 _SCORES = 1 << 16
-_SETTINGS = 8
+_SETTINGS = 64
 
 
 def measure_settings(

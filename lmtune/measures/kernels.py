@@ -116,6 +116,7 @@ def _measure_topic(
     gain_of = gain[is_relevant].astype(np.int64)
     ranks = np.empty(positions.size, np.int64)
     gains = np.empty(positions.size, np.int64)
+    places = np.empty(positions.size, np.int64)
     others_above = np.zeros(positions.size, np.int64)
     # Fields of tuples are dear in loops: each look counts references.
     kind, cutoff, rel, depth = targets.kind, targets.cutoff, targets.rel, targets.depth
@@ -123,20 +124,20 @@ def _measure_topic(
     ideal = targets.ideal[topic]
     for s in range(scores.shape[0]):
         score = scores[s]
+        retrieved = 0
+        for j in range(positions.size):
+            rank = count_above(score, positions[j], score[positions[j]])
+            if rank < depth:
+                ranks[retrieved] = rank
+                gains[retrieved] = gain_of[j]
+                places[retrieved] = j
+                retrieved += 1
         if wants_bpref:
             for j in range(others.size):
                 other_score[j] = score[np.uint64(others[j])]
-        retrieved = 0
-        for j in range(positions.size):
-            threshold = score[positions[j]]
-            rank = count_above(score, positions[j], threshold)
-            if rank >= depth:
-                continue
-            ranks[retrieved] = rank
-            gains[retrieved] = gain_of[j]
-            if wants_bpref:
-                others_above[retrieved] = count_above(other_score, others_before[j], threshold)
-            retrieved += 1
+            for k in range(retrieved):
+                j = places[k]
+                others_above[k] = count_above(other_score, others_before[j], score[positions[j]])
         order = np.argsort(ranks[:retrieved])
         for m in range(kind.size):
             out[s, m] = _value(
@@ -154,7 +155,7 @@ def _measure_topic(
 
 
 @compiled()
-def count_above(score: NDArray[np.float64], position: int, threshold: float) -> int:
+def count_above(score: NDArray[np.float64], position: int, threshold: float) -> np.int64:
     """Count the documents ranked above one that scores ``threshold`` and stands at ``position``.
 
     Positions are the tie order: an equal score earlier in the array ranks above. The document may

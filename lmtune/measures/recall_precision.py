@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
-from lmtune.models.ranking import top_positions
+from lmtune.measures.order import trec_eval_order
+from lmtune.candidates.ranking import top_positions
 
 LEVELS: NDArray[np.float64] = np.arange(11) / 10.0
 """The recall levels 0, 0.1, ..., 1."""
@@ -58,8 +59,8 @@ def recall_precision(
     Parameters
     ----------
     run : mapping of str to mapping of str to float
-        Scores of documents by topic, as `lmtune.read_run` gives them; documents rank by score
-        descending, then docno descending, as trec_eval has it.
+        Scores of documents by topic, as `lmtune.read_run` gives them; documents rank as trec_eval
+        has it.
     qrels : mapping of str to mapping of str to int
         Gains of documents by topic.
     rel : int
@@ -80,8 +81,8 @@ def recall_precision(
     curves = []
     for topic in topics:
         gains = qrels[topic]
-        ranked = sorted(run[topic].items(), key=lambda entry: (entry[1], entry[0]), reverse=True)
-        relevant = [gains.get(docno, 0) >= rel for docno, _ in ranked]
+        ranked = trec_eval_order(list(run[topic]), list(run[topic].values()))
+        relevant = [gains.get(docno, 0) >= rel for docno in ranked]
         curves.append(interpolated_precision(relevant, sum(g >= rel for g in gains.values())))
     mean: NDArray[np.float64] = np.mean(curves, axis=0)
     return mean
@@ -89,8 +90,7 @@ def recall_precision(
 
 def setting_recall_precision(
     pool: CandidatePool,
-    lambda_: float,
-    mu: float,
+    setting: Setting,
     *,
     topics: NDArray[np.int64],
     rel: int = 1,
@@ -102,8 +102,8 @@ def setting_recall_precision(
     ----------
     pool : CandidatePool
         The collection.
-    lambda_, mu : float
-        Smoothing parameters.
+    setting : mapping of str to float
+        Parameters by name.
     topics : numpy.ndarray of int64
         Places of topics in the pool.
     rel : int
@@ -119,7 +119,7 @@ def setting_recall_precision(
     counts, _ = pool.judged_counts(rel)
     curves = []
     for t in topics.tolist():
-        top = top_positions(pool, t, lambda_, mu, depth)
+        top = top_positions(pool, t, vector, depth)
         gains = pool.candidates.gain[pool.candidates.rows(t)][top]
         curves.append(interpolated_precision(gains >= rel, int(counts[t])))
     return np.array(curves)

@@ -142,4 +142,4 @@ def _topics(documents: Documents) -> Iterator[Topic]:
     for docs, tfs, terms in zip(documents.docs, documents.tfs, documents.terms, strict=True):
         length, p = documents.length[slice(*docs)], documents.p[slice(*terms)]
         tf = documents.tf[slice(*tfs)].reshape(p.size, length.size)
-        yield Topic(tf.astype(np.int64), length.astype(np.int64), p, documents.count[slice(*terms)])
+        yield Topic(tf.astype(np.int64), length.astype(np.int64), p, documents.counts[slice(*terms)])

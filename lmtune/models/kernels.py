@@ -31,14 +31,14 @@ class Documents(NamedTuple):
     tfs : numpy.ndarray of int64, shape (topics, 2)
         The same of its block of term frequencies, (terms x documents), in `tf`.
     terms : numpy.ndarray of int64, shape (topics, 2)
-        The same of its terms in `p` and `count`.
+        The same of its terms in `p` and `counts`.
     length : numpy.ndarray of int32
         Document lengths, as the formula takes them.
     tf : numpy.ndarray of int32
         Term frequencies; or what a formula's `prepare` made of them.
     p : numpy.ndarray of float64
         What the formula's `probability` says of each term.
-    count : numpy.ndarray of int64
+    counts : numpy.ndarray of int64
         How often each term occurs in its query.
     longest : int
         The length of the collection's longest document.
@@ -50,7 +50,7 @@ class Documents(NamedTuple):
     length: NDArray[np.int32]
     tf: NDArray[np.int32] | NDArray[np.float64]
     p: NDArray[np.float64]
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
     longest: int
 
     def of(self, topics: NDArray[np.int64] | slice) -> Documents:
@@ -116,7 +116,7 @@ def rank_scores(
     for i in range(documents.docs.shape[0]):
         length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
         p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
-        count = documents.count[documents.terms[i, 0] : documents.terms[i, 1]]
+        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
         docs = length.size
         if docs == 0:
             continue
@@ -144,25 +144,48 @@ def _score(
 ) -> None:
     docs = length.size
     keep = 1.0 - lambda_
-    for i in range(docs):
-        ratio[i] = keep / (mu + length[i])
-        score[i] = 1.0 if product else 0.0
-    for w in range(count.size):
-        row = y[w]
-        if floored and product:
-            for _ in range(count[w]):
-                for i in range(docs):
-                    score[i] *= max((row[i] + mu) * ratio[i] + lambda_, 1.0)
-        elif floored:
+    if product and not floored and count[0] == 1:
+        # The usual case in one pass: 1 times a factor is the factor.
+        row = y[0]
+        for i in range(docs):
+            ratio[i] = keep / (mu + length[i])
+            score[i] = (row[i] + mu) * ratio[i] + lambda_
+    else:
+        for i in range(docs):
+            ratio[i] = keep / (mu + length[i])
+            score[i] = 1.0 if product else 0.0
+        _add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
+    for w in range(1, count.size):
+        _add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
+
+
+@compiled()
+def _add_term(
+    y: NDArray[np.float64],
+    count: int,
+    lambda_: float,
+    mu: float,
+    product: bool,
+    floored: bool,
+    ratio: NDArray[np.float64],
+    score: NDArray[np.float64],
+) -> None:
+    """Multiply the scores by one term's factors, or add their logarithms."""
+    docs = score.size
+    if floored and product:
+        for _ in range(count):
             for i in range(docs):
-                score[i] += count[w] * math.log(max((row[i] + mu) * ratio[i] + lambda_, 1.0))
-        elif product:
-            for _ in range(count[w]):
-                for i in range(docs):
-                    score[i] *= (row[i] + mu) * ratio[i] + lambda_
-        else:
+                score[i] *= max((y[i] + mu) * ratio[i] + lambda_, 1.0)
+    elif floored:
+        for i in range(docs):
+            score[i] += count * math.log(max((y[i] + mu) * ratio[i] + lambda_, 1.0))
+    elif product:
+        for _ in range(count):
             for i in range(docs):
-                score[i] += count[w] * math.log((row[i] + mu) * ratio[i] + lambda_)
+                score[i] *= (y[i] + mu) * ratio[i] + lambda_
+    else:
+        for i in range(docs):
+            score[i] += count * math.log((y[i] + mu) * ratio[i] + lambda_)
 
 
 class Topic(NamedTuple):
@@ -176,14 +199,14 @@ class Topic(NamedTuple):
         Document lengths, as the formula takes them.
     p : numpy.ndarray of float64, shape (terms,)
         What the formula's `probability` says of each term.
-    count : numpy.ndarray of int64, shape (terms,)
+    counts : numpy.ndarray of int64, shape (terms,)
         How often each term occurs in the query.
     """
 
     tf: NDArray[np.int64]
     length: NDArray[np.int64]
     p: NDArray[np.float64]
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 @compiled()
@@ -208,10 +231,10 @@ def log_likelihood(
             x = keep * (t + mu * p) / whole + lambda_ * p
             if x > 0.5:
                 rest = keep * ((size - t) + mu * (1.0 - p)) / whole + lambda_ * (1.0 - p)
-                total += topic.count[w] * math.log1p(-rest)
+                total += topic.counts[w] * math.log1p(-rest)
             else:
-                total += topic.count[w] * math.log(x)
-            slope += topic.count[w] * ((p * size - t) / whole / x)
+                total += topic.counts[w] * math.log(x)
+            slope += topic.counts[w] * ((p * size - t) / whole / x)
         score[i] = total
         gradient[0, i] = slope
         gradient[1, i] = slope * keep / whole
@@ -236,8 +259,8 @@ def floored_log_likelihood(
         for w in range(terms):
             y = topic.tf[w, i] / topic.p[w]
             if y > size:
-                total += topic.count[w] * math.log1p((y - size) / whole)
-                derivative -= topic.count[w] * ((y - size) / whole / (y + mu))
+                total += topic.counts[w] * math.log1p((y - size) / whole)
+                derivative -= topic.counts[w] * ((y - size) / whole / (y + mu))
         score[i] = total
         slope[i] = derivative
 
@@ -263,7 +286,7 @@ def likelihoods(
     for i in range(documents.docs.shape[0]):
         length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]].astype(np.float64)
         p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
-        count = documents.count[documents.terms[i, 0] : documents.terms[i, 1]]
+        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
         docs = length.size
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         y_max = 0.0

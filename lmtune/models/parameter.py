@@ -131,7 +131,9 @@ class Parameter:
         self.require(self.low)
         self.require(self.high)
         if self.low > self.high:
-            raise InputError(f"the {self.name} range is empty", value=(self.low, self.high), accepted="LOW,HIGH")
+            raise InputError(
+                f"the {self.name} range is empty", value=(self.low, self.high), accepted="LOW,HIGH"
+            )
         if self.scale == "log" and self.low == 0.0 < self.high:
             self._refuse(self.low)
 
@@ -192,6 +194,14 @@ class Parameter:
             moved = value * math.exp(steps * 0.5)
         return self.clip(float(f"{moved:.9g}"))
 
+    def between(self, begin: float, end: float, position: float) -> float:
+        """Return the value at a position from 0, the one, to 1, the other, evenly on the scale."""
+        if begin == end:
+            return begin
+        if self._scale.is_geometric:
+            return math.exp(math.log(begin) + position * math.log(end / begin))
+        return begin + position * (end - begin)
+
     @property
     def unbounded(self) -> tuple[float, float]:
         """The range in the unbounded coordinate."""
@@ -224,7 +234,7 @@ class Parameter:
 
 
 def as_settings(
-    parameters: Sequence[Parameter], settings: Setting | Iterable[Setting] | ArrayLike
+    parameters: Sequence[Parameter], settings: Setting | Sequence[Setting] | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Turn settings into rows of a matrix, shape (settings, parameters).
 
@@ -232,7 +242,7 @@ def as_settings(
     ----------
     parameters : sequence of Parameter
         A column each.
-    settings : mapping, iterable of mappings, or array_like
+    settings : mapping, sequence of mappings, or numpy.ndarray
         Values by name, a parameter's default where its name is missing; or values in the order of
         the parameters, of shape (parameters,) or (settings, parameters).
 
@@ -241,20 +251,17 @@ def as_settings(
     InputError
         For a name that no parameter has, or rows of another length.
     """
-    if isinstance(settings, Mapping):
-        settings = [settings]
     if not isinstance(settings, np.ndarray):
-        rows = list(settings)  # type: ignore[arg-type]
-        if rows and all(isinstance(row, Mapping) for row in rows):
-            settings = [_as_row(parameters, row) for row in rows]
-    found = np.atleast_2d(np.asarray(settings, np.float64))
+        named = [settings] if isinstance(settings, Mapping) else settings
+        settings = np.array([_as_row(parameters, setting) for setting in named], np.float64)
+    found = np.ascontiguousarray(np.atleast_2d(settings), np.float64)
     if found.ndim != 2 or found.shape[1] != len(parameters):
         raise InputError(
             "settings do not fit the model's parameters",
             value=found.shape,
             accepted=f"a value each of {', '.join(p.name for p in parameters)}",
         )
-    return np.ascontiguousarray(found)
+    return found
 
 
 def _as_row(parameters: Sequence[Parameter], setting: Setting) -> list[float]:

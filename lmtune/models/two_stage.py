@@ -25,6 +25,7 @@ MU = Parameter("mu", 1.0, 100_000.0, "log", 1000.0, "the weight of the Dirichlet
 # Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
 _SMALLEST_MU = 1e-200
 
+
 class Gradient(NamedTuple):
     """Scores with their partial derivatives, each of shape (documents,).
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.lambda_functions import LAMBDAS
-from lmtune.reranking.letor_folder import Fold
-from lmtune.reranking.ndcg import Empty, ndcg
-from lmtune.reranking.normalisation import Normaliser
+from lmtune.measures.lists import Empty, ndcg
+from lmtune.reranking.data import RankingData, RankingSplit
+from lmtune.reranking.losses.lambda_functions import LAMBDAS
+from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
 from lmtune.reranking.trials import Interval, confidence_interval, run_trials
@@ -108,13 +107,13 @@ def _value(text: str) -> Any:
 
 
 def compare(
-    folds: Sequence[Fold],
+    folds: Sequence[RankingSplit],
     contenders: Sequence[Contender],
     settings: Settings,
     *,
     rates: Sequence[float] = (),
     trials: int = 10,
-    normaliser: Callable[[RankingData], Normaliser] = Normaliser.fit,
+    normalisation: Normalisation | None = None,
     device: str = "cpu",
     report: Report | None = None,
 ) -> list[Outcome]:
@@ -122,7 +121,7 @@ def compare(
 
     Parameters
     ----------
-    folds : sequence of Fold
+    folds : sequence of RankingSplit
         Test queries of all folds count together in each trial.
     contenders : sequence of Contender
         ``lambdamart`` is LightGBM's.
@@ -133,8 +132,8 @@ def compare(
         settings' own by default.
     trials : int
         Trials a loss.
-    normaliser : callable
-        Fits a fold's normaliser to its training data.
+    normalisation : Normalisation, optional
+        Of each fold's features, fitted to its training data; its defaults by default.
     device : str
         Where to train.
     report : callable, optional
@@ -145,12 +144,7 @@ def compare(
     InputError
         As `lmtune.reranking.training.fit`.
     """
-    scaled = []
-    for fold in folds:
-        fitted = normaliser(fold.train)
-        scaled.append(
-            Fold(fold.name, *(fitted.transform(part) for part in (fold.train, fold.validation, fold.test)))
-        )
+    scaled = [fold.map((normalisation or Normalisation()).fit(fold.train).transform) for fold in folds]
     outcomes = []
     for contender in contenders:
         if contender.loss == LAMBDAMART:
@@ -232,7 +226,7 @@ def tree_settings(contender: Contender, seed: int) -> TreeSettings:
 
 
 def _trees(
-    folds: Sequence[Fold], contender: Contender, seed: int, trials: int, report: Report | None
+    folds: Sequence[RankingSplit], contender: Contender, seed: int, trials: int, report: Report | None
 ) -> Outcome:
     from lmtune.reranking import lambdamart
 
@@ -255,7 +249,7 @@ def _trees(
     return Outcome(contender.label, rate, _measure([fold.test for fold in folds], grown))
 
 
-def empty_queries(folds: Sequence[Fold]) -> int:
+def empty_queries(folds: Sequence[RankingSplit]) -> int:
     """Count test queries without a relevant document."""
     return sum(
         int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum()) for fold in folds

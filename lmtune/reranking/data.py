@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.letor import read_letor
+from lmtune.formats.letor_rows import Letor
 
 
 @dataclass(frozen=True, eq=False)
-class RankingData:
+class RankingData(Letor):
     """Queries, each with a list of documents that have features and a label.
 
     Query q's rows are ``starts[q]`` to ``starts[q + 1]``; each query has at least one.
@@ -37,12 +40,6 @@ class RankingData:
     InputError
         Where shapes do not fit, a query has no rows or comes twice, or a label is out of range.
     """
-
-    features: NDArray[np.float32]
-    labels: NDArray[np.float32]
-    starts: NDArray[np.int64]
-    queries: tuple[str, ...]
-    docnos: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         rows = self.labels.shape[0] if self.labels.ndim == 1 else -1
@@ -77,6 +74,19 @@ class RankingData:
         if len(self._numbers) != len(self.queries):
             twice = next(q for n, q in enumerate(self.queries) if self._numbers[q] != n)
             raise InputError("a query comes twice", value=twice, accepted="each query once")
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        cache: bool | str | os.PathLike[str] = True,
+        width: int | None = None,
+        repeated: Literal["error", "last"] = "error",
+    ) -> RankingData:
+        """Read a LETOR file; see `lmtune.formats.letor.read_letor`."""
+        found = read_letor(path, cache=cache, width=width, repeated=repeated)
+        return cls(found.features, found.labels, found.starts, found.queries, found.docnos)
 
     @classmethod
     def from_lengths(
@@ -177,6 +187,28 @@ class RankingData:
             rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
             docnos = None if self.docnos is None else tuple(self.docnos[r] for r in rows.tolist())
         return RankingData(self.features[rows], self.labels[rows], starts, names, docnos)
+
+
+@dataclass(frozen=True, eq=False)
+class RankingSplit:
+    """A data set's three parts, of equally many features.
+
+    Attributes
+    ----------
+    name : str
+        The data set's, or the fold's.
+    train, validation, test : RankingData
+        What to learn from, to choose by, and to report on.
+    """
+
+    name: str
+    train: RankingData
+    validation: RankingData
+    test: RankingData
+
+    def map(self, change: Callable[[RankingData], RankingData]) -> RankingSplit:
+        """Return the parts changed, each by itself."""
+        return RankingSplit(self.name, change(self.train), change(self.validation), change(self.test))
 
 
 @dataclass(frozen=True, eq=False)

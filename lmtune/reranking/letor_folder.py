@@ -1,134 +1,173 @@
-"""Folders of LETOR files as they are handed out: train, validation, test; also in folds."""
+"""Folders of LETOR files as they are handed out: train, validation and test, once or in folds."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.files import read_lines
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.splits import read_data, read_splits
+from lmtune.reranking.data import RankingData, RankingSplit
 
-LAYOUT = (
-    "train.txt, test.txt and vali.txt (or vali_queries.txt, or --validation), plain or compressed;"
+_NAMES = {"train": ("train",), "validation": ("vali", "valid", "validation", "dev"), "test": ("test",)}
+_ENDS = tuple(
+    end + suffix
+    for end in (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
+    for suffix in ("", *SUFFIXES)
+)
+_HELD_OUT = "vali_queries.txt"
+_LAYOUT = (
+    f"a folder with train.txt, test.txt and vali.txt (or {_HELD_OUT}, or --validation), plain or compressed;"
     " or Fold1, Fold2 ... with these"
 )
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One split of the queries.
-
-    Attributes
-    ----------
-    name : str
-        The folder's name.
-    train, validation, test : RankingData
-        With the same number of features.
-    """
-
-    name: str
-    train: RankingData
-    validation: RankingData
-    test: RankingData
-
-
-def read_folds(path: str | os.PathLike[str], *, validation: str | None = None, seed: int = 0) -> list[Fold]:
+def read_letor_folder(
+    path: str | os.PathLike[str],
+    *,
+    validation: str | None = None,
+    seed: int = 0,
+    cache: str | os.PathLike[str] | None = None,
+    repeated: Literal["error", "last"] = "error",
+) -> list[RankingSplit]:
     """Read a folder of LETOR files, or the folds in it.
 
     Parameters
     ----------
     path : path-like
-        Holds what `lmtune.reranking.splits.read_splits` takes, or folders ``Fold1``, ``Fold2``,
-        ... that do.
+        Holds ``train.txt``, ``test.txt`` and ``vali.txt`` (or ``valid``, ``validation``, ``dev``),
+        or folders ``Fold1``, ``Fold2``, ... that do. Files may end in ``.letor``, ``.svm``,
+        ``.svmlight``, ``.libsvm`` or ``.dat`` as well, and may be compressed. Instead of a
+        validation file ``vali_queries.txt`` may list the training queries that are held out, one a
+        line.
     validation : str, optional
-        Instead of ``vali.txt`` or ``vali_queries.txt``: a file with one training query a line, or
-        a share of the training queries, such as ``0.2``, to be drawn.
+        Instead of either: another file of training queries, or a share of them, such as ``0.2``,
+        to be drawn.
     seed : int
         Of that draw.
+    cache : path-like, optional
+        A folder to keep columnar forms in; beside the files, if large, by default.
+    repeated : {"error", "last"}
+        As for `lmtune.formats.letor.read_letor`.
 
     Returns
     -------
-    list of Fold
+    list of RankingSplit
+        One for each fold, by number, or one for the folder; with equally many features in its
+        three parts, whose queries stand as in the files.
 
     Raises
     ------
     InputError
-        Where files are missing; as `lmtune.reranking.splits.read_splits`.
+        Naming what is missing, comes in two forms or cannot be held out; as `read_letor`.
     """
     home = Path(path)
     if not home.is_dir():
-        raise InputError("no such folder", file=path, accepted=f"a folder with {LAYOUT}")
-    folds = sorted(
-        (entry for entry in home.glob("Fold*") if entry.is_dir()),
-        key=lambda entry: (len(entry.name), entry.name),
-    )
+        raise InputError("no such folder", file=path, accepted=_LAYOUT)
+    folds = [place for place in home.iterdir() if place.is_dir() and re.fullmatch(r"Fold\d+", place.name)]
     if not folds and not any(home.iterdir()):
-        raise InputError("the folder is empty", file=path, accepted=f"a folder with {LAYOUT}")
-    return [_read(fold, validation, seed) for fold in folds or [home]]
+        raise InputError("the folder is empty", file=path, accepted=_LAYOUT)
+    folds.sort(key=lambda place: int(place.name[4:]))
+    splits = []
+    for place in folds or [home]:
+        files = _find(place, validation)
+        parts = {
+            part: RankingData.read(
+                file, cache=True if cache is None else Path(cache, file.relative_to(home)), repeated=repeated
+            )
+            for part, file in files.items()
+        }
+        width = max(data.features.shape[1] for data in parts.values())
+        train, test = parts["train"].widened(width), parts["test"].widened(width)
+        if "validation" in parts:
+            chosen = parts["validation"].widened(width)
+        else:
+            train, chosen = hold_out(train, validation or str(place / _HELD_OUT), seed)
+        splits.append(RankingSplit(place.resolve().name, train, chosen, test))
+    return splits
 
 
-def _read(home: Path, validation: str | None, seed: int) -> Fold:
-    if validation is None:
-        splits = read_splits(home)
-        return Fold(home.resolve().name, splits.train, splits.validation, splits.test)
-    parts = [read_data(_find(home, part)) for part in ("train", "test")]
-    width = max(data.features.shape[1] for data in parts)
-    # Files of sparse features may lack the last ones.
-    train, test = (
-        replace(data, features=np.pad(data.features, ((0, 0), (0, width - data.features.shape[1]))))
-        for data in parts
-    )
-    held = held_out(validation, train.queries, seed)
-    return Fold(
-        home.resolve().name,
-        train.select([query for query in train.queries if query not in held]),
-        train.select([query for query in train.queries if query in held]),
-        test,
-    )
+def _find(folder: Path, validation: str | None) -> dict[str, Path]:
+    """Return each part's file; none for validation where training queries are to be held out."""
+    files = {}
+    for part, names in _NAMES.items():
+        if part == "validation" and validation is not None:
+            continue
+        found = [file for name in names for end in _ENDS if (file := folder / (name + end)).is_file()]
+        if len(found) > 1:
+            listed = ", ".join(file.name for file in found)
+            raise InputError(f"several {part} files", file=folder, value=listed, accepted="one")
+        if found:
+            files[part] = found[0]
+        elif part != "validation" or not (folder / _HELD_OUT).is_file():
+            raise InputError(f"no {part} file", file=folder, accepted=_LAYOUT)
+    return files
 
 
-def _find(home: Path, part: str) -> Path:
-    for suffix in ("", *SUFFIXES):
-        found = home / f"{part}.txt{suffix}"
-        if found.is_file():
-            return found
-    raise InputError(f"no {part} file", file=home, accepted=f"a folder with {LAYOUT}")
+def hold_out(data: RankingData, wanted: str, seed: int) -> tuple[RankingData, RankingData]:
+    """Part data by query: what stays, and what is held out; either in the data's order.
 
-
-def held_out(validation: str, queries: Sequence[str], seed: int) -> set[str]:
-    """Choose the queries to hold out: those of a file, or a share of them, drawn.
+    Parameters
+    ----------
+    data : RankingData
+        Training data.
+    wanted : str
+        A share of the queries, to be drawn, or a file with one of them a line.
+    seed : int
+        Of the draw.
 
     Raises
     ------
     InputError
-        For an unknown query, or where none would be left on either side.
+        For a share outside (0, 1), an unknown query, one listed twice, or where no query would be
+        left on either side.
     """
     try:
-        share = float(validation)
+        share = float(wanted)
     except ValueError:
-        held = [line.strip() for _, line in read_lines(validation)]
-        names = [query for query in held if query]
-        for query in names:
-            if query not in queries:
-                raise InputError(
-                    "no such training query", file=validation, value=query, accepted="one a line"
-                ) from None
-        if not names or len(set(names)) == len(queries):
+        held = _listed(wanted, data.queries)
+    else:
+        held = draw_queries(data.queries, share, seed)
+    return (
+        data.select([query for query in data.queries if query not in held]),
+        data.select([query for query in data.queries if query in held]),
+    )
+
+
+def _listed(path: str, queries: Sequence[str]) -> set[str]:
+    known, held = set(queries), set[str]()
+    for number, line in read_lines(path):
+        query = line.strip()
+        if not query:
+            continue
+        if query in held or query not in known:
             raise InputError(
-                "no query is left", file=validation, accepted="some of the training queries"
-            ) from None
-        return set(names)
-    return _draw(queries, share, seed)
+                "query listed twice" if query in held else "no such training query",
+                file=path,
+                line=number,
+                value=query,
+                accepted="a training query a line, each once",
+            )
+        held.add(query)
+    if not held or held == known:
+        raise InputError("no query is left", file=path, accepted="some of the training queries")
+    return held
 
 
-def _draw(queries: Sequence[str], share: float, seed: int) -> set[str]:
+def draw_queries(queries: Sequence[str], share: float, seed: int) -> set[str]:
+    """Draw a share of queries, one at least, leaving one at least.
+
+    Raises
+    ------
+    InputError
+        For a share outside (0, 1), or fewer than two queries.
+    """
     if not 0.0 < share < 1.0 or len(queries) < 2:
         raise InputError(
             "bad share of validation queries",

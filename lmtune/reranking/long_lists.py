@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.ratings import Ratings, Split, held_out_ndcg
+from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg
 from lmtune.reranking.song import (
     KSong,
     ListSampler,
@@ -141,7 +141,7 @@ class Fitted:
 
 def fit(
     ratings: Ratings,
-    split: Split,
+    split: RatingSplit,
     settings: Settings,
     *,
     cutoffs: Sequence[int] = (10, 20, 50),
@@ -220,7 +220,7 @@ def fit(
     return Fitted(network, tuple(epochs))
 
 
-def training_pairs(ratings: Ratings, split: Split, *, graded: bool = False) -> RelevantPairs:
+def training_pairs(ratings: Ratings, split: RatingSplit, *, graded: bool = False) -> RelevantPairs:
     """Take the training ratings as relevant pairs of lists of all items."""
     rows = split.train
     labels = ratings.values[rows] if graded else np.ones(len(rows))

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import ndcg
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
-from lmtune.reranking.ndcg import ndcg
 from lmtune.reranking.networks import ItemNorm, make_network
 from lmtune.reranking.objectives import Lists, Objective, check_objective, make_objective
 from lmtune.reranking.perturbation import Perturbing

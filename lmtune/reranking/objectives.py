@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import Measurer
+from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.lambda_functions import LAMBDAS, named_options
-from lmtune.reranking.lambda_loss import loss_from_options
-from lmtune.reranking.ranking_measures import ACCEPTED, Measurer, parse_measure
+from lmtune.reranking.losses.given_lambdas import loss_from_options
+from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
 from lmtune.reranking.settings import GRADIENT_FREE
 
 _REMEMBERING = ("song", "k-song", "cross-entropy")
@@ -68,15 +69,15 @@ class Objective(Protocol):
 
 def loss_names() -> list[str]:
     """Return the losses that networks can be trained with."""
-    from lmtune.reranking.losses import LOSSES
+    from lmtune.reranking.losses.table import LOSSES
 
     return [*LOSSES, *_REMEMBERING, LAMBDAS]
 
 
 def is_measure(name: str) -> bool:
-    """Say whether a name is a measure's, of `lmtune.reranking.ranking_measures`."""
+    """Say whether a name is a measure's, of `parse_list_measure`."""
     try:
-        parse_measure(name)
+        parse_list_measure(name)
     except InputError:
         return False
     return True
@@ -98,7 +99,7 @@ def check_objective(name: str, optimizer: str) -> None:
     elif name not in loss_names():
         accepted = ", ".join(loss_names())
         if optimizer in GRADIENT_FREE:
-            accepted += f"; measures: {ACCEPTED}"
+            accepted += f"; measures: {ACCEPTED_OF_LISTS}"
         raise InputError("unknown loss", value=name, accepted=accepted)
     elif name in (*_REMEMBERING, LAMBDAS) and optimizer in GRADIENT_FREE:
         plain = [loss for loss in loss_names() if loss not in (*_REMEMBERING, LAMBDAS)]
@@ -106,7 +107,7 @@ def check_objective(name: str, optimizer: str) -> None:
         raise InputError(
             f"{optimizer} cannot minimise a loss that {problem}",
             value=name,
-            accepted=f"{', '.join(plain)}; {ACCEPTED}",
+            accepted=f"{', '.join(plain)}; {ACCEPTED_OF_LISTS}",
         )
 
 
@@ -129,7 +130,7 @@ def make_objective(name: str, options: Mapping[str, Any], data: RankingData, dev
     InputError
         For an unknown loss, or an option that it does not have.
     """
-    from lmtune.reranking.losses import LOSSES
+    from lmtune.reranking.losses.table import LOSSES
 
     if name in LOSSES:
         _check(name, LOSSES[name], options)
@@ -179,7 +180,7 @@ class _Measured:
         for option in options:
             if option != "threshold":
                 raise InputError(f"{name} has no such option", value=option, accepted="threshold")
-        self.measure, self.options = parse_measure(name), dict(options)
+        self.measure, self.options = parse_list_measure(name), dict(options)
         self._known: tuple[Lists, Measurer] | None = None
 
     def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:

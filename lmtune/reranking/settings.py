@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.reranking.lambda_functions import LAMBDAS, named_options
+from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
 
 GRADIENT_FREE = ("spsa", "fdsa")
 """Optimizers that need the loss's values alone."""

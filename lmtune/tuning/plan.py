@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
-from lmtune.tuning.certificate import check_tolerance
-from lmtune.tuning.certificate_problem import Problem
+from lmtune.models.two_stage import require_two_stage
+from lmtune.tuning.certificate.optimum import check_tolerance
+from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.ranknet import OPTIMIZERS
 from lmtune.tuning.result import ALSO
 from lmtune.tuning.space import ParameterSpace
@@ -38,11 +41,10 @@ class Plan:
         The table's measures.
     model : str
         A name in `lmtune.models.model.MODELS`.
-    space : ParameterSpace
-        The range of lambda and mu for every method: for a model that fixes one of them,
-        ``ParameterSpace.of(model)``.
+    ranges : mapping of str to (low, high)
+        Where to look for parameters, by name, where that differs from the model's own ranges.
     grid : tuple of int
-        Grid points along lambda and mu.
+        Grid points along each parameter.
     ascents, restarts : int
         Coordinate ascents from the best grid points, and from random ones.
     optimizer : str
@@ -70,8 +72,8 @@ class Plan:
 
     measures: tuple[Measure, ...]
     model: str = "two-stage"
-    space: ParameterSpace = field(default_factory=ParameterSpace)
-    grid: tuple[int, int] = (20, 26)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    grid: tuple[int, ...] = (20, 26)
     ascents: int = 3
     restarts: int = 2
     optimizer: str = "coordinate-descent"
@@ -86,7 +88,7 @@ class Plan:
     certify: float | None = None
 
     def __post_init__(self) -> None:
-        self.space.require(find_model(self.model))
+        _ = self.space  # the ranges are the model's
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise InputError(
@@ -110,14 +112,26 @@ class Plan:
 
         if self.certify is not None:
             check_tolerance(self.certify)
-            find_model(self.model).formula.require_two_stage("the certificate's proof")
+            require_two_stage(find_model(self.model).formula, "the certificate's proof")
             for measure in self.measures:
                 Problem.check(measure)
 
     def as_record(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
+        record = asdict(self)
+        record.pop("ranges")
+        space = {
+            f"{name}_{end}": bound
+            for name, bounds in self.space.ranges.items()
+            for end, bound in zip(("low", "high"), bounds, strict=True)
+        }
         names = [str(measure) for measure in self.measures]
-        return {**asdict(self), "measures": names}
+        return {**record, "measures": names, "space": space}
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """The range of each parameter for every method."""
+        return ParameterSpace.of(self.model, self.ranges)
 
     @property
     def steps(self) -> tuple[Measure | None, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
@@ -61,7 +62,9 @@ class ParameterSpace:
                     value=ranges[name],
                     accepted=f"{name} = {value:g}",
                 )
-        bounds = [ranges.get(parameter.name, (parameter.low, parameter.high)) for parameter in model.parameters]
+        bounds = [
+            ranges.get(parameter.name, (parameter.low, parameter.high)) for parameter in model.parameters
+        ]
         space = cls(
             tuple(
                 replace(parameter, low=low, high=high)
@@ -168,6 +171,11 @@ class ParameterSpace:
         """Return the setting of a point of `unbounded_box`."""
         return np.array([p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)])
 
+    def chain(self, gradient: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn a gradient in the parameters into one in the unbounded coordinates."""
+        at = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
+        return np.array([parameter.chain(derivative, value) for parameter, derivative, value in at])
+
     def at_edge(self, vector: Sequence[float] | NDArray[np.float64]) -> list[str]:
         """Name the bounds that a setting lies on, such as ``"mu = 100000"``.
 
@@ -175,3 +183,17 @@ class ParameterSpace:
         """
         values = zip(self.parameters, map(float, vector), strict=True)
         return [f"{p.name} = {value:g}" for p, value in values if p.is_at_edge(value)]
+
+
+def space_for(space: ParameterSpace | None, pool: CandidatePool) -> ParameterSpace:
+    """Return the space to search: one of a pool's formula, by default with its own ranges.
+
+    Raises
+    ------
+    InputError
+        Where the space is not of that formula's parameters.
+    """
+    if space is None:
+        return ParameterSpace.of(pool.formula)
+    space.require(pool.formula)
+    return space

@@ -1,4 +1,4 @@
-"""Intervals over trials, folders of folds, models on disk."""
+"""Intervals over trials, models on disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.formats.letor import write_letor  # noqa: E402
-from lmtune.formats.runs import Ranking  # noqa: E402
-from lmtune.reranking.beneath import with_rest  # noqa: E402
 from lmtune.reranking.comparison import parse_contender  # noqa: E402
-from lmtune.reranking.letor_folder import held_out, read_folds  # noqa: E402
 from lmtune.reranking.model_folder import Model, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normaliser  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
@@ -61,35 +57,6 @@ def test_contenders() -> None:
         parse_contender("song:=1")
 
 
-def test_folders(tmp_path: Path) -> None:
-    for place in (tmp_path / "flat", tmp_path / "folds/Fold2", tmp_path / "folds/Fold10"):
-        place.mkdir(parents=True)
-        write_letor(place / "train.txt", TRAIN)
-        write_letor(place / "test.txt.gz", made_lists(2, queries=4, features=7))
-        if "folds" in str(place):
-            write_letor(place / "vali.txt", VALIDATION)
-    folds = read_folds(tmp_path / "folds")
-    assert [fold.name for fold in folds] == ["Fold2", "Fold10"]
-    assert folds[0].validation.queries == VALIDATION.queries
-    assert {part.features.shape[1] for part in (folds[0].train, folds[0].test)} == {7}
-    [flat] = read_folds(tmp_path / "flat", validation="0.25", seed=1)
-    assert len(flat.validation.queries) == 6
-    assert sorted(flat.train.queries + flat.validation.queries) == sorted(TRAIN.queries)
-    assert flat.train.features.shape[1] == flat.test.features.shape[1] == 7
-    [again] = read_folds(tmp_path / "flat", validation="0.25", seed=1)
-    assert again.validation.queries == flat.validation.queries
-    (tmp_path / "held.txt").write_text("0-3\n\n0-5\n")
-    [named] = read_folds(tmp_path / "flat", validation=str(tmp_path / "held.txt"))
-    assert named.validation.queries == ("0-3", "0-5")
-    with pytest.raises(InputError, match="vali"):
-        read_folds(tmp_path / "flat")
-    with pytest.raises(InputError, match="no such folder"):
-        read_folds(tmp_path / "none")
-    (tmp_path / "held.txt").write_text("nobody\n")
-    with pytest.raises(InputError, match=r"held\.txt: no such training query: 'nobody'"):
-        held_out(str(tmp_path / "held.txt"), TRAIN.queries, 0)
-
-
 def test_models_come_back_as_they_were(tmp_path: Path) -> None:
     normaliser = Normaliser.fit(TRAIN)
     trained = fit(normaliser.transform(TRAIN), None, SMALL)
@@ -113,12 +80,3 @@ def test_models_come_back_as_they_were(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(InputError, match="damaged model"):
         load_model(tmp_path / "m")
-
-
-def test_what_was_not_scored_stays_beneath() -> None:
-    run = {"1": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 1.0}, "2": {"a": 1.0}}
-    reranked = [Ranking("1", ["b", "a"], np.array([0.5, -4.0])), Ranking("2", ["a"], np.ones(1))]
-    first, second = with_rest(reranked, run)
-    assert first.docnos == ["b", "a", "c", "d"]
-    assert list(first.scores) == [0.5, -4.0, -5.0, -6.0]
-    assert second.docnos == ["a"]

@@ -10,7 +10,7 @@ from lmtune.laboratory.lambdas.cost import RebuiltCost, check_cost, rebuild_cost
 from lmtune.laboratory.lambdas.examination import Examination
 from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
-from lmtune.reranking.lambda_functions import LambdaFunction, load_function
+from lmtune.reranking.losses.lambda_functions import LambdaFunction, load_function
 
 __all__ = [
     "Examination",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.laboratory.lambdas import examples, functions
-from lmtune.reranking.lambda_functions import LambdaFunction
+from lmtune.reranking.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
 Cost = Callable[[Array, Array], float]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas.evidence import SAFETY
 from lmtune.laboratory.lambdas.paths import work
-from lmtune.reranking.lambda_functions import Checked, LambdaFunction, checked
+from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 

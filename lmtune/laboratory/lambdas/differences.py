@@ -10,7 +10,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.reranking.lambda_functions import Checked
+from lmtune.reranking.losses.lambda_functions import Checked
 
 Array = NDArray[np.float64]
 

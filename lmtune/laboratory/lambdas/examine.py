@@ -40,7 +40,7 @@ from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, place
 from lmtune.laboratory.lambdas.examination import TESTS, Examination
 from lmtune.laboratory.lambdas.paths import WANTED, circulation, loop_across, loop_around, work
 from lmtune.laboratory.lambdas.points import draw_points, tie_of
-from lmtune.reranking.lambda_functions import Checked, LambdaFunction, checked
+from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 _TRIO = 3
@@ -63,7 +63,7 @@ def examine(
     ----------
     function : callable
         (scores, labels) -> lambdas, numpy arrays of shape (documents,), lambda_i > 0 pushing
-        document i up; see `lmtune.reranking.lambda_functions`.
+        document i up; see `lmtune.reranking.losses.lambda_functions`.
     labels : sequence of array_like, optional
         Label vectors to examine it with; drawn by default, grades 0 to 4.
     documents : sequence of int

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from lmtune.reranking.lambda_functions import LambdaFunction
+from lmtune.reranking.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.laboratory.lambdas.quadrature import integrate
-from lmtune.reranking.lambda_functions import Checked
+from lmtune.reranking.losses.lambda_functions import Checked
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas.evidence import SAFETY, Place
 from lmtune.laboratory.lambdas.examination import Examination
-from lmtune.reranking.lambda_functions import Checked, LambdaFunction, checked
+from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 

@@ -1,45 +1,60 @@
 """Losses of learning to rank, as functions of scores and labels.
 
 Each is called ``loss(scores, labels, *, mask=None, reduce="mean", ...)`` with tensors of shape
-(queries, items). None hangs on the order of the items or on padding; padding gets gradient 0; a
+(queries, items). None depends on the order of the items or on padding; padding gets gradient 0; a
 query without a relevant item contributes 0 and is not counted in the mean.
+
+They are imported when first used, for they need torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from lmtune.reranking.losses.approximate_ndcg import approx_ndcg
+    from lmtune.reranking.losses.given_lambdas import lambda_loss
+    from lmtune.reranking.losses.lambda_functions import load_function
+    from lmtune.reranking.losses.lambda_rank import lambdarank, ndcg_loss2pp
+    from lmtune.reranking.losses.list_mle import listmle
+    from lmtune.reranking.losses.list_net import listnet
+    from lmtune.reranking.losses.neural_sort import neural_ndcg
+    from lmtune.reranking.losses.rank_net import ranknet
+    from lmtune.reranking.losses.table import LOSSES
 
-from lmtune.reranking.losses.approx_ndcg import approx_ndcg
-from lmtune.reranking.losses.lambdarank import lambdarank, ndcg_loss2pp
-from lmtune.reranking.losses.listmle import listmle
-from lmtune.reranking.losses.listnet import listnet
-from lmtune.reranking.losses.lists import Backend, Gains, Reduce
-from lmtune.reranking.losses.neural_ndcg import neural_ndcg
-from lmtune.reranking.losses.ranknet import ranknet
-
-# By the names of the command line, with the options that they have there.
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "ranknet": ranknet,
-    "lambdarank": lambdarank,
-    "ndcgloss2++": ndcg_loss2pp,
-    "approxndcg": approx_ndcg,
-    "neuralndcg": neural_ndcg,
-    "listnet": listnet,
-    "listmle": listmle,
+_HOMES = {
+    "LOSSES": "table",
+    "approx_ndcg": "approximate_ndcg",
+    "lambda_loss": "given_lambdas",
+    "lambdarank": "lambda_rank",
+    "listmle": "list_mle",
+    "listnet": "list_net",
+    "load_function": "lambda_functions",
+    "ndcg_loss2pp": "lambda_rank",
+    "neural_ndcg": "neural_sort",
+    "ranknet": "rank_net",
 }
 
 __all__ = [
     "LOSSES",
-    "Backend",
-    "Gains",
-    "Reduce",
     "approx_ndcg",
+    "lambda_loss",
     "lambdarank",
     "listmle",
     "listnet",
+    "load_function",
     "ndcg_loss2pp",
     "neural_ndcg",
     "ranknet",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lmtune.reranking.losses' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"lmtune.reranking.losses.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -15,7 +15,7 @@ from lmtune.laboratory.lambdas import examples, functions
 from lmtune.laboratory.lambdas.examination import TESTS, Examination
 from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
-from lmtune.reranking.lambda_functions import LambdaFunction
+from lmtune.reranking.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
 

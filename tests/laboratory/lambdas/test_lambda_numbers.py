@@ -17,7 +17,7 @@ from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
 from lmtune.laboratory.lambdas.evidence import SAFETY
 from lmtune.laboratory.lambdas.paths import circulation, loop_across, loop_around, ties_between, work
 from lmtune.laboratory.lambdas.quadrature import integrate
-from lmtune.reranking.lambda_functions import checked
+from lmtune.reranking.losses.lambda_functions import checked
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)

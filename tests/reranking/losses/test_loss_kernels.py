@@ -28,10 +28,10 @@ from lmtune.reranking.losses import (  # noqa: E402
     neural_ndcg,
     ranknet,
 )
-from lmtune.reranking.losses.blocks import ranks  # noqa: E402
 from lmtune.reranking.losses.exponential_kernels import decay, log1p  # noqa: E402
-from lmtune.reranking.losses.lists import lists_of  # noqa: E402
 from lmtune.reranking.losses.packing_kernels import below, doubled_ranks  # noqa: E402
+from lmtune.reranking.losses.padded_lists import lists_of  # noqa: E402
+from lmtune.reranking.losses.plain_torch import ranks  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -1,0 +1,305 @@
+"""Read a Lucene index: live documents, postings, lengths, docnos, query analysis."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.indexing.lucene.loops import FREQS, loops
+
+CONTENTS = "contents"
+"""The field that Anserini indexes text in."""
+ID = "id"
+"""The field that Anserini keeps docnos in."""
+
+_SEGMENTS = re.compile(r"segments_([0-9a-z]+)")
+_ACCEPTED = "a folder that Lucene or Anserini wrote, such as `lmtune index --engine lucene` makes"
+
+
+class _Leaf(NamedTuple):
+    """One segment; its live documents are numbered from `first` on."""
+
+    reader: Any
+    first: int
+    size: int
+    numbers: NDArray[np.int32] | None  # by Lucene's number, -1 where deleted; None if none is
+
+
+def commit_digest(path: str | os.PathLike[str]) -> str:
+    """Digest a Lucene index's last commit, without Java.
+
+    The commit's file names every segment with its random identifier and its deletions, so that
+    any change to the index changes it.
+
+    Raises
+    ------
+    InputError
+        Where there is no Lucene index.
+    """
+    folder = Path(path)
+    commits = []
+    try:
+        commits = [
+            (int(found[1], 36), name)
+            for name in folder.iterdir()
+            if (found := _SEGMENTS.fullmatch(name.name)) is not None
+        ]
+        if commits:
+            return hashlib.sha256(max(commits)[1].read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(
+            f"cannot read the index: {error.strerror}", file=folder, accepted=_ACCEPTED
+        ) from None
+    raise InputError("not a Lucene index: no segments file", file=folder, accepted=_ACCEPTED)
+
+
+class LuceneReader:
+    """An open Lucene index. Documents are numbered as Lucene does, deleted ones left out.
+
+    Parameters
+    ----------
+    path : path-like
+        The index's folder.
+
+    Attributes
+    ----------
+    num_docs : int
+        Live documents.
+
+    Raises
+    ------
+    InputError
+        Where there is no index, Lucene cannot read it, or it has no frequencies or no docnos.
+    MissingExtraError
+        Where pyserini is not installed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        commit_digest(path)
+        self.path = Path(path)
+        self._loops = loops()
+        load = self._loops.jnius.autoclass
+        self._load = load
+        try:
+            folder = load("java.nio.file.Paths").get(str(self.path.resolve()))
+            directory = load("org.apache.lucene.store.FSDirectory").open(folder)
+            self._reader = load("org.apache.lucene.index.DirectoryReader").open(directory)
+        except self._loops.jnius.JavaException as error:
+            raise self._unreadable(error) from None
+        self._bytes = load("org.apache.lucene.util.BytesRef")
+        self._leaves = self._open_leaves()
+        self.num_docs = sum(leaf.size for leaf in self._leaves)
+        self._check_fields()
+
+    def _open_leaves(self) -> list[_Leaf]:
+        leaves, first = [], 0
+        for context in self._reader.leaves().toArray():
+            leaf = context.reader()
+            size, numbers = leaf.numDocs(), None
+            if size < leaf.maxDoc():
+                live = self._loops.flags(leaf.getLiveDocs(), leaf.maxDoc())
+                numbers = np.where(live, first + np.cumsum(live) - 1, -1).astype(np.int32)
+            leaves.append(_Leaf(leaf, first, size, numbers))
+            first += size
+        return leaves
+
+    def _check_fields(self) -> None:
+        names = set()
+        for leaf in self._leaves:
+            infos = leaf.reader.getFieldInfos().iterator()
+            while infos.hasNext():
+                info = infos.next()
+                names.add(str(info.name))
+                if info.name == CONTENTS and "FREQS" not in info.getIndexOptions().toString():
+                    raise InputError(
+                        f"the index's field {CONTENTS} has no term frequencies",
+                        file=self.path,
+                        value=info.getIndexOptions().toString(),
+                        accepted="DOCS_AND_FREQS or more",
+                    )
+        lacking = [name for name in (CONTENTS, ID) if name not in names]
+        if lacking and self.num_docs:
+            raise InputError(
+                f"the index lacks Anserini's field {lacking[0]}",
+                file=self.path,
+                value=", ".join(sorted(names)),
+                accepted=f"an index with the fields {ID} and {CONTENTS}",
+            )
+
+    @property
+    def total_terms(self) -> int | None:
+        """Tokens in live documents, as the segments count them; None where some are deleted."""
+        if self.deleted:
+            return None
+        return sum(int(leaf.reader.getSumTotalTermFreq(CONTENTS)) for leaf in self._leaves)
+
+    @property
+    def segments(self) -> int:
+        """The number of segments."""
+        return len(self._leaves)
+
+    @property
+    def deleted(self) -> int:
+        """Documents that are deleted and still there."""
+        return int(self._reader.numDeletedDocs())
+
+    def postings(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+        """Return the live documents that hold a term, ascending, and its frequencies."""
+        found = []
+        for leaf in self._leaves:
+            terms = self._iterator(leaf)
+            if terms is None or not terms.seekExact(self._bytes(term.encode("utf-8"))):
+                continue
+            pairs = self._loops.postings(terms.postings(None, FREQS), terms.docFreq())
+            pairs[:, 0] = self._renumber(leaf, pairs[:, 0])
+            found.append(pairs if leaf.numbers is None else pairs[pairs[:, 0] >= 0])
+        docs, tfs = np.concatenate([np.empty((0, 2), np.int32), *found]).T
+        return (np.ascontiguousarray(docs), np.ascontiguousarray(tfs)) if docs.size else None
+
+    def lengths(self, progress: Callable[[int, int], None] | None = None) -> NDArray[np.int32]:
+        """Count every live document's tokens from all postings, shape (num_docs,).
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with (terms done, terms in all).
+        """
+        sizes = [0 if terms is None else int(terms.size()) for terms in map(_terms, self._leaves)]
+        parts, done = [np.empty(0, np.int32)], 0
+
+        def advance(terms: int) -> None:
+            nonlocal done
+            done += terms
+            if progress is not None:
+                progress(done, sum(sizes))
+
+        for leaf, size in zip(self._leaves, sizes, strict=True):
+            iterator = self._iterator(leaf)
+            documents = leaf.reader.maxDoc()
+            if iterator is None:
+                parts.append(np.zeros(leaf.size, np.int32))
+                continue
+            found = self._loops.sums(iterator, size, documents, advance)
+            parts.append(found if leaf.numbers is None else found[leaf.numbers >= 0])
+        return np.concatenate(parts)
+
+    def quantised_lengths(self) -> NDArray[np.int32]:
+        """Read Lucene's own lengths, quantised to a byte each, shape (num_docs,).
+
+        Raises
+        ------
+        InputError
+            Where the index has no norms.
+        """
+        decode = self._load("org.apache.lucene.util.SmallFloat").byte4ToInt
+        table = np.array([decode(code) for code in range(-128, 128)], np.int32)
+        lengths = np.zeros(self.num_docs, np.int32)
+        for leaf in self._leaves:
+            info = leaf.reader.getFieldInfos().fieldInfo(CONTENTS)
+            if info is None:
+                continue
+            values = leaf.reader.getNormValues(CONTENTS)
+            if values is None:
+                raise InputError(
+                    "the index has no norms, so no quantised lengths",
+                    file=self.path,
+                    accepted="--lengths exact",
+                )
+            docs, codes = self._loops.numbers(values, int(values.cost())).T
+            at = self._renumber(leaf, docs)
+            lengths[at[at >= 0]] = table[codes[at >= 0].astype(np.int8).astype(np.int64) + 128]
+        return lengths
+
+    def docnos(self) -> list[bytes]:
+        """Return every live document's docno in UTF-8, in document order.
+
+        Raises
+        ------
+        InputError
+            Where a document has none.
+        """
+        found: list[bytes] = []
+        for leaf in self._leaves:
+            names = self._leaf_docnos(leaf)
+            if leaf.numbers is not None:
+                names = [names[place] for place in np.flatnonzero(leaf.numbers >= 0)]
+            found += names
+        return found
+
+    def _leaf_docnos(self, leaf: _Leaf) -> list[bytes]:
+        size = leaf.reader.maxDoc()
+        kind = leaf.reader.getFieldInfos().fieldInfo(ID).getDocValuesType().toString()
+        if kind == "BINARY":
+            values = self._load("org.apache.lucene.index.DocValues").getBinary(leaf.reader, ID)
+            if int(values.cost()) == size:
+                return self._loops.strings(values, size)
+        # Older indexes store docnos with the documents alone: slow.
+        stored = leaf.reader.storedFields()
+        names = [stored.document(number).get(ID) for number in range(size)]
+        if None in names:
+            raise InputError(
+                f"a document of the index has no {ID}",
+                file=self.path,
+                value=leaf.first + names.index(None),
+                accepted=f"a stored field or doc values called {ID}",
+            )
+        return [str(name).encode() for name in names]
+
+    def _renumber(self, leaf: _Leaf, docs: NDArray[np.int32]) -> NDArray[np.int32]:
+        return docs + leaf.first if leaf.numbers is None else leaf.numbers[docs]
+
+    @staticmethod
+    def _iterator(leaf: _Leaf) -> Any:
+        terms = _terms(leaf)
+        return None if terms is None else terms.iterator()
+
+    def _unreadable(self, error: Any) -> InputError:
+        what = str(getattr(error, "innermessage", None) or error).splitlines()[0]
+        return InputError(f"Lucene cannot read the index: {what}", file=self.path, accepted=_ACCEPTED)
+
+
+def _terms(leaf: _Leaf) -> Any:
+    return leaf.reader.terms(CONTENTS)
+
+
+class QueryAnalyzer:
+    """Anserini's English analysis, in Java.
+
+    Parameters
+    ----------
+    stemmer : {"porter", "krovetz", "none"}
+        The stemmer.
+    stopwords : collection of str, optional
+        Words to drop; Lucene's English list if not given.
+    """
+
+    def __init__(self, stemmer: str, stopwords: frozenset[str] | None = None) -> None:
+        load = loops().jnius.autoclass
+        self._string = load("java.lang.String")
+        self._utils = load("io.anserini.analysis.AnalyzerUtils")
+        english = load("io.anserini.analysis.DefaultEnglishAnalyzer")
+        if stopwords is None:
+            self.analyzer = english.fromArguments(stemmer, False, None)
+        elif not stopwords:
+            self.analyzer = english.fromArguments(stemmer, True, None)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                words = Path(folder, "stopwords.txt")
+                words.write_text("\n".join(sorted(stopwords)) + "\n", encoding="utf-8")
+                self.analyzer = english.fromArguments(stemmer, False, str(words))
+
+    def __call__(self, text: str) -> list[str]:
+        """Turn text into terms, in order, repeats kept."""
+        # As bytes, for jnius garbles astral characters; back as Java's "[a, b, c]" in one call.
+        given = self._string(text.encode("utf-16-le", "surrogatepass"), "UTF-16LE")
+        terms = str(self._utils.analyze(self.analyzer, given).toString())[1:-1]
+        return terms.split(", ") if terms else []

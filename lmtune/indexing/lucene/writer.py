@@ -1,0 +1,202 @@
+"""Build a Lucene index through Anserini, in this process's Java."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmtune.errors import InputError
+from lmtune.formats.documents import DocumentSource
+from lmtune.formats.files import atomic_directory
+from lmtune.indexing.lucene import java
+
+NOTE = "lmtune.json"
+"""The file that notes, beside Lucene's own, how documents were analysed."""
+
+_POLL_SECONDS = 0.05
+# A document of white space is no document to Anserini; a full stop has no token either.
+_NO_TEXT = "."
+
+
+def write_lucene_index(
+    source: DocumentSource,
+    path: str | os.PathLike[str],
+    *,
+    stemmer: str = "porter",
+    stopwords: frozenset[str] | None = None,
+    note: Mapping[str, Any] | None = None,
+    positions: bool = False,
+    docvectors: bool = False,
+    raw: bool = False,
+    threads: int = 2,
+    memory_mb: int = 1024,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> int:
+    """Index a collection with Anserini's IndexCollection.
+
+    Documents go through a temporary JSON collection beside the index.
+
+    Parameters
+    ----------
+    source : DocumentSource
+        The documents.
+    path : path-like
+        The index's folder, written whole or not at all; an older one of ours is replaced.
+    stemmer : {"porter", "krovetz", "none"}
+        How words are stemmed.
+    stopwords : frozenset of str, optional
+        Words to drop; Lucene's English list if not given.
+    note : mapping, optional
+        What to keep beside the index, as `NOTE`.
+    positions, docvectors, raw : bool
+        Anserini's ``-storePositions``, ``-storeDocvectors`` and ``-storeRaw``.
+    threads : int
+        Indexing threads.
+    memory_mb : int
+        Their buffer, in MiB.
+    progress : callable, optional
+        Called with (stage, done, total).
+
+    Returns
+    -------
+    int
+        The number of documents.
+
+    Raises
+    ------
+    InputError
+        If a document cannot be read, two have one docno, or Anserini does not index them all.
+    MissingExtraError
+        If pyserini is not installed.
+    """
+    report = progress or _silent
+    jnius = java.start()
+    with (
+        atomic_directory(path, marker=NOTE) as folder,
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as scratch,
+    ):
+        documents = _write_json(source, Path(scratch, "documents"), threads, report)
+        arguments = {
+            "collectionClass": "JsonCollection",
+            "input": str(Path(scratch, "documents").resolve()),
+            "index": str(folder.resolve()),
+            "generatorClass": "DefaultLuceneDocumentGenerator",
+            "threads": threads,
+            "memoryBuffer": memory_mb,
+            "stemmer": stemmer,
+            "storePositions": positions,
+            "storeDocvectors": docvectors,
+            "storeRaw": raw,
+            "quiet": True,
+        }
+        if stopwords is not None:
+            arguments["keepStopwords"] = not stopwords
+        if stopwords:
+            words = Path(scratch, "stopwords.txt")
+            words.write_text("\n".join(sorted(stopwords)) + "\n", encoding="utf-8")
+            arguments["stopwords"] = str(words)
+        try:
+            _index(jnius, arguments, lambda done: report("indexing", done, documents))
+        except jnius.JavaException as error:
+            raise InputError(f"Anserini cannot index {source.name}: {error}", file=path) from None
+        found = _count(jnius, folder)
+        if found != documents:
+            raise InputError(
+                f"Anserini indexed {found:,} of {documents:,} documents of {source.name}",
+                file=path,
+                accepted="documents that Anserini takes; its messages are above",
+            )
+        (folder / NOTE).write_text(json.dumps(note or {}) + "\n", encoding="utf-8")
+    return documents
+
+
+def _write_json(
+    source: DocumentSource, folder: Path, files: int, report: Callable[[str, int, int], None]
+) -> int:
+    """Write documents as Anserini's JSON lines, dealt out to files; return how many they are."""
+    folder.mkdir()
+    seen: set[str] = set()
+    done = 0
+    with contextlib.ExitStack() as stack:
+        streams = [
+            stack.enter_context(Path(folder, f"{n}.jsonl").open("w", encoding="utf-8")) for n in range(files)
+        ]
+        for number, batch in enumerate(source.batches()):
+            for docno, text in batch.read():
+                if docno in seen:
+                    raise _repeated(source, docno)
+                # Dealt by number, so that one batch keeps every thread busy.
+                line = {"id": docno, "contents": text if text.strip() else _NO_TEXT}
+                streams[len(seen) % files].write(json.dumps(line, ensure_ascii=False) + "\n")
+                seen.add(docno)
+            done += batch.size
+            report("writing documents", done, max(source.size, done, number))
+    return len(seen)
+
+
+def _repeated(source: DocumentSource, docno: str) -> InputError:
+    places = source.locate(docno)
+    file, line = places[1] if len(places) > 1 else (None, None)
+    return InputError(
+        "a second document of the same docno", file=file, line=line, value=docno, accepted="each docno once"
+    )
+
+
+def _index(jnius: Any, arguments: Mapping[str, Any], report: Callable[[int], None]) -> None:
+    given = jnius.autoclass("io.anserini.index.IndexCollection$Args")()
+    for name, value in arguments.items():
+        setattr(given, name, value)
+    indexer = jnius.autoclass("io.anserini.index.IndexCollection")(given)
+    # In a thread of Java's, so that Ctrl-C and the progress bar stay alive here.
+    task = jnius.autoclass("java.util.concurrent.FutureTask")(indexer, None)
+    pool = jnius.autoclass("java.util.concurrent.Executors").newSingleThreadExecutor()
+    pool.execute(task)
+    try:
+        while not task.isDone():
+            report(int(indexer.getCounters().indexed.get()))
+            time.sleep(_POLL_SECONDS)
+        task.get()
+    finally:
+        pool.shutdownNow()
+    report(int(indexer.getCounters().indexed.get()))
+
+
+def _count(jnius: Any, folder: Path) -> int:
+    store = jnius.autoclass("org.apache.lucene.store.FSDirectory")
+    directory = store.open(jnius.autoclass("java.nio.file.Paths").get(str(folder.resolve())))
+    reader = jnius.autoclass("org.apache.lucene.index.DirectoryReader").open(directory)
+    try:
+        return int(reader.numDocs())
+    finally:
+        reader.close()
+        directory.close()
+
+
+def read_note(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what `write_lucene_index` noted beside an index, {} for indexes of others.
+
+    Raises
+    ------
+    InputError
+        Where the note is damaged.
+    """
+    file = Path(path, NOTE)
+    try:
+        note = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        note = None
+    if not isinstance(note, dict):
+        raise InputError("the index's note is damaged", file=file, accepted="the index built again")
+    return note
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    pass

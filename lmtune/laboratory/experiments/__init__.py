@@ -1,1 +1,0 @@
-"""One module an experiment: its settings, pieces of work, tables and conclusions."""

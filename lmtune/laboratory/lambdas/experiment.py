@@ -1,0 +1,297 @@
+"""Lambda-functions: which come from a cost, which cost is convex, and how far others are from one.
+
+Burges, Ranking as Learning Structured Outputs (2005): the two-document example, the two conditions
+on lambdas, his claim that piecewise constant ones fulfil both trivially, and RankNet's and
+LambdaRank's own lambdas. Or a function of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lmtune.errors import InputError
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.lambdas import functions, pictures
+from lmtune.laboratory.lambdas.builtin import BUILTIN
+from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
+from lmtune.laboratory.lambdas.examination import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.examine import examine
+from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
+from lmtune.laboratory.lambdas.regularise import needed_alpha
+from lmtune.options import option
+from lmtune.reranking.losses.lambda_functions import checked, load_function, split_name
+
+if TYPE_CHECKING:
+    from lmtune.reporting.figures.style import Picture
+
+_LOOPS = ("loops", "trios", "paths")
+# Three documents, of which the two that tie are the two that are relevant.
+_WALK_LABELS, _WALK_CENTRE, _WALK_RADIUS, _WALK_STEPS = (2.0, 1.0, 0.0), (0.4, 0.4, -0.8), 0.4, 12
+_FIELD = 13
+
+
+@dataclass(frozen=True)
+class LambdaFunctions(Experiment):
+    """The experiment's options."""
+
+    name: ClassVar[str] = "lambdas"
+    quick: ClassVar[Mapping[str, Any]] = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
+
+    function: str = option("", "FILE.py:NAME, a lambda-function to examine instead of ours")
+    documents: tuple[int, ...] = option((2, 3, 5), "documents a query")
+    label_vectors: int = option(3, "label vectors of each length")
+    points: int = option(8, "score vectors for each label vector")
+    deltas: tuple[float, ...] = option((0.5, 1.0, 2.0), "margins of the two-document example")
+    places: int = option(41, "scores at which a margin's cost is rebuilt")
+    seed: int = option(0, "of labels and scores")
+
+    def units(self) -> list[Unit]:
+        """List the pieces of work: a function each, and the example's costs."""
+        if self.function:
+            split_name(self.function)
+        for name, low in (("label_vectors", 1), ("points", 3), ("places", 2)):
+            if getattr(self, name) < low:
+                raise InputError(
+                    f"bad {name.replace('_', ' ')}", value=getattr(self, name), accepted=f"{low} or more"
+                )
+        for delta in self.deltas:
+            if not 0.0 <= delta < np.inf:
+                raise InputError("bad delta", value=delta, accepted="a finite number, 0 or more")
+        for count in self.documents:
+            if count < 2:
+                raise InputError("bad number of documents", value=count, accepted="2 or more")
+        size: dict[str, Any] = {
+            "documents": self.documents,
+            "label_vectors": self.label_vectors,
+            "points": self.points,
+            "seed": self.seed,
+        }
+        if self.function:
+            return [Unit("examine-0", examined, {"name": self.function, **size})]
+        return [
+            *(Unit(f"examine-{n}", examined, {"name": name, **size}) for n, name in enumerate(BUILTIN)),
+            *(
+                Unit(f"lambdarank-{n}-{k or 'all'}", lambdarank_examined, {"k": k, **size, "documents": (n,)})
+                for n in self.documents
+                for k in (None, 1, 3)
+            ),
+            *(
+                Unit(f"margin-{n}", margin_costs, {"delta": delta, "places": self.places})
+                for n, delta in enumerate(self.deltas)
+            ),
+            Unit("walk", walked, {}),
+        ]
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
+        import pandas as pd
+
+        records = [result for key, result in results.items() if key.startswith("examine-")]
+        found = {
+            "functions": pd.DataFrame([_row(record) for record in records]),
+            "evidence": pd.DataFrame(
+                [
+                    {"function": record["function"], "test": test, **numbers}
+                    for record in records
+                    for test, numbers in record["evidence"].items()
+                ]
+            ),
+        }
+        if self.function:
+            return found
+        found["lambdarank"] = pd.DataFrame(
+            [
+                {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
+                for key, result in results.items()
+                if key.startswith("lambdarank-")
+            ]
+        ).drop(columns=["function", "convex", "where_no_cost"])
+        found["margin"] = pd.concat(
+            [pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)],
+            ignore_index=True,
+        )
+        walk = results["walk"]
+        done = walk["work"]
+        found["walk"] = (
+            pd.DataFrame({name: done[name] for name in ("ranknet", "lambdarank")})
+            .rename_axis("step")
+            .reset_index()
+        )
+        found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
+        found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
+        found["across"] = pd.DataFrame(walk["across"])
+        return found
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the violations and, for our own functions, the example's costs and the walk."""
+        both = found["evidence"], found["functions"]
+        if self.function:
+            return [pictures.one_function(*both)]
+        return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say what was found."""
+        from lmtune.laboratory.lambdas.sentences import on_one, on_ours
+
+        return on_one(found) if self.function else on_ours(found)
+
+
+def examined(name: str, **size: Any) -> dict[str, Any]:
+    """Examine one function, and rebuild its cost where it has one.
+
+    Parameters
+    ----------
+    name : str
+        A name of `BUILTIN`, or FILE.py:NAME.
+    **size
+        As `examine` takes them.
+    """
+    known = BUILTIN.get(name)
+    function = checked(known.function, name) if known else load_function(name)
+    found = examine(function, name=name, **size)
+    alpha = needed_alpha(found)
+    record = _record(found) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
+    record |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
+    if found.has_cost == "no":
+        return record
+    rng = np.random.default_rng([size["seed"], 1])
+    labels = np.array([2.0, 0.0, 1.0])
+    # From a random origin: the way from 0 would cross no tie.
+    cost = rebuild_cost(function, labels, origin=rng.normal(size=3))
+    drawn = [rng.normal(size=3) for _ in range(40)]
+    # Where there are forces, if there are: no gradient is easily right.
+    points = sorted(drawn, key=lambda scores: not function(scores, labels).any())[:2]
+    checked_cost = check_cost(cost, points)
+    record |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
+    if known is not None and known.cost is not None:
+        first = known.cost(cost.origin, labels)
+        record["closed_form"] = max(
+            abs(cost(point) - (known.cost(point, labels) - first)) for point in points
+        )
+    return record
+
+
+def lambdarank_examined(k: int | None, **size: Any) -> dict[str, Any]:
+    """Examine LambdaRank's lambdas for nDCG@k and one number of documents."""
+    return _record(examine(functions.lambdarank(k), **size))
+
+
+def margin_costs(delta: float, places: int) -> dict[str, list[float]]:
+    """Rebuild the two-document example's cost, and compute equations 7 to 9."""
+    labels = np.array([1.0, 0.0])
+    cost, forces = rebuild_cost(functions.margin(delta), labels), functions.margin(delta)
+    rows: dict[str, list[float]] = {"x": [], "lambda": [], "rebuilt": [], "error": [], "paper": []}
+    # With the places where the equations change, and one just before the jump.
+    for x in np.unique([*np.linspace(-1.5, 3.0, places), -1e-9, 0.0, delta]).tolist():
+        scores = np.array([x / 2.0, -x / 2.0])
+        value, error = cost.with_error(scores)
+        force = float(np.asarray(forces(scores, labels))[0])
+        paper = functions.margin_cost(scores, labels, delta)
+        for column, one in zip(rows.values(), (x, force, value, error, paper), strict=True):
+            column.append(one)
+    return rows
+
+
+def walked() -> dict[str, Any]:
+    """Walk around a square across a tie, by RankNet's forces and by LambdaRank's.
+
+    Returns
+    -------
+    dict
+        ``work``: work done so far at each step of the way; ``corners`` of the square, ``field`` of
+        LambdaRank's forces, both in the plane in which the three scores have a fixed sum; and
+        ``across``: costs rebuilt from 0 on the way through the tie.
+    """
+    labels, centre = np.array(_WALK_LABELS), np.array(_WALK_CENTRE)
+    named = {"ranknet": checked(functions.ranknet()), "lambdarank": checked(functions.lambdarank())}
+    first, second = trio_plane(3, (0, 1, 2))
+    corners = loop_across(centre, 0, 1, second, _WALK_RADIUS)
+    closed = [*corners, corners[0]]
+    sides = pairwise(closed)
+    stations = [
+        start + (end - start) * step / _WALK_STEPS for start, end in sides for step in range(_WALK_STEPS)
+    ] + [corners[0]]
+    done: dict[str, list[float]] = {}
+    for name, function in named.items():
+        parts = [work(function, labels, start, end) for start, end in pairwise(stations)]
+        done[name] = np.cumsum([0.0, *(part.value for part in parts)]).tolist()
+        done[f"{name}_error"] = [float(sum(part.error for part in parts))]
+    field = []
+    for x in np.linspace(-1.6, 1.6, _FIELD):
+        for y in np.linspace(-1.6, 1.6, _FIELD):
+            # A little off the grid, for ties lie on it.
+            force = named["lambdarank"]((x + 0.003) * first + (y + 0.001) * second, labels)
+            field.append([float(x), float(y), float(force @ first), float(force @ second)])
+    across: dict[str, list[float]] = {"difference": []}
+    for half in np.linspace(-0.6, 0.6, 42):
+        across["difference"].append(float(2.0 * half))
+        scores = centre + np.array([half, -half, 0.0])
+        for name, function in named.items():
+            across.setdefault(name, []).append(rebuild_cost(function, labels)(scores))
+    flat = [[float(corner @ first), float(corner @ second)] for corner in corners]
+    return {"work": done, "corners": flat, "field": field, "across": across}
+
+
+def _record(found: Examination) -> dict[str, Any]:
+    tests = {}
+    for name, own in found.evidence.items():
+        worst = own.worst
+        if worst is None:
+            continue
+        tests[name] = {
+            "tests": own.tests,
+            "violated": own.violated,
+            "unclear": own.unclear,
+            "outcome": own.outcome,
+            "relative": worst.relative,
+            "tolerance": worst.tolerance,
+            "violation": worst.violation,
+            "error": worst.error,
+            "scale": worst.scale,
+            "where": worst.where(),
+        }
+    lowest = found.lowest
+    refuting = [name for name in found.refuting() if name in COST_TESTS]
+    return {
+        "function": found.name,
+        "has_cost": found.has_cost,
+        "convex": found.convex,
+        "sums_to_zero": found.sums_to_zero,
+        "refuted_by": ", ".join(refuting),
+        "largest_slope": found.largest_slope,
+        "eigenvalue": found.smallest_eigenvalue,
+        "eigenvalue_error": np.nan if lowest is None else lowest.error,
+        "evidence": tests,
+    }
+
+
+def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+    tests = record["evidence"]
+    loops = [tests[name] for name in _LOOPS if name in tests]
+    circulation = max(loops, key=lambda one: (one["outcome"] == "violated", one["relative"]))
+    refuting = [tests[name] for name in COST_TESTS if name in tests and tests[name]["outcome"] == "violated"]
+    row = {
+        "function": record["function"],
+        "has_cost": record["has_cost"],
+        "convex": record["convex"],
+        "refuted_by": record["refuted_by"],
+        "symmetry": tests["symmetry"]["relative"],
+        "symmetry_tolerance": tests["symmetry"]["tolerance"],
+        "jump": tests["jumps"]["relative"],
+        "jump_tolerance": tests["jumps"]["tolerance"],
+        "circulation": circulation["relative"],
+        "circulation_tolerance": circulation["tolerance"],
+        "smallest_eigenvalue": record["eigenvalue"],
+        "eigenvalue_error": record["eigenvalue_error"],
+        "wrong_jump": tests["kinks"]["relative"],
+        "largest_slope": record["largest_slope"],
+        "sums_to_zero": record["sums_to_zero"],
+        "where_no_cost": refuting[0]["where"] if refuting else "",
+    }
+    more = ("alpha", "alpha_reason", "gradient", "gradient_error", "closed_form")
+    return row | {name: record[name] for name in more if name in record}

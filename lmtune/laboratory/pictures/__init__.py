@@ -1,1 +1,0 @@
-"""One module an experiment: how its tables are drawn."""

@@ -1,0 +1,309 @@
+"""Direct search against RankNet for lambda and mu: Metzler's table and what it claims.
+
+Beside the table of ``lmtune tune``, whose two halves of a collection's topics train and test each
+other, the topics are cut into many small disjoint training and test sets of a TREC collection's
+size: one collection then says how often either is significantly better, and how consistent each
+is. The measures over the grid are tested for concavity, which Metzler and Croft found of MAP with
+two parameters (as Yue and Burges 2007 cite them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.laboratory.collections import index_collection, load_pool, short_name
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.smoothing.concavity import concavity
+from lmtune.laboratory.smoothing.estimator_claims import NEAR, SLACK, weigh
+from lmtune.measures.measure import parse_measures
+from lmtune.measures.significance.tests import paired_t_test
+from lmtune.options import option
+from lmtune.reporting.results_files import file_name
+from lmtune.reporting.tuning_tables import as_records
+from lmtune.tuning.experiment import run_experiment
+from lmtune.tuning.folds import Fold, cross_validation
+from lmtune.tuning.grid import Surface
+from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.plan import Plan
+from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lmtune.reporting.figures.style import Picture
+
+
+@dataclass(frozen=True)
+class Estimators(Experiment):
+    """Options of `EXPERIMENT`."""
+
+    name: ClassVar[str] = "estimators"
+    quick: ClassVar[Mapping[str, Any]] = {"topics": 500, "small": 50}
+
+    datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME")
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
+    measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
+    folds: int = option(2, "cross-validation of the table")
+    small: int = option(50, "topics in each small training and test set; 0 for none")
+    validation: float = option(0.2, "share of training topics that RankNet-val stops on; 0 for no such row")
+    seed: int = option(0, "of topics, folds and the methods' starts")
+
+    def units(self) -> list[Unit]:
+        """Make a unit a collection."""
+        measures = parse_measures(self.measures)
+        Plan(tuple(measures), validation=self.validation)
+        if not self.datasets:
+            raise InputError("no datasets", accepted="one or more")
+        names = [short_name(dataset) for dataset in self.datasets]
+        if len(set(names)) < len(names):
+            raise InputError("two collections have one name", value=names, accepted="different names")
+        for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
+        if self.small < 0 or self.small == 1:
+            raise InputError("bad small", value=self.small, accepted="0, or 2 or more")
+        for dataset in self.datasets:
+            available = index_collection(dataset)
+            if self.topics > available:
+                raise InputError(
+                    f"too few topics in {dataset}", value=self.topics, accepted=f"up to {available}"
+                )
+        return [
+            Unit(
+                key=file_name(short_name(dataset)),
+                function=compare_estimators,
+                arguments={
+                    "dataset": dataset,
+                    "topics": self.topics,
+                    "measures": [str(measure) for measure in measures],
+                    "folds": self.folds,
+                    "small": self.small,
+                    "validation": self.validation,
+                    "seed": self.seed,
+                },
+            )
+            for dataset in self.datasets
+        ]
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.
+
+        ``fits`` and ``small`` have a row a fold, measure and method; ``losses`` sums them up: by how
+        much a method's mean on the test topics is below Optimal's, as a share, over the folds.
+        """
+        import pandas as pd
+
+        names = [short_name(dataset) for dataset in self.datasets]
+
+        def joined(part: str) -> pd.DataFrame:
+            tables = []
+            for name, result in zip(names, results.values(), strict=True):
+                own = pd.DataFrame(result[part])
+                if len(own):
+                    own.insert(0, "dataset", name)
+                    tables.append(own)
+            return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+        rows = joined("rows").drop(columns="collection")
+        fits, small = joined("fits"), joined("small")
+        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small))]
+        notes = pd.DataFrame(
+            [
+                (name, note)
+                for name, result in zip(names, results.values(), strict=True)
+                for note in result["notes"]
+            ],
+            columns=["dataset", "note"],
+        )
+        return {
+            "table1": rows,
+            "losses": pd.concat([table for table in losses if len(table)], ignore_index=True),
+            "fits": fits,
+            "small": small,
+            "work": joined("work"),
+            "concavity": joined("concavity"),
+            "notes": notes,
+        }
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the losses of the small sets, or of the folds where there are none."""
+        from lmtune.laboratory.smoothing.estimators_pictures import losses
+        from lmtune.reporting.figures.style import Picture, alt_text
+
+        drawn = []
+        for sets in ("small", "fits"):
+            if len(found[sets]):
+                name = "losses" if sets == "fits" else "losses-small"
+                what = "folds" if sets == "fits" else "small training and test sets"
+                figure = losses(relative_losses(found[sets]), what=what)
+                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure)))
+        return drawn
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Weigh the paper's claims."""
+        return weigh(found)
+
+
+def compare_estimators(
+    *,
+    dataset: str,
+    topics: int,
+    measures: Sequence[str],
+    folds: int,
+    small: int,
+    validation: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Compare Direct, RankNet and Optimal on one collection.
+
+    Parameters
+    ----------
+    dataset, topics, seed
+        See `lmtune.laboratory.collections.load_pool`.
+    measures : sequence of str
+        What is reported, and what Direct and Optimal maximise.
+    folds, small, validation
+        See `Estimators`.
+
+    Returns
+    -------
+    dict
+        ``topics``; ``rows``, the table's; ``fits``, ``small`` (both `_fits`), ``work``,
+        ``concavity`` and ``notes``.
+    """
+    pool = load_pool(dataset, topics=topics, seed=seed)
+    plan = Plan(tuple(parse_measures(measures)), validation=validation, seed=seed)
+    result = run_experiment(pool, cross_validation(pool.topics, folds, seed=seed), plan)
+    splits = small_splits(pool.topics, small, seed=seed)
+    many = run_experiment(pool, splits, plan) if splits else None
+    assert result.surface is not None
+    return {
+        "topics": len(pool.topics),
+        "rows": as_records([result]),
+        "fits": list(_fits(result)),
+        "small": [] if many is None else list(_fits(many)),
+        "work": _work(pool, result, plan),
+        "concavity": [*_concavity(result.surface, pool)],
+        "notes": list(result.notes),
+    }
+
+
+def small_splits(topics: Sequence[str], size: int, *, seed: int = 0) -> list[Fold]:
+    """Cut topics into disjoint training and test sets of one size, as many as they make.
+
+    Parameters
+    ----------
+    topics : sequence of str
+        In the order that each set keeps.
+    size : int
+        Topics in each set; 0 for no sets at all.
+    seed : int
+        Of the shuffle.
+
+    Returns
+    -------
+    list of Fold
+        No topic is in two sets, so that the folds are independent; topics left over are in none.
+    """
+    if size == 0:
+        return []
+    order = np.random.default_rng([seed, size]).permutation(len(topics))
+    parts = [
+        tuple(topics[place] for place in sorted(order[first : first + size]))
+        for first in range(0, len(topics) - size + 1, size)
+    ]
+    return [Fold(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+
+
+def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
+    """Yield a row a fold, measure and method, with two-sided paired t-tests within the fold."""
+    values = {(row.measure, row.method): row.values for row in result.rows}
+    sizes = [len(fold.test) for fold in result.folds]
+    begins = np.concatenate(([0], np.cumsum(sizes)))
+    for row in result.rows:
+        for number, fit in enumerate(row.fits):
+            here = slice(begins[number], begins[number + 1])
+            yield {
+                "measure": str(row.measure),
+                "method": row.method,
+                "fold": number + 1,
+                "lambda": fit.lambda_,
+                "mu": fit.mu,
+                "train": fit.train_value,
+                "test": fit.test_value,
+                "evaluations": fit.evaluations,
+                "at_edge": ", ".join(fit.at_edge),
+                **{
+                    f"p_value_{other.lower()}": paired_t_test(
+                        row.values[here], values[row.measure, other][here]
+                    )
+                    for other in (DIRECT, RANKNET)
+                },
+            }
+
+
+def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dict[str, Any]]:
+    """Count what a fold's search takes: evaluations, documents scored in one, pairs in one."""
+    pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+    documents = {DIRECT: np.diff(pool.candidates.start), RANKNET: np.diff(pairs.columns.start)}
+    rows = []
+    for number, fold in enumerate(result.folds):
+        train = pool.positions(fold.train)
+        for row in result.rows:
+            if row.method in documents and (row.method != RANKNET or row.measure == result.rows[0].measure):
+                scored = int(documents[row.method][train].sum())
+                evaluations = row.fits[number].evaluations
+                rows.append(
+                    {
+                        "fold": number + 1,
+                        "method": row.method,
+                        "measure": str(row.measure) if row.method == DIRECT else "(all)",
+                        "evaluations": evaluations,
+                        "documents": scored,
+                        "pairs": int(pairs.per_topic[train].sum()) if row.method == RANKNET else 0,
+                        "documents_scored": evaluations * scored,
+                    }
+                )
+    return rows
+
+
+def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]]:
+    """Test every measure's mean over all topics, over the whole grid and near its top."""
+    shape = np.unique(surface.lambdas).size, np.unique(surface.mus).size
+    for measure in surface.measures:
+        means = surface.means(measure, pool.positions()).reshape(shape)
+        for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):
+            found, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
+            yield {
+                "measure": str(measure),
+                "part": part,
+                "range": float(np.ptp(means)),
+                **found._asdict(),
+                "concave_within": within.concave,
+                "quasi_concave_within": within.quasi_concave,
+            }
+
+
+def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
+    """Return all methods' folds but Optimal's with ``loss``: 1 - test value / Optimal's."""
+    keys = ["dataset", "measure", "fold"]
+    best = fits[fits["method"] == OPTIMAL].set_index(keys)["test"].rename("best")
+    own = fits[fits["method"] != OPTIMAL].join(best, on=keys)
+    return own.assign(loss=np.where(own["best"] > 0.0, 1.0 - own["test"] / own["best"], 0.0))
+
+
+def _losses(fits: pd.DataFrame, sets: str) -> pd.DataFrame:
+    import pandas as pd
+
+    if not len(fits):
+        return pd.DataFrame()
+    grouped = relative_losses(fits).groupby(["dataset", "measure", "method"], sort=False)["loss"]
+    found = grouped.agg(folds="size", mean="mean", deviation="std", worst="max").reset_index()
+    found.insert(0, "sets", sets)
+    return found

@@ -1,0 +1,255 @@
+"""How many topics make MAP, or another measure, smooth in lambda and log mu.
+
+For one topic a measure is a step function of the parameters. Its mean over n topics has n times as
+many steps, each 1/n as high, so that the total variation at the finest scale need not fall: what
+topics smooth is the curve at a given step. Roughness is therefore measured at several steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lmtune.errors import InputError
+from lmtune.laboratory.collections import index_collection, short_name
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.smoothing.map_smoothness_pictures import COLUMN
+from lmtune.laboratory.smoothing.sampled_lines import LAMBDA, measure_lines
+from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.options import option
+from lmtune.reporting.results_files import file_name
+from lmtune.tuning.space import ParameterSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lmtune.reporting.figures.style import Picture
+
+
+@dataclass(frozen=True)
+class MapSmoothness(Experiment):
+    """Options of `EXPERIMENT`."""
+
+    name: ClassVar[str] = "map-smoothness"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "measures": ("AP",),
+        "topics": (10, 100, 1000),
+        "samples": 5,
+        "points": 191,
+        "zoom_points": 101,
+    }
+
+    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
+    measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
+    topics: tuple[int, ...] = option(
+        (10, 30, 100, 300, 1000), "numbers of topics; all of them are always among them"
+    )
+    samples: int = option(20, "samples of each number of topics")
+    points: int = option(951, "points along each parameter; 951 are steps of .001 in lambda")
+    zoom_points: int = option(301, "points of the blown-up section")
+    zoom: float = option(0.02, "how much of the range is blown up")
+    smooth: float = option(0.1, "called smooth: up and down by this share more than one hill")
+    seed: int = option(0, "of the samples")
+
+    def units(self) -> list[Unit]:
+        """Make a unit a measure."""
+        measures = parse_measures(self.measures)
+        for name, least in (("samples", 1), ("points", 3), ("zoom_points", 3), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
+        for name in ("zoom", "smooth"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted="above 0, up to 1")
+        if not self.topics or min(self.topics) < 1:
+            raise InputError("bad topics", value=self.topics, accepted="numbers from 1")
+        available = index_collection(self.dataset)
+        sizes = sorted({size for size in self.topics if size < available})
+        return [
+            Unit(
+                key=file_name(str(measure)),
+                function=measure_lines,
+                arguments={
+                    "dataset": self.dataset,
+                    "measure": str(measure),
+                    "sizes": (*sizes, available),
+                    "samples": self.samples,
+                    "points": self.points,
+                    "zoom_points": self.zoom_points,
+                    "zoom": self.zoom,
+                    "seed": self.seed,
+                },
+            )
+            for measure in measures
+        ]
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
+
+        ``best``: the grid point of each measure that the lines go through.
+        ``curves``: a row a position, whole and in the section, with the first sample's mean for each
+        number of topics. ``roughness``: the
+        samples' medians by measure, line, topics and step (in lambda or in log mu), with the excess'
+        10th and 90th percentiles. ``needed``: from how many topics the median excess is `smooth` or
+        less at each step, interpolated between the numbers of topics on logarithmic scales, infinite
+        where all of them are too few. ``single``: the mean total variation of single topics' curves.
+        """
+        import pandas as pd
+
+        curves, rough, single = [], [], []
+        for result in results.values():
+            measure = result["measure"]
+            for line, found in result["lines"].items():
+                for part, prefix in (("whole", ""), ("section", "zoom_")):
+                    by_topics = found[f"{prefix}curves"].items()
+                    keys = {"measure": measure, "line": line, "part": part}
+                    points = {"position": found[f"{prefix}position"]}
+                    points |= {f"{COLUMN}{topics}": curve for topics, curve in by_topics}
+                    curves.append(pd.DataFrame(points).assign(**keys)[[*keys, *points]])
+                width = _width(line) / (self.points - 1)
+                own = pd.DataFrame(found["roughness"])
+                own.insert(0, "line", line)
+                own.insert(0, "measure", measure)
+                rough.append(own.assign(step=own["stride"] * width))
+                single += [
+                    (measure, line, int(stride) * width, variation)
+                    for stride, variation in found["single"].items()
+                ]
+        grouped = pd.concat(rough, ignore_index=True).groupby(
+            ["measure", "line", "topics", "step"], sort=False
+        )
+        figures = ["total_variation", "range", "ratio", "excess", "maxima"]
+        summary = grouped[figures].median()
+        summary.insert(0, "samples", grouped.size())
+        for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
+            summary[name] = grouped["excess"].quantile(share)
+        summary = summary.reset_index()
+        best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
+        return {
+            "best": pd.DataFrame(best),
+            "roughness": summary,
+            "needed": _needed(summary, self.smooth),
+            "single": pd.DataFrame(single, columns=["measure", "line", "step", "total_variation"]),
+            "curves": pd.concat(curves, ignore_index=True),
+        }
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw each measure's curves, and roughness against topics."""
+        from lmtune.laboratory.smoothing.map_smoothness_pictures import curves, roughness_by_topics
+        from lmtune.reporting.figures.style import Picture, alt_text
+
+        drawn, group = [], short_name(self.dataset)
+        for measure in found["needed"]["measure"].unique():
+            what = parse_measure(measure)
+            own = {name: table[table["measure"] == measure] for name, table in found.items()}
+            for kind, title, figure in (
+                ("curves", "along lambda and mu, by topics", curves(own["curves"], what.title)),
+                (
+                    "roughness",
+                    "roughness by topics and step",
+                    roughness_by_topics(own["roughness"], what.title, self.smooth),
+                ),
+            ):
+                name = f"{kind}-{file_name(measure)}"
+                drawn.append(Picture(name, f"{what.title}: {title}", figure, alt_text(figure), group))
+        return drawn
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say how many topics make each measure smooth."""
+        sentences = [
+            f"{short_name(self.dataset)}: smooth is called a curve that goes up and down at most "
+            f"{self.smooth:.0%} more than one hill with its ends and its maximum, in the median "
+            "sample."
+        ]
+        rough, needed, single = (found[name] for name in ("roughness", "needed", "single"))
+        for (measure, line), part in needed.groupby(["measure", "line"], sort=False):
+            own = rough[(rough["measure"] == measure) & (rough["line"] == line)]
+            every = int(own["topics"].max())
+            said = []
+            for step, topics in zip(part["step"].tolist(), part["topics"].tolist(), strict=True):
+                here = own[own["step"] == step]
+                if math.isinf(topics):
+                    said.append(f"{step:.2g}: not with all ({here['excess'].iloc[-1]:.0%} more)")
+                else:
+                    most = "up to " if topics == here["topics"].iloc[0] else ""
+                    said.append(f"{step:.2g}: {most}{topics:,.0f}")
+            finest = own[own["step"] == own["step"].min()]
+            first, last = finest.iloc[0], finest.iloc[-1]
+            alone = single[(single["measure"] == measure) & (single["line"] == line)].iloc[0]
+            name = parse_measure(str(measure)).title
+            scale = "lambda" if line == LAMBDA else "log mu"
+            sentences.append(
+                f"{name} along {scale}, topics of {every:,} that make it smooth, by step: "
+                f"{'; '.join(said)}. At the "
+                f"finest step total variation over range is {first['ratio']:.2f} with "
+                f"{first['topics']:,} topics and {last['ratio']:.2f} with {last['topics']:,}, with "
+                f"{first['maxima']:,.0f} and {last['maxima']:,.0f} local maxima; a single topic's "
+                f"total variation is {alone['total_variation']:.3f}, theirs "
+                f"{first['total_variation']:.3f} and {last['total_variation']:.3f}."
+            )
+            known = part[np.isfinite(part["topics"]) & (part["topics"] > own["topics"].min())]
+            if len(known) > 1:
+                slope = np.polyfit(np.log(known["step"]), np.log(known["topics"]), 1)[0]
+                sentences.append(
+                    f"{name} along {scale}: half the step needs {2.0**-slope:.1f} times the topics "
+                    f"(fitted to {len(known)} steps from {known['step'].min():.2g} to "
+                    f"{known['step'].max():.2g})."
+                )
+        return sentences
+
+
+def _width(line: str) -> float:
+    space = ParameterSpace()
+    if line == LAMBDA:
+        return space.lambda_high - space.lambda_low
+    return math.log(space.mu_high / space.mu_low)
+
+
+def _needed(summary: pd.DataFrame, smooth: float) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for (measure, line), own in summary.groupby(["measure", "line"], sort=False):
+        for step in own["step"].unique().tolist():
+            part = own[own["step"] == step]
+            topics = smooth_from(part["topics"].tolist(), part["excess"].tolist(), smooth)
+            rows.append((measure, line, step, topics))
+    return pd.DataFrame(rows, columns=["measure", "line", "step", "topics"])
+
+
+def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -> float:
+    """Return from how many topics on the excess stays at `smooth` or below.
+
+    Parameters
+    ----------
+    topics : sequence of int
+        Ascending.
+    excess : sequence of float
+        `Roughness.excess` at each.
+    smooth : float
+        Above 0.
+
+    Returns
+    -------
+    float
+        Interpolated linearly in the logarithms of topics and excess; the first number of topics
+        where all are smooth, infinity where the last is not.
+
+    Examples
+    --------
+    >>> round(smooth_from([10, 100, 1000], [1.0, 0.4, 0.025], 0.1))
+    316
+    """
+    rough = [place for place, value in enumerate(excess) if value > smooth]
+    if not rough:
+        return float(topics[0])
+    before = rough[-1]
+    if before == len(topics) - 1:
+        return math.inf
+    high, low = math.log(excess[before]), math.log(max(excess[before + 1], 1e-9))
+    share = (high - math.log(smooth)) / (high - low)
+    begin, end = math.log(topics[before]), math.log(topics[before + 1])
+    return math.exp(begin + share * (end - begin))

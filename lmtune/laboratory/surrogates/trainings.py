@@ -1,0 +1,231 @@
+"""Trainings as units of sweeps: a network, trees, or NeuMF on ratings, with what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lmtune.laboratory.data import load
+from lmtune.measures.lists import mean_over_lists, ndcg
+from lmtune.reranking import lambdamart, long_lists
+from lmtune.reranking.data import RankingData, RankingSplit, batches
+from lmtune.reranking.loop import Run
+from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
+from lmtune.reranking.scoring import Feed, predict
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.song import KSong, RelevantPairs, Song
+from lmtune.reranking.training import fit
+
+HELD_OUT = 5
+"""Latest ratings of each user for validation, and as many for tests."""
+
+_LISTS = 64
+
+
+def train(
+    data: str,
+    data_seed: int,
+    settings: Mapping[str, Any],
+    cutoffs: Sequence[int],
+    least: int = 1,
+    watched: str = "",
+    margin: float = 10.0,
+) -> dict[str, Any]:
+    """Train a network and measure it.
+
+    Parameters
+    ----------
+    data, data_seed
+        As `lmtune.laboratory.data.load` takes.
+    settings : mapping
+        Of `lmtune.reranking.settings.Settings`.
+    cutoffs : sequence of int
+        Of the NDCG.
+    least : int
+        See `with_least_grade`.
+    watched : {"", "song", "k-song"}
+        The objective to take after each epoch, over all items of all training lists.
+    margin : float
+        Its margin.
+
+    Returns
+    -------
+    dict
+        ``validation`` and ``test``, NDCG at each cutoff with the weights of the epoch that is best
+        on the validation queries; ``best_epoch``; ``courses``, by epoch: ``validation``, NDCG at
+        the settings' cutoff, and, where watched, ``objective`` and ``training``, that NDCG on the
+        training queries.
+    """
+    fold = with_least_grade(load(data, data_seed), least)
+    asked = Settings(**settings)
+    courses: dict[str, list[float]] = {}
+    if watched:
+        courses = {"objective": [], "training": []}
+        pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
+        options = asked.loss_options
+        cutoff = options.get("cutoff", 50) if watched == "k-song" else None
+        feed = Feed(fold.train, "cpu")
+
+    def watch(run: Run) -> None:
+        scores = predict(run.network, fold.train, feed)
+        courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
+        courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
+
+    trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
+    courses["validation"] = [row.validation for row in trained.history]
+    return {**_measured(trained.score, fold, cutoffs), "best_epoch": trained.best_epoch, "courses": courses}
+
+
+def grow(
+    data: str, data_seed: int, settings: Mapping[str, Any], cutoffs: Sequence[int], least: int = 1
+) -> dict[str, Any]:
+    """Grow LambdaMART's trees and measure them, as `train` does.
+
+    Parameters
+    ----------
+    settings : mapping
+        Of `lmtune.reranking.lambdamart.TreeSettings`.
+    """
+    fold = with_least_grade(load(data, data_seed), least)
+    grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
+    return {**_measured(grown.model.predict, fold, cutoffs), "best_epoch": 0, "courses": {}}
+
+
+def train_on_ratings(
+    path: str, settings: Mapping[str, Any], cutoffs: Sequence[int], margin: float, watched: str
+) -> dict[str, Any]:
+    """Train NeuMF on each user's ranking of all items, and measure it, as `train` does.
+
+    Each user's last ratings are the test items, those before them the validation items
+    (`HELD_OUT` each); either are ranked among all items that the user has not rated before.
+
+    Parameters
+    ----------
+    path : str
+        A file as `lmtune.reranking.ratings.read_ratings` takes.
+    settings : mapping
+        Of `lmtune.reranking.long_lists.Settings`.
+    cutoffs, margin, watched
+        As for `train`; the first cutoff chooses the epoch.
+    """
+    ratings, split = _ratings(path)
+    asked = long_lists.Settings(**settings)
+    pairs = long_lists.training_pairs(ratings, split, graded=asked.graded)
+    objective: list[float] = []
+    cutoff = (asked.options or {}).get("cutoff", 50) if watched == "k-song" else None
+
+    def watch(network: long_lists.NeuMF) -> None:
+        scores = long_lists.score_all(network)
+        objective.append(objective_of_ratings(pairs, scores, margin=margin, cutoff=cutoff))
+
+    fitted = long_lists.fit(ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None)
+    first = [epoch.ndcg[0] for epoch in fitted.epochs]
+    own = [epoch.loss == asked.loss for epoch in fitted.epochs]
+    best = int(np.argmax(np.where(own, first, -np.inf)))
+    seen = np.concatenate([split.train, split.validation])
+    scores = long_lists.score_all(fitted.network)
+    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs, graded=asked.graded)
+    courses = {"validation": first} | ({"objective": objective} if watched else {})
+    return {
+        "validation": list(fitted.epochs[best].ndcg),
+        "test": tested.mean(axis=0).tolist(),
+        "best_epoch": best + 1,
+        "courses": courses,
+    }
+
+
+def whole_objective(
+    pairs: RelevantPairs,
+    data: RankingData,
+    scores: NDArray[np.floating],
+    *,
+    margin: float,
+    cutoff: int | None = None,
+) -> float:
+    """Compute SONG's objective, or with a cutoff K-SONG's, over all items of all lists.
+
+    Whatever a training estimates of it as it goes, this is its value at the weights that gave the
+    scores: no sampling, no running estimates.
+    """
+    bare = replace(data, features=np.empty((data.labels.size, 0), np.float32))
+    # Item ids of `RelevantPairs.from_lists` are rows.
+    blocks = (
+        (
+            np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0),
+            batch.labels,
+            batch.queries,
+            batch.rows,
+        )
+        for batch in batches(bare, size=_LISTS, seed=0, epoch=0, shuffle=False)
+    )
+    return _objective(pairs, blocks, margin, cutoff)
+
+
+def objective_of_ratings(
+    pairs: RelevantPairs, scores: NDArray[np.floating], *, margin: float, cutoff: int | None = None
+) -> float:
+    """Compute what `whole_objective` does for users' lists of all items, scores (U, I)."""
+    labels = np.zeros(scores.shape)
+    labels[np.repeat(pairs.queries, pairs.counts), pairs.items] = pairs.labels
+    items = np.arange(scores.shape[1], dtype=np.int64)
+    users = (pairs.queries[first : first + _LISTS] for first in range(0, len(pairs.queries), _LISTS))
+    blocks = ((scores[own], labels[own], own, np.tile(items, (len(own), 1))) for own in users)
+    return _objective(pairs, blocks, margin, cutoff)
+
+
+def _objective(
+    pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], margin: float, cutoff: int | None
+) -> float:
+    """Average over the lists that have a relevant item; blocks: scores, labels, queries, items."""
+    loss = (
+        Song(pairs, gamma=1.0, margin=margin)
+        if cutoff is None
+        else KSong(pairs, gamma=1.0, margin=margin, cutoff=cutoff, eta="solve")
+    ).eval()
+    total, counted = 0.0, 0
+    for scores, labels, queries, items in blocks:
+        count = int((labels > 0).any(axis=1).sum())
+        with torch.no_grad():
+            loss(
+                torch.from_numpy(np.asarray(scores, np.float64)),
+                torch.from_numpy(np.asarray(labels, np.float64)),
+                queries=torch.from_numpy(queries),
+                items=torch.from_numpy(items),
+            )
+        if count:
+            total, counted = total + float(loss.objective) * count, counted + count
+    return total / max(counted, 1)
+
+
+@lru_cache(maxsize=1)
+def _ratings(path: str) -> tuple[Ratings, RatingSplit]:
+    ratings = read_ratings(path)
+    return ratings, leave_out(ratings, validation=HELD_OUT, test=HELD_OUT)
+
+
+def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:
+    """Lower all labels by `least` - 1, to 0 at the lowest: fewer documents are relevant."""
+    if least == 1:
+        return fold
+
+    def lowered(data: RankingData) -> RankingData:
+        return replace(data, labels=np.maximum(data.labels - (least - 1), 0).astype(np.float32))
+
+    return fold.map(lowered)
+
+
+def _measured(
+    score: Callable[[RankingData], NDArray[np.floating]], fold: RankingSplit, cutoffs: Sequence[int]
+) -> dict[str, list[float]]:
+    parts = {"validation": fold.validation, "test": fold.test}
+    return {name: _mean(score(part), part, cutoffs) for name, part in parts.items()}
+
+
+def _mean(scores: NDArray[np.floating], data: RankingData, cutoffs: Sequence[int]) -> list[float]:
+    return [float(value) for value in mean_over_lists(ndcg(scores, data, list(cutoffs)))]

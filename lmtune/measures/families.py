@@ -1,0 +1,93 @@
+"""What `evaluate` computes, by trec_eval's and ir_measures' names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from lmtune.errors import InputError
+from lmtune.measures import trec_measures as of
+from lmtune.measures.judged_ranking import JudgedRanking
+from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
+from lmtune.measures.trec_names import NICKNAMES, Family, ParameterError, Summary, families, split_name
+
+ACCEPTED = (
+    "official, all_trec, set, trec_eval's names with parameters (map, P.5,10, ndcg_cut_20, "
+    "iprec_at_recall.0.1), ir_measures' (AP, nDCG@10, 'AP(rel=2)@100')"
+)
+
+_FUNCTIONS: dict[str, Callable[..., Sequence[float]]] = {
+    "AP": of.average_precision,
+    "P": of.precision,
+    "R": of.recall,
+    "Success": of.success,
+    "RR": of.reciprocal_rank,
+    "nDCG": of.ndcg,
+}
+
+
+def parse_families(names: str | Iterable[str]) -> tuple[Family, ...]:
+    """Read names of measures.
+
+    Parameters
+    ----------
+    names : str or iterable of str
+        trec_eval's names, with parameters behind a dot or an underscore, and its nicknames
+        ``official``, ``all_trec`` and ``set``; or ir_measures' names.
+
+    Returns
+    -------
+    tuple of Family
+        trec_eval's measures in its order, then the others as they are named; those that
+        ir_measures computes last.
+
+    Raises
+    ------
+    InputError
+        One that lists all names that are unknown, or have parameters that they cannot have.
+    """
+    names = [names] if isinstance(names, str) else list(names)
+    if not names:
+        raise InputError("no measures", accepted=ACCEPTED)
+    trec: list[tuple[str, str]] = []
+    own: list[Measure] = []
+    wrong: list[tuple[str, str]] = []
+    for name in names:
+        try:
+            if name in NICKNAMES:
+                trec += [(family, "") for family in NICKNAMES[name]]
+            elif (split := split_name(name)) is not None:
+                families([split])
+                trec.append(split)
+            else:
+                own.append(parse_measure(name))
+        except ParameterError as error:
+            wrong.append((name, str(error)))
+        except InputError:
+            wrong.append((name, ACCEPTED))
+    if wrong:
+        one = len(wrong) == 1
+        raise InputError(
+            "unknown measure" if one else "unknown measures",
+            value=wrong[0][0] if one else [name for name, _ in wrong],
+            accepted=wrong[0][1] if one else ACCEPTED,
+        )
+    try:
+        made = families(trec)
+    except ParameterError as error:
+        raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
+    unique = sorted(dict.fromkeys(own), key=lambda measure: measure.is_slow)
+    return (*made, *(_family(measure) for measure in unique))
+
+
+def _family(measure: Measure) -> Family:
+    if measure.is_slow:
+        return Family((str(measure),), None)
+    if measure.kind == "Bpref":
+        return Family((str(measure),), lambda ranking: (of.binary_preference(ranking),), level=measure.rel)
+    settings: dict[str, Any] = {"cutoffs": (measure.cutoff,)}
+    if measure.kind == "nDCG":
+        settings["exponential"] = measure.dcg == EXPONENTIAL
+    values: Callable[[JudgedRanking], Sequence[float]] = partial(_FUNCTIONS[measure.kind], **settings)
+    return Family((str(measure),), values, Summary.MEAN, measure.rel)

@@ -1,0 +1,185 @@
+"""Options declared once, as a dataclass's fields with default, help and bounds, and their check."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import re
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from lmtune.errors import InputError
+
+_TRUTH = {"yes": True, "true": True, "no": False, "false": False}
+_KINDS = {int: "an integer", float: "a number", bool: "yes, no"}
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002 - the command line's own word
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Collection[str] | None = None,
+    fewest: int = 0,
+    metavar: str | None = None,
+    flag: str | None = None,
+    read: Callable[[str], Any] | None = None,
+    repeat: bool = False,
+) -> Any:
+    """Make a dataclass's field that is an option.
+
+    Parameters
+    ----------
+    default : int, float, str, bool, path, None, or a tuple of these
+        Its default; ``...`` where the command line must say.
+    help : str
+        What it is, in a few words.
+    low, high : float, optional
+        The smallest and the largest value; a tuple's bounds and choices are those of its elements.
+    above, below : float, optional
+        Bounds that are no values themselves.
+    choices : collection of str, optional
+        The values that there are.
+    fewest : int
+        A tuple's least number of elements.
+    metavar : str, optional
+        What stands for the value on the command line.
+    flag : str, optional
+        Its names on the command line, with a blank between, where they do not follow from the
+        field's; ``""`` keeps it from there.
+    read : callable, optional
+        Reads the command line's text where the field's type does not tell how.
+    repeat : bool
+        Whether a tuple's elements are given one at a time, by the same flag again and again.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Settings:
+    ...     epochs: int = option(30, "passes over the training queries", low=1)
+    >>> check(Settings(epochs=0))
+    Traceback (most recent call last):
+    ...
+    lmtune.errors.InputError: bad epochs: 0; accepted: 1 or more
+    """
+    metadata = {name: value for name, value in locals().items() if name != "default"}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def options_of(settings: Any) -> Iterator[dataclasses.Field[Any]]:
+    """Yield the fields, of a dataclass or an instance, that `option` has made."""
+    return (field for field in dataclasses.fields(settings) if "help" in field.metadata)
+
+
+def label(field: dataclasses.Field[Any]) -> str:
+    """Return what a message calls an option: the words of its flag, or of its field."""
+    name = (field.metadata["flag"] or field.name).split()[0]
+    return " ".join(re.findall(r"[^-_]+", name))
+
+
+def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) -> None:
+    """Raise InputError for the first option outside its bounds; None is inside of all.
+
+    Parameters
+    ----------
+    settings : dataclass
+        Its fields made by `option` are looked at.
+    name : callable
+        Gives what the message calls a field.
+
+    Raises
+    ------
+    InputError
+        For a number outside its bounds or not finite, a text that is no choice, or too few of them.
+    """
+    for field in options_of(settings):
+        given, fewest = getattr(settings, field.name), field.metadata["fewest"]
+        if fewest and len(given) < fewest:
+            raise InputError(f"too few {name(field)}", value=given, accepted=f"{fewest} or more")
+        for value in given if isinstance(given, tuple) else (given,):
+            _check(name(field), value, field.metadata)
+
+
+def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
+    choices = bounds["choices"]
+    if choices is not None and value is not None and value not in choices:
+        raise InputError(f"unknown {name}", value=value, accepted=", ".join(choices))
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return
+    inside = [
+        math.isfinite(value),
+        bounds["low"] is None or value >= bounds["low"],
+        bounds["high"] is None or value <= bounds["high"],
+        bounds["above"] is None or value > bounds["above"],
+        bounds["below"] is None or value < bounds["below"],
+    ]
+    if not all(inside):
+        raise InputError(f"bad {name}", value=value, accepted=_accepted(bounds))
+
+
+def _accepted(bounds: Mapping[str, Any]) -> str:
+    low, high, above, below = (bounds[name] for name in ("low", "high", "above", "below"))
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    if above is not None and below is not None:
+        return f"between {above} and {below}"
+    words = [
+        "" if low is None else f"{low} or more",
+        "" if above is None else "a positive number" if above == 0 else f"above {above}",
+        "" if high is None else f"up to {high}",
+        "" if below is None else f"below {below}",
+    ]
+    return ", ".join(filter(None, words)) or "a finite number"
+
+
+def kinds(settings: type[Any]) -> dict[str, Any]:
+    """Return the types of a dataclass's fields: ``X | None`` as X, a choice of texts as str."""
+    return {name: _needed(kind) for name, kind in typing.get_type_hints(settings).items()}
+
+
+def _needed(kind: Any) -> Any:
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        [kind] = [part for part in typing.get_args(kind) if part is not type(None)]
+    return str if typing.get_origin(kind) is typing.Literal else kind
+
+
+def read(kind: Any, text: str, name: str) -> Any:
+    """Read text as a value.
+
+    Parameters
+    ----------
+    kind : type
+        bool, int, float, str, a path, or a tuple of any number of one of them, which text has with
+        commas between.
+    text : str
+        ``yes``, ``true``, ``no`` or ``false`` for bool.
+    name : str
+        What a message calls it.
+
+    Raises
+    ------
+    InputError
+        For text that is no such value.
+
+    Examples
+    --------
+    >>> read(tuple[float, ...], "0.1, 3", "rates")
+    (0.1, 3.0)
+    >>> read(int, "two", "seed")
+    Traceback (most recent call last):
+    ...
+    lmtune.errors.InputError: bad seed: 'two'; accepted: an integer
+    """
+    if typing.get_origin(kind) is tuple:
+        [element, *_] = typing.get_args(kind)
+        return tuple(read(element, part.strip(), name) for part in text.split(","))
+    try:
+        return _TRUTH[text] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        raise InputError(f"bad {name}", value=text, accepted=_KINDS[kind]) from None

@@ -1,0 +1,133 @@
+"""What the compiled losses need: arrays, sorted items, tables of discounts, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.reranking.losses.padded_lists import Backend, Lists, LossAndGradient, require
+from lmtune.threads import cores, over_slices
+
+# Pairs of items below which a second thread costs more than it brings.
+_MANY_PAIRS = 1 << 20
+
+
+def kernels_wanted(backend: Backend, lists: Lists) -> bool:
+    """Tell whether compiled code is to run.
+
+    Raises
+    ------
+    InputError
+        If the backend is unknown, or kernels are asked for on another device than the CPU.
+    """
+    require("backend", backend, get_args(Backend))
+    on_cpu = lists.scores.device.type == "cpu"
+    if backend == "kernels" and not on_cpu:
+        raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
+    return on_cpu and backend != "torch"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """Lists as arrays, which can be sorted.
+
+    Parameters
+    ----------
+    scores, labels : arrays of shape (queries, items)
+        Of one floating-point type.
+    mask : bool array of shape (queries, items)
+    real : int64 array of shape (queries,)
+        Items that are not padding.
+    """
+
+    scores: NDArray[Any]
+    labels: NDArray[Any]
+    mask: NDArray[np.bool_]
+    real: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lists: Lists, *, double: bool = False) -> Arrays:
+        """Take the arrays of lists on the CPU, in double precision if wanted."""
+        scores, labels, mask = (
+            tensor.contiguous().numpy() for tensor in (lists.scores, lists.labels, lists.mask)
+        )
+        if double:
+            scores, labels = scores.astype(np.float64), labels.astype(np.float64)
+        return cls(scores, labels, mask, mask.sum(axis=1))
+
+    def by_label(self) -> NDArray[np.int64]:
+        """Return each query's items by falling label, padding last."""
+        return self._falling(self.labels)
+
+    def by_score(self) -> NDArray[np.int64]:
+        """Return each query's items by falling score, padding last."""
+        return self._falling(self.scores)
+
+    def _falling(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        return np.argsort(np.where(self.mask, -values, values.dtype.type(np.inf)), axis=1)
+
+    def number(self, value: float) -> Any:
+        """Return a number of the scores' type."""
+        return self.scores.dtype.type(value)
+
+
+def run(
+    arrays: Arrays, kernel: Callable[..., None], *inputs: Any, like: Tensor | None = None
+) -> LossAndGradient:
+    """Run a kernel over the queries, in as many threads as torch would take.
+
+    Parameters
+    ----------
+    arrays : Arrays
+    kernel : callable
+        Takes the first query, the one after the last, `inputs`, and arrays for the losses and the
+        gradients of all queries, to write to.
+    like : Tensor, optional
+        Has the type that the results are to have; by default they have the arrays'.
+    """
+    queries, items = arrays.scores.shape
+    out = np.empty(queries, arrays.scores.dtype), np.zeros_like(arrays.scores)
+    many = queries * items**2 >= _MANY_PAIRS
+    over_slices(
+        lambda part: kernel(part.start, part.stop, *inputs, *out),
+        queries,
+        threads=min(cores(), torch.get_num_threads()) if many else 1,
+    )
+    dtype = out[0].dtype if like is None else like.numpy().dtype
+    losses, gradients = (torch.from_numpy(array.astype(dtype, copy=False)) for array in out)
+    return losses, gradients
+
+
+def discount_table(items: int, k: int | None) -> NDArray[np.float64]:
+    """Return 1 / log2(1 + r) at index 2 r for ranks r up to `items`, halves included; 0 beyond k.
+
+    Of shape (2 items + 1,). Index 0 means nothing.
+    """
+    ranks = np.arange(2 * items + 1) / 2
+    ranks[0] = 1
+    table = 1 / np.log2(1 + ranks)
+    if k is not None:
+        table[ranks > k] = 0
+    return table
+
+
+def tightness_table(items: int, mu: float) -> NDArray[np.float64]:
+    """Return mu (D(d) - D(d + 1)) at index 2 d for distances d of ranks up to `items`.
+
+    Of shape (2 items + 1,). Indices below 2 mean nothing: items of different labels stand at least
+    one rank apart.
+    """
+    table = discount_table(items + 1, None)
+    return mu * (table[:-2] - table[2:])
+
+
+def as_tensor(table: NDArray[np.float64], like: Tensor) -> Tensor:
+    """Return a table as a tensor of another's type and device."""
+    return torch.from_numpy(table).to(like)

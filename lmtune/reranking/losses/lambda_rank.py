@@ -1,0 +1,220 @@
+"""LambdaRank and NDCG-Loss2++: pairs weighted by what swapping them does to NDCG."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lmtune.reranking.losses.kernel_calls import (
+    Arrays,
+    as_tensor,
+    discount_table,
+    kernels_wanted,
+    run,
+    tightness_table,
+)
+from lmtune.reranking.losses.padded_lists import (
+    Backend,
+    Gains,
+    Lists,
+    LossAndGradient,
+    Reduce,
+    differentiable,
+    lists_of,
+    reduced,
+    require_positive,
+)
+from lmtune.reranking.losses.pair_kernels import weighted_queries
+from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
+
+
+def lambdarank(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    k: int | None = None,
+    sigma: float = 1.0,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the LambdaRank loss, whose gradient is the sum of the lambdas.
+
+    .. math:: L_q = \sum_{y_i > y_j} w_{ij} \ln\left(1 + e^{-\sigma (s_i - s_j)}\right), \qquad
+        w_{ij} = \frac{|G_i - G_j|\,|D(r_i) - D(r_j)|}{\mathrm{IDCG}}
+
+    in nats, with D(r) = 1 / log2(1 + r), or 0 for r > k: the weight is the change of NDCG@k when
+    items i and j swap places, so that every pair with an item among the first k counts. Weights are
+    constants to the gradient, which is therefore
+
+    .. math:: \partial L / \partial s_i = \sum_j (\lambda_{ji} - \lambda_{ij}), \qquad
+        \lambda_{ij} = \sigma w_{ij} / (1 + e^{\sigma (s_i - s_j)})
+
+    Ranks r are by score, 1 the best. Among equal scores the less relevant items come first, and
+    items equal in score and label share the mean of their places: nothing hangs on the order in
+    which items are given, and a list of equal scores is pushed the right way.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    k : int, optional
+        Truncation; none by default.
+    sigma : float
+        Steepness; above 0.
+    gains : {"exponential", "linear"}
+        G = 2^y - 1 or G = y.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Burges, Ragno and Le, Learning to Rank with Nonsmooth Cost Functions, NIPS 2006; as a loss with
+    weights held fixed: Wang et al., The LambdaLoss Framework, CIKM 2018. allRank's
+    ``lambdaRank_scheme`` measures softplus in bits (divide ours by ln 2), sums over queries, and
+    with k keeps only pairs whose items are both among the first k. Rax's ``dcg_lambdaweight`` and
+    TF-Ranking's ``NDCGLambdaWeight`` with ``smooth_fraction=1`` multiply these weights by the
+    list's length with padding, and take the means that `ranknet` names.
+
+    Examples
+    --------
+    Two items in the wrong order; the swap is worth 1 - 1/log2(3) = 0.369070, and ln(1 + e) is
+    1.313262:
+
+    >>> import torch
+    >>> loss = lambdarank(torch.tensor([[1.0, 0.0]]), torch.tensor([[0, 1]]))
+    >>> round(float(loss), 6)
+    0.484686
+    """
+    return _weighted(scores, labels, mask, reduce, k, sigma, 0.0, gains, backend)
+
+
+def ndcg_loss2pp(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    k: int | None = None,
+    sigma: float = 1.0,
+    mu: float = 10.0,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute NDCG-Loss2++ of the LambdaLoss family.
+
+    LambdaRank's loss with the weights
+
+    .. math:: w_{ij} = \frac{|G_i - G_j|}{\mathrm{IDCG}} \left( |D(r_i) - D(r_j)|
+        + \mu\,[D(d) - D(d + 1)] \right), \qquad d = |r_i - r_j|
+
+    The second part bounds NDCG's loss more tightly; it is 0 for pairs with no item among the first
+    k.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, k, sigma, gains, backend
+        As of `lambdarank`, ties included.
+    mu : float
+        Weight of the second part; at least 0.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Wang et al., The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018, section 6
+    (they take mu from validation; 10 is allRank's). allRank's ``ndcgLoss2PP_scheme`` measures
+    softplus in bits and sums over queries; its k is stricter, as `lambdarank` says.
+
+    Examples
+    --------
+    The swap of `lambdarank`'s example, with 1 - 1/log2(3) once for the ranks and ten times for
+    their distance of 1:
+
+    >>> import torch
+    >>> loss = ndcg_loss2pp(torch.tensor([[1.0, 0.0]]), torch.tensor([[0, 1]]))
+    >>> round(float(loss), 5)
+    5.33154
+    """
+    if mu:
+        require_positive("mu", mu)
+    return _weighted(scores, labels, mask, reduce, k, sigma, mu, gains, backend)
+
+
+def _weighted(
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None,
+    reduce: Reduce,
+    k: int | None,
+    sigma: float,
+    mu: float,
+    gains: Gains,
+    backend: Backend,
+) -> Tensor:
+    require_positive("sigma", sigma)
+    require_positive("k", k)
+    lists = lists_of(scores, labels, mask)
+    gain = lists.gains(gains)
+    by_kernel = kernels_wanted(backend, lists)
+
+    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
+        if by_kernel:
+            return _in_kernels(lists, gain, k, sigma, mu)
+        return _in_torch(lists, gain, k, sigma, mu, gradient_wanted)
+
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+
+
+def _in_kernels(lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float) -> LossAndGradient:
+    a = Arrays.of(lists)
+    items = a.scores.shape[1]
+    table = discount_table(items, k)
+    tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
+    orders = a.by_label(), a.by_score(), a.real
+    tables = table, tightness, 2 * (items if k is None else k)
+    gains = gain.contiguous().numpy()
+    return run(a, weighted_queries, a.scores, a.labels, gains, *orders, *tables, a.number(sigma))
+
+
+def _in_torch(
+    lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float, gradient_wanted: bool
+) -> LossAndGradient:
+    rank = ranks(lists)
+    discount = discounts(rank, k)
+    tightness = as_tensor(tightness_table(lists.scores.shape[1], mu), gain) if mu else None
+    share = gain / ideal_dcg(gain, k)[:, None]
+
+    def rows_loss(lists: Lists, rows: slice) -> Tensor:
+        score_i, score_j = pairs_of(lists.scores, rows)
+        share_i, share_j = pairs_of(share, rows)
+        discount_i, discount_j = pairs_of(discount, rows)
+        weight = (discount_i - discount_j).abs()
+        if tightness is not None:
+            rank_i, rank_j = pairs_of(rank, rows)
+            tight = tightness[(2 * (rank_i - rank_j).abs()).long()]
+            if k is not None:
+                tight = torch.where((rank_i <= k) | (rank_j <= k), tight, 0)
+            weight = weight + tight
+        weight = weight * (share_i - share_j)
+        cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
+        return torch.where(ordered(lists, rows), weight * cost, 0).sum(dim=(1, 2))
+
+    return in_blocks(lists, rows_loss, gradient_wanted)

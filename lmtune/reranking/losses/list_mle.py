@@ -1,0 +1,154 @@
+"""ListMLE: the likelihood of the whole order under the Plackett-Luce model."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.list_kernels import listmle_queries
+from lmtune.reranking.losses.padded_lists import (
+    Backend,
+    Lists,
+    LossAndGradient,
+    Reduce,
+    differentiable,
+    lists_of,
+    reduced,
+    require,
+)
+from lmtune.reranking.losses.plain_torch import at_once
+
+Ties = Literal["random", "shared"]
+
+
+def listmle(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    ties: Ties = "random",
+    seed: int | None = None,
+    generator: torch.Generator | None = None,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the ListMLE loss.
+
+    .. math:: L_q = -\sum_{k=1}^{n} \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
+
+    in nats, where pi sorts the items by falling label. Most items of real lists are tied, so what
+    becomes of ties matters.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    ties : {"random", "shared"}
+        "random" draws an order of the items with equal labels, anew at each call. With "shared",
+        each of them is held against all items of its label and below, itself included (Breslow's
+        likelihood for ties), which needs no draw.
+    seed : int, optional
+        Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.
+    generator : torch.Generator, optional
+        On the scores' device.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit, or both a seed and a generator are given.
+
+    Notes
+    -----
+    Xia et al., Listwise Approach to Learning to Rank: Theory and Algorithm, ICML 2008; Breslow,
+    Covariance Analysis of Censored Survival Data, Biometrics 1974. allRank's ``listMLE`` draws one
+    order of columns for the whole batch; Rax and TF-Ranking draw for each query, as here. All
+    three also count queries without a relevant item, on whose items nothing but the draw bears;
+    TF-Ranking's value (not its gradient) counts the padding's order as well.
+
+    Examples
+    --------
+    Three equal scores can be ordered in 3! ways, each as likely: ln 6.
+
+    >>> import torch
+    >>> round(float(listmle(torch.zeros(1, 3), torch.tensor([[0, 2, 1]]))), 6)
+    1.791759
+    """
+    require("ties", ties, get_args(Ties))
+    if seed is not None and generator is not None:
+        raise InputError("both a seed and a generator are given", accepted="one of them")
+    lists = lists_of(scores, labels, mask)
+    if seed is not None:
+        generator = torch.Generator(scores.device).manual_seed(seed)
+    shared = ties == "shared"
+    order = _order(lists, None if shared else _draw(lists, generator))
+    by_kernel = kernels_wanted(backend, lists)
+
+    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
+        if by_kernel:
+            a = Arrays.of(lists, double=True)
+            inputs = a.scores, a.labels, order.numpy(), a.real, shared
+            return run(a, listmle_queries, *inputs, like=lists.scores)
+        loss = partial(plackett_luce, order=order, shared=shared)
+        return at_once(lists, loss, gradient_wanted)
+
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+
+
+def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
+    """Return minus the log-likelihood of each query's items in a given order.
+
+    Parameters
+    ----------
+    lists : Lists
+    order : int64 Tensor of shape (queries, items)
+        Places of the items, by falling label, padding last.
+    shared : bool
+        Whether items of equal labels have one denominator.
+
+    Returns
+    -------
+    Tensor of shape (queries,)
+    """
+    real = lists.mask.gather(1, order)
+    # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
+    sorted_scores = lists.scores.double().gather(1, order)
+    lowest = torch.finfo(sorted_scores.dtype).min
+    from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
+    denominators = from_last.logcumsumexp(dim=1).flip(1)
+    if shared:
+        labels = -torch.where(real, lists.labels.gather(1, order), -1)
+        denominators = denominators.gather(1, torch.searchsorted(labels, labels))
+    return torch.where(real, denominators - sorted_scores, 0).sum(dim=1).to(lists.scores.dtype)
+
+
+def _draw(lists: Lists, generator: torch.Generator | None) -> Tensor:
+    shape, device = lists.scores.shape, lists.scores.device
+    return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+
+
+def _order(lists: Lists, draw: Tensor | None) -> Tensor:
+    """Sort by falling label, padding last; ties by a draw, or as they come."""
+    if lists.scores.device.type == "cpu":
+        falling = np.where(lists.mask.numpy(), -lists.labels.numpy(), np.inf)
+        if draw is None:
+            return torch.from_numpy(np.argsort(falling, axis=1))
+        drawn = np.argsort(draw.numpy(), axis=1)
+        last = np.argsort(np.take_along_axis(falling, drawn, axis=1), axis=1, kind="stable")
+        return torch.from_numpy(np.take_along_axis(drawn, last, axis=1))
+    labels = torch.where(lists.mask, lists.labels, -1)
+    if draw is None:
+        return labels.argsort(dim=1, descending=True)
+    places = draw.argsort(dim=1)
+    order = labels.gather(1, places).argsort(dim=1, descending=True, stable=True)
+    return places.gather(1, order)

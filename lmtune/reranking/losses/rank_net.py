@@ -1,0 +1,128 @@
+"""RankNet: the likelihood of each pair's order."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.padded_lists import (
+    Backend,
+    Lists,
+    LossAndGradient,
+    Reduce,
+    differentiable,
+    lists_of,
+    reduced,
+    require,
+    require_positive,
+)
+from lmtune.reranking.losses.pair_kernels import ranknet_queries
+from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
+
+Pairs = Literal["mean", "sum"]
+
+
+def ranknet(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    pairs: Pairs = "mean",
+    sigma: float = 1.0,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the RankNet loss.
+
+    .. math:: L_q = \sum_{y_i > y_j} \ln\left(1 + e^{-\sigma (s_i - s_j)}\right)
+
+    in nats, divided by the number of pairs with ``pairs="mean"``.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (queries, items)
+        Of any floating-point type; float16 and bfloat16 are computed in float32.
+    labels : Tensor of shape (queries, items)
+        Grades of at least 0, of any type.
+    mask : bool Tensor of shape (queries, items), optional
+        False on padding; all items are real by default.
+    reduce : {"mean", "sum", "none"}
+        Over queries. Those without a relevant item (label above 0) contribute 0 and the mean is
+        not taken over them.
+    pairs : {"mean", "sum"}
+        Over a query's pairs. With "sum", long lists weigh more.
+    sigma : float
+        Steepness; above 0.
+    backend : {"auto", "kernels", "torch"}
+        "kernels" runs on the CPU alone; "torch" goes through the same pairs in plain PyTorch, block
+        by block. "auto" takes the kernels where it can. Both need memory for the lists, not for
+        their pairs, and neither gives gradients of gradients (RuntimeError).
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Burges et al., Learning to Rank Using Gradient Descent, ICML 2005. allRank's ``rankNet`` and
+    Rax's ``pairwise_logistic_loss`` take one mean over the pairs of all queries of the batch:
+    ``pairs="sum", reduce="sum"`` divided by their number. TF-Ranking's ``PairwiseLogisticLoss``
+    divides that sum by the number of items, padding included.
+
+    Examples
+    --------
+    The pairs (1, 2) and (3, 2) differ in label; ln(1 + e^-1) and ln(1 + e^0):
+
+    >>> import torch
+    >>> loss = ranknet(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1, 0, 1]]), pairs="sum")
+    >>> round(float(loss), 6)
+    1.006409
+    """
+    require("pairs", pairs, get_args(Pairs))
+    require_positive("sigma", sigma)
+    lists = lists_of(scores, labels, mask)
+
+    by_kernel = kernels_wanted(backend, lists)
+
+    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
+        if by_kernel:
+            return _in_kernels(lists, sigma, pairs == "mean")
+        losses, gradient = _in_torch(lists, sigma, gradient_wanted)
+        if pairs == "mean":
+            share = 1 / _number_of_pairs(lists).clamp(min=1)
+            losses = losses * share
+            gradient = None if gradient is None else gradient * share[:, None]
+        return losses, gradient
+
+    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+
+
+def _in_kernels(lists: Lists, sigma: float, mean: bool) -> LossAndGradient:
+    a = Arrays.of(lists)
+    return run(a, ranknet_queries, a.scores, a.labels, a.by_label(), a.real, a.number(sigma), mean)
+
+
+def _in_torch(lists: Lists, sigma: float, gradient_wanted: bool) -> LossAndGradient:
+    def rows_loss(lists: Lists, rows: slice) -> Tensor:
+        score_i, score_j = pairs_of(lists.scores, rows)
+        cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
+        return torch.where(ordered(lists, rows), cost, 0).sum(dim=(1, 2))
+
+    return in_blocks(lists, rows_loss, gradient_wanted)
+
+
+def _number_of_pairs(lists: Lists) -> Tensor:
+    """Count each query's pairs of real items with different labels; of shape (queries,)."""
+    labels = torch.where(lists.mask, lists.labels, -1).sort(dim=1).values
+    below = torch.searchsorted(labels, labels, right=False)
+    padding = (~lists.mask).sum(dim=1, keepdim=True)
+    return (below - padding).clamp(min=0).sum(dim=1).to(lists.scores.dtype)

@@ -1,0 +1,129 @@
+"""The documents that a run ranks for a topic, with what an index says about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.indexing.index import Index
+from lmtune.measures.order import trec_eval_order
+
+
+@dataclass(frozen=True, eq=False)
+class RankedDocuments:
+    """One topic's ranked documents as columns, named as in `CandidatePool`.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int32, shape (terms, documents)
+        How often each distinct query term of the collection occurs in each document.
+    length : numpy.ndarray of int32, shape (documents,)
+        Document lengths in tokens; 0 for documents that the index lacks.
+    p : numpy.ndarray of float64, shape (terms,)
+        P(w|C), each term's share of the collection's tokens.
+    df : numpy.ndarray of int64, shape (terms,)
+        How many documents of the collection hold each term.
+    count : numpy.ndarray of int64, shape (terms,)
+        How often each term occurs in the query.
+    score : numpy.ndarray of float64, shape (documents,)
+        The run's scores, best first.
+    num_docs : int
+        Documents in the collection.
+    mean_length : float
+        Their mean length in tokens.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    """
+
+    tf: NDArray[np.int32]
+    length: NDArray[np.int32]
+    p: NDArray[np.float64]
+    df: NDArray[np.int64]
+    count: NDArray[np.int64]
+    score: NDArray[np.float64]
+    num_docs: int
+    mean_length: float
+    lambda_: float
+    mu: float
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each document holds each term, shape (terms, documents)."""
+        return self.tf > 0
+
+    @cached_property
+    def idf(self) -> NDArray[np.float64]:
+        """Inverse document frequencies, ln(N / df), shape (terms, 1)."""
+        return np.log(self.num_docs / self.df)[:, None]
+
+    @cached_property
+    def weight(self) -> NDArray[np.float64]:
+        """Occurrences in the query, shape (terms, 1)."""
+        return self.count.astype(np.float64)[:, None]
+
+    @cached_property
+    def tf_idf(self) -> NDArray[np.float64]:
+        """Frequency times inverse document frequency, shape (terms, documents)."""
+        return self.tf * self.idf
+
+    @cached_property
+    def relative_tf(self) -> NDArray[np.float64]:
+        """Frequency over document length, shape (terms, documents)."""
+        return self.tf / np.maximum(self.length, 1)
+
+
+def look_up(
+    index: Index,
+    query: str,
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    *,
+    lambda_: float,
+    mu: float,
+) -> RankedDocuments:
+    """Return what an index says of one topic's ranked documents.
+
+    Parameters
+    ----------
+    index : Index
+        The collection; it also analyses the query.
+    query : str
+        The topic's text.
+    docs : numpy.ndarray of int32, shape (documents,)
+        Document numbers, distinct, best first; -1 for a document that the index lacks.
+    scores : numpy.ndarray of float64, shape (documents,)
+        The run's scores.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    """
+    counts = Counter(index.analyze(query))
+    found = {term: postings for term in counts if (postings := index.postings(term))}
+    tf = np.zeros((len(found), docs.size), np.int32)
+    for row, postings in zip(tf, found.values(), strict=True):
+        place = np.searchsorted(postings.docs, docs)
+        place[place == postings.docs.size] = 0
+        row[:] = np.where(postings.docs[place] == docs, postings.tfs[place], 0)
+    cf = [int(postings.tfs.sum(dtype=np.int64)) for postings in found.values()]
+    return RankedDocuments(
+        tf=tf,
+        length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
+        p=np.array(cf, np.float64) / index.total_terms,
+        df=np.array([postings.docs.size for postings in found.values()], np.int64),
+        count=np.array([counts[term] for term in found], np.int64),
+        score=scores,
+        num_docs=index.num_docs,
+        mean_length=index.total_terms / index.num_docs,
+        lambda_=lambda_,
+        mu=mu,
+    )
+
+
+def in_order(scores: Mapping[str, float]) -> tuple[list[str], NDArray[np.float64]]:
+    """Return a topic's docnos and scores as trec_eval ranks them."""
+    docnos = trec_eval_order(list(scores), list(scores.values()))
+    return docnos, np.array([scores[docno] for docno in docnos], np.float64)

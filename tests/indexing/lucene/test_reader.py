@@ -1,0 +1,173 @@
+"""Reading Lucene indexes in bulk, against counting the documents' own tokens."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_lucene import require_java, write_index
+
+from lmtune.errors import InputError
+from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
+
+
+def made_segments(seed: int, sizes: list[int], empty: float = 0.1) -> list[dict[str, str]]:
+    rng = np.random.default_rng(seed)
+    words = [f"w{i}" for i in range(30)] + ["é", "日本", "\U00010400"]
+    segments, number = [], 0
+    for size in sizes:
+        segment = {}
+        for _ in range(size):
+            count = 0 if rng.random() < empty else int(rng.integers(1, 400))
+            segment[f"D-{number:05d}é"] = " ".join(rng.choice(words, count))
+            number += 1
+        segments.append(segment)
+    return segments
+
+
+def check(reader: LuceneReader, documents: dict[str, str]) -> None:
+    """Compare everything with counts of the documents, which are in document order."""
+    counts = [Counter(text.split()) for text in documents.values()]
+    assert reader.num_docs == len(documents)
+    assert [docno.decode() for docno in reader.docnos()] == list(documents)
+    lengths = [count.total() for count in counts]
+    assert reader.lengths().tolist() == lengths
+    assert reader.total_terms in (None, sum(lengths))
+    for term in {*counts[0], *counts[-1], "w0", "日本", "\U00010400", "absent"}:
+        expected = [(doc, count[term]) for doc, count in enumerate(counts) if count[term]]
+        found = reader.postings(term)
+        if not expected:
+            assert found is None
+        else:
+            assert found is not None
+            assert found[0].dtype == found[1].dtype == np.int32
+            assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
+
+
+@pytest.mark.parametrize("sizes", [[1], [60], [25, 1, 40]])
+@pytest.mark.parametrize("stored", ["", "positions", "vectors"])
+def test_counts_are_those_of_the_documents(tmp_path: Path, sizes: list[int], stored: str) -> None:
+    segments = made_segments(len(sizes), sizes, empty=0.0 if sizes == [1] else 0.1)
+    path = write_index(
+        tmp_path / "index",
+        segments,
+        positions=stored == "positions",
+        vectors=stored == "vectors",
+        norms=stored != "vectors",
+    )
+    reader = LuceneReader(path)
+    assert reader.segments == len(sizes)
+    check(reader, {docno: text for segment in segments for docno, text in segment.items()})
+
+
+def test_deleted_documents_are_not_there(tmp_path: Path) -> None:
+    segments = made_segments(7, [30, 20, 5])
+    docnos = [docno for segment in segments for docno in segment]
+    deleted = [*docnos[:3], *docnos[28:34], *docnos[50:], "never there"]
+    reader = LuceneReader(write_index(tmp_path / "index", segments, deleted=deleted))
+    check(
+        reader,
+        {docno: text for segment in segments for docno, text in segment.items() if docno not in deleted},
+    )
+    # Lucene drops a segment whose documents are all deleted.
+    assert reader.deleted == 9
+
+
+@pytest.mark.parametrize("docnos", ["sorted", "stored"])
+def test_docnos_of_older_indexes(tmp_path: Path, docnos: str) -> None:
+    segments = made_segments(3, [6, 7])
+    reader = LuceneReader(write_index(tmp_path / "index", segments, docnos=docnos))
+    check(reader, {docno: text for segment in segments for docno, text in segment.items()})
+
+
+def test_quantised_lengths_are_lucenes(tmp_path: Path) -> None:
+    jnius = require_java()
+    small = jnius.autoclass("org.apache.lucene.util.SmallFloat")
+    lengths = [0, 1, 39, 40, 41, 42, 100, 263, 264, 1000, 5000]
+    segment = {f"d{length:04d}": " ".join(["w"] * length) for length in lengths}
+    reader = LuceneReader(write_index(tmp_path / "index", [segment], deleted=["d0001"]))
+    expected = [small.byte4ToInt(small.intToByte4(n)) for n in lengths if n != 1]
+    assert reader.quantised_lengths().tolist() == expected
+    assert reader.lengths().tolist() == [n for n in lengths if n != 1]
+
+
+def test_an_index_without_norms_has_no_quantised_lengths(tmp_path: Path) -> None:
+    reader = LuceneReader(write_index(tmp_path / "index", [{"d": "a b"}], norms=False))
+    with pytest.raises(InputError, match=r"no norms.*--lengths exact"):
+        reader.quantised_lengths()
+
+
+def test_postings_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtune.indexing.lucene.loops._PIECE", 7)
+    monkeypatch.setattr("lmtune.indexing.lucene.loops._TERMS_AT_A_TIME", 4)
+    segments = made_segments(11, [40, 15])
+    reader = LuceneReader(write_index(tmp_path / "index", segments))
+    check(reader, {docno: text for segment in segments for docno, text in segment.items()})
+
+
+def test_counting_lengths_reports_all_terms(tmp_path: Path) -> None:
+    reader = LuceneReader(write_index(tmp_path / "index", made_segments(5, [20, 20])))
+    reports: list[tuple[int, int]] = []
+    reader.lengths(lambda done, total: reports.append((done, total)))
+    assert reports[-1][0] == reports[-1][1] > 33
+    assert reports == sorted(reports)
+
+
+def test_what_is_no_index_says_so(tmp_path: Path) -> None:
+    require_java()
+    with pytest.raises(InputError, match=r"not a Lucene index: no segments file; accepted: a fold"):
+        LuceneReader(tmp_path)
+    with pytest.raises(InputError, match="cannot read the index: No such file"):
+        LuceneReader(tmp_path / "nowhere")
+
+
+def test_damaged_indexes_say_so_in_one_line(tmp_path: Path) -> None:
+    whole = write_index(tmp_path / "whole", [{"d": "a b"}])
+    commit = max(whole.glob("segments_*"))
+    cut = shutil.copytree(whole, tmp_path / "cut")
+    (cut / commit.name).write_bytes(commit.read_bytes()[:10])
+    missing = shutil.copytree(whole, tmp_path / "missing")
+    next(missing.glob("_0.si")).unlink()
+    for path in (cut, missing):
+        with pytest.raises(InputError, match="Lucene cannot read the index: ") as raised:
+            LuceneReader(path)
+        assert "\n" not in str(raised.value)
+        assert str(path) in str(raised.value)
+
+
+def test_indexes_without_what_is_needed_say_so(tmp_path: Path) -> None:
+    bare = write_index(tmp_path / "bare", [{"d": "a b"}], frequencies=False)
+    with pytest.raises(InputError, match="no term frequencies: 'DOCS'; accepted: DOCS_AND_FREQS"):
+        LuceneReader(bare)
+    other = write_index(tmp_path / "other", [{"d": "a b"}], field="body")
+    with pytest.raises(InputError, match="lacks Anserini's field contents: 'body, id'"):
+        LuceneReader(other)
+
+
+def test_the_commit_digest_sees_every_change(tmp_path: Path) -> None:
+    first = write_index(tmp_path / "a", [{"d": "a b", "e": "c"}])
+    digest = commit_digest(first)
+    assert digest == commit_digest(shutil.copytree(first, tmp_path / "copy"))
+    write_index(first, [{"f": "x"}])
+    assert commit_digest(first) != digest
+    digest = commit_digest(first)
+    write_index(first, [], deleted=["e"])
+    assert commit_digest(first) != digest
+    assert LuceneReader(first).num_docs == 2
+
+
+def test_queries_are_analysed_by_anserini() -> None:
+    require_java()
+    porter = QueryAnalyzer("porter")
+    assert porter("The Running dog's of \U0001d518\U0001d52b, été") == [
+        "run",
+        "dog",
+        "\U0001d518\U0001d52b",
+        "été",
+    ]
+    assert porter("the of") == []
+    assert QueryAnalyzer("none", frozenset())("The Running") == ["the", "running"]
+    assert QueryAnalyzer("krovetz", frozenset({"dogs"}))("the dogs reporters") == ["the", "reporter"]

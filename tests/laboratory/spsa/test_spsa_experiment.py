@@ -1,0 +1,163 @@
+"""SPSA against finite differences, at a size for tests."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from same_results import assert_same_results
+
+from lmtune.errors import InputError
+from lmtune.gradient_free import Gains, minimise
+from lmtune.laboratory.data import load
+from lmtune.laboratory.running import Result, run
+from lmtune.laboratory.spsa import descents, spsa
+from lmtune.laboratory.spsa.linear_net import LinearRankNet
+
+SETTINGS = spsa.SpsaVersusFdsa(
+    data="artificial:20x10",
+    runs=2,
+    evaluations=420,
+    rates=(0.3, 3.0),
+    per_step=(2, 4),
+    features=(3, 300),
+    seed=1,
+)
+
+
+@pytest.fixture(scope="module")
+def found() -> Result:
+    return run(SETTINGS)
+
+
+def test_the_same_bytes_again(found: Result) -> None:
+    again = run(SETTINGS)
+    assert_same_results(found, again)
+
+
+def test_a_step_of_spsa_costs_the_same_for_every_net(found: Result) -> None:
+    steps = found.tables["steps"].set_index(["method", "features"])["evaluations"].to_dict()
+    assert steps == {
+        ("FDSA", 3): 6,
+        ("FDSA", 300): 600,
+        ("SPSA:2", 3): 2,
+        ("SPSA:2", 300): 2,
+        ("SPSA:4", 3): 4,
+        ("SPSA:4", 300): 4,
+    }
+    assert "FDSA 6 to 600, SPSA:2 2 throughout, SPSA:4 4 throughout" in found.conclusions[-1]
+
+
+def _keep(iterates: dict[int, NDArray[np.float64]], step: int, spent: int, x: NDArray[np.float64]) -> None:
+    assert spent >= step
+    iterates[step] = x
+
+
+def test_costs_are_those_of_the_iterates(found: Result) -> None:
+    """Run the second run of SPSA:4 again, without the experiment's way of noting costs."""
+    net = LinearRankNet(load(SETTINGS.data, 1).train)
+    methods = found.tables["methods"].set_index("method")
+    steps = (420 - 2) // 4
+    gains = Gains(methods["rate"]["SPSA:4"] * (0.1 * steps + 1.0) ** 0.602, 0.01, 0.1 * steps)
+    finals = []
+    for number in (1, 2):
+        iterates: dict[int, NDArray[np.float64]] = {}
+        alone = minimise(
+            net.costs,
+            descents.start_of(net, 1, number),
+            evaluations_per_step=4,
+            budget=420,
+            gains=gains,
+            seed=1000 + number,
+            together=True,
+            observe=partial(_keep, iterates),
+        )
+        finals.append(alone.value)
+        # After 210 evaluations, one of which was the start's, 52 steps have been made.
+        assert alone.spent[52] <= 210 < alone.spent[53]
+        middle = float(net.exact_costs(iterates[52][None])[0])
+        table = found.tables["costs"]
+        [row] = table[table["method"].eq("SPSA:4") & table["evaluations"].eq(210)].to_dict("records")
+        assert any(middle == pytest.approx(row[end], rel=1e-12) for end in ("lowest", "highest"))
+    assert methods["final"]["SPSA:4"] == pytest.approx(np.mean(finals), rel=1e-6)
+    assert methods["deviation"]["SPSA:4"] == pytest.approx(np.std(finals, ddof=1), rel=1e-3)
+
+
+def test_no_method_beats_the_minimum_and_all_descend(found: Result) -> None:
+    for row in found.tables["methods"].to_dict("records"):
+        assert row["minimum"] - 1e-6 < row["final"] < row["start"]
+    chosen = found.tables["rates"][found.tables["rates"]["chosen"]]
+    assert list(chosen["method"]) == ["FDSA", "SPSA:2", "SPSA:4"]
+    for _, part in found.tables["rates"].groupby("method"):
+        assert part["mean"].min() == part.loc[part["chosen"], "mean"].iloc[0]
+
+
+def test_finite_differences_are_the_closed_form(found: Result) -> None:
+    small = found.tables["gradient"].query("c < 0.001")
+    assert (small["largest_difference"] < 1e-8).all()
+    wide = found.tables["gradient"].query("c > 0.001")
+    assert (wide["largest_difference"] < 1e-4).all()
+    assert (wide["largest_difference"].to_numpy() > small["largest_difference"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("there", "text"),
+    [
+        ({"FDSA": 800.0, "SPSA:2": 200.0, "SPSA:4": 400.0}, "SPSA converges faster, 4.0 times"),
+        ({"FDSA": 100.0, "SPSA:2": 200.0, "SPSA:4": 400.0}, "SPSA does not converge faster"),
+        ({"FDSA": math.nan, "SPSA:2": 210.0, "SPSA:4": 400.0}, "more than 2.0 times"),
+        ({"FDSA": 100.0, "SPSA:2": math.nan, "SPSA:4": math.nan}, "does not converge faster."),
+        ({"FDSA": math.nan, "SPSA:2": math.nan, "SPSA:4": math.nan}, "SPSA:2 never, SPSA:4 never."),
+    ],
+)
+def test_either_outcome_is_said(found: Result, there: dict[str, float], text: str) -> None:
+    methods = found.tables["methods"].assign(evaluations_to_95=list(there.values()))
+    tables = {**found.tables, "methods": methods}
+    assert text in SETTINGS.conclusions(tables)[1]
+
+
+def test_who_is_ahead_at_the_end(found: Result) -> None:
+    def sentence(fdsa: float, spsa_: float) -> str:
+        final = [fdsa, spsa_, spsa_ + 1.0]
+        costs = pd.DataFrame(
+            [
+                {"method": name, "evaluations": 10 * k, "cost": end + (4 - k)}
+                for name, end in zip(["FDSA", "SPSA:2", "SPSA:4"], final, strict=True)
+                for k in range(5)
+            ]
+        )
+        methods = found.tables["methods"].assign(final=final)
+        return SETTINGS.conclusions({**found.tables, "methods": methods, "costs": costs})[2]
+
+    ends = "the cost at which {} ends after 40."
+    assert sentence(2.0, 1.0) == f"SPSA:2 has by 30 evaluations {ends.format('FDSA')}"
+    assert sentence(1.0, 3.0) == f"FDSA has by 20 evaluations {ends.format('SPSA:2')}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"runs": 0},
+        {"evaluations": 9},
+        {"rates": ()},
+        {"rates": (0.0,)},
+        {"width": math.inf},
+        {"per_step": (3,)},
+        {"per_step": (2, 2)},
+        {"features": ()},
+        {"seed": -1},
+    ],
+)
+def test_bad_settings(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        spsa.SpsaVersusFdsa(**changes)
+
+
+def test_too_few_evaluations_for_a_step() -> None:
+    with pytest.raises(InputError, match="too few evaluations: 50; accepted: 102"):
+        descents.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)

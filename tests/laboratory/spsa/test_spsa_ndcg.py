@@ -1,0 +1,154 @@
+"""A linear net trained on NDCG by SPSA, at a size for tests."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from same_results import assert_same_results
+
+pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+
+from scipy import stats
+
+from lmtune.errors import InputError
+from lmtune.laboratory.data import load
+from lmtune.laboratory.running import Result, run
+from lmtune.laboratory.spsa import spsa_ndcg
+from lmtune.measures.lists import ndcg
+from lmtune.reranking.settings import Settings as Training
+from lmtune.reranking.training import fit
+
+SETTINGS = spsa_ndcg.SpsaOnNdcg(
+    data="artificial:20x10",
+    seeds=2,
+    evaluations=200,
+    per_step=4,
+    rates=(0.3,),
+    widths=(0.03, 0.1),
+    learning_rates=(0.01, 0.1),
+    epochs=2,
+    cutoff=5,
+    seed=3,
+)
+
+
+@pytest.fixture(scope="module")
+def found() -> Result:
+    return run(SETTINGS)
+
+
+def test_the_same_bytes_again(found: Result) -> None:
+    again = run(SETTINGS)
+    assert_same_results(found, again)
+
+
+def test_a_loss_is_trained_as_on_the_command_line(found: Result) -> None:
+    fold = load(SETTINGS.data, 3)
+    tried = found.tables["tried"].query("method == 'RankNet'")
+    values = []
+    for rate in SETTINGS.learning_rates:
+        trained = fit(
+            fold.train,
+            fold.validation,
+            Training(
+                loss="ranknet",
+                network="linear",
+                learning_rate=rate,
+                epochs=2,
+                measure=5,
+                schedule="cosine",
+                batch_size=16,
+                seed=3,
+            ),
+        )
+        values.append(trained.validation)
+        if trained.validation == max(values):
+            scores = trained.score(fold.test)
+    assert tried["validation"].to_numpy() == pytest.approx(values, abs=1e-6)
+    assert list(tried["chosen"]) == [value == max(values) for value in values]
+    [row] = found.tables["runs"].query("method == 'RankNet' and seed == 3").to_dict("records")
+    assert row["test"] == pytest.approx(np.nanmean(ndcg(scores, fold.test, [5])), abs=1e-6)
+    assert row["evaluations"] in (1, 2)
+
+
+def test_spsa_climbs_the_measure_and_counts(found: Result) -> None:
+    courses = found.tables["courses"]
+    assert courses["train"].iloc[-1] > courses["train"].iloc[0] + 0.05
+    steps = courses["evaluations"].diff().dropna()
+    assert (steps.iloc[:-1] == 4).all()
+    assert steps.iloc[-1] == 2  # what is left of the budget
+    runs = found.tables["runs"].query("method == 'SPSA:4'")
+    assert list(runs["seed"]) == [3, 4]
+    assert runs["evaluations"].isin(courses["evaluations"]).all()
+    for run_ in runs.to_dict("records"):
+        row = courses[courses["evaluations"] == run_["evaluations"]].to_dict("records")[0]
+        assert row["lowest"] - 1e-9 <= run_["train"] <= row["highest"] + 1e-9
+    means = found.tables["means"].set_index("method")
+    assert means["test"]["SPSA:4"] == pytest.approx(runs["test"].mean(), rel=1e-12)
+
+
+def test_comparisons_are_paired_over_queries() -> None:
+    rng = np.random.default_rng(0)
+
+    def result(extra: float) -> dict[str, Any]:
+        runs = []
+        for _ in range(2):
+            queries = rng.uniform(size=30) + extra
+            queries[4] = math.nan
+            runs.append(
+                {
+                    "train": 0.5,
+                    "validation": 0.5,
+                    "test": float(np.nanmean(queries)),
+                    "queries": queries.tolist(),
+                    "evaluations": 7,
+                    "course": {"evaluations": [1, 5], "train": [0.1, 0.2]},
+                }
+            )
+        tried = [{"rate": 1.0, "width": 0.1, "validation": 0.5, "train": 0.5}]
+        return {"chosen": 0, "tried": tried, "runs": runs}
+
+    results = {"spsa": result(0.0), "lambdarank": result(0.3), "ranknet": result(0.0)}
+    tables = SETTINGS.tables(results)
+    by_query = {
+        name: np.mean([run["queries"] for run in own["runs"]], axis=0)[np.arange(30) != 4]
+        for name, own in results.items()
+    }
+    for row in tables["comparisons"].to_dict("records"):
+        other = by_query[row["baseline"].lower()]
+        assert row["p_value"] == pytest.approx(stats.ttest_rel(by_query["spsa"], other).pvalue)
+        assert row["difference"] == pytest.approx((by_query["spsa"] - other).mean())
+        assert row["queries"] == 29
+    said = " ".join(SETTINGS.conclusions(tables))
+    assert "worse than LambdaRank: -0.3" in said
+    assert "not significantly different from RankNet" in said
+    assert "artificial:20x10 that is seen as well" in said
+    tables["comparisons"]["p_value"] = 0.2
+    assert "that is not seen" in SETTINGS.conclusions(tables)[-1]
+    tables["means"].loc[tables["means"]["method"] == "SPSA:4", "train"] = 0.45
+    said = SETTINGS.conclusions(tables)[-1]
+    assert "that is seen on the training queries alone (-0.0500)." in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seeds": 0},
+        {"evaluations": 3},
+        {"per_step": 3},
+        {"per_step": 0},
+        {"rates": ()},
+        {"widths": (-1.0,)},
+        {"learning_rates": (math.nan,)},
+        {"epochs": 0},
+        {"cutoff": 0},
+        {"seed": -1},
+        {"batch_size": 0},
+    ],
+)
+def test_bad_settings(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        spsa_ndcg.SpsaOnNdcg(**changes)

@@ -1,0 +1,150 @@
+"""The papers' sweeps, at sizes that show that they run, and the same bytes twice."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
+
+from lmtune.errors import InputError  # noqa: E402
+from lmtune.laboratory.catalogue import find_experiment, summary  # noqa: E402
+from lmtune.laboratory.running import run, settings_of  # noqa: E402
+
+torch.set_num_threads(1)
+
+LONG = {
+    "data": "artificial:6x40",
+    "network": "mlp:4",
+    "trials": 2,
+    "epochs": 3,
+    "sampled": 8,
+    "relevant": 3,
+    "least": 2,
+    "batch_size": 3,
+}
+SHORT = {"data": "artificial:6x10", "trials": 2, "epochs": 2, "batch_size": 3}
+TINY: dict[str, dict[str, Any]] = {
+    "alpha": {**SHORT, "network": "b:4", "alphas": (1.0, 5.0, 10.0), "alike": (5.0, 10.0)},
+    "depth": {**SHORT, "networks": ("b64", "mlp:8-4", "mlp:8")},
+    "losses": {
+        **SHORT,
+        "data": "artificial:16x20",
+        "network": "mlp:4",
+        "warm_up": 1,
+        "rates": (0.01, 0.1),
+        "losses": (
+            "ranknet",
+            "listmle",
+            "approxndcg:alpha=5",
+            "approxndcg",
+            "song",
+            "k-song:cutoff=3",
+            "lambdamart:rounds=3:min_rows=10:min_hessian=0.01",
+        ),
+    },
+    "gamma": {**LONG, "gammas": (0.3, 1.0)},
+    "warm-up": {**LONG, "warm_up": 1, "cutoff": 5},
+    "k-song": {**LONG, "warm_up": 1, "cutoffs": (5, 10)},
+    "full-items": {**LONG, "gammas": (0.3,)},
+}
+VALUES = {
+    "alpha": ["1", "5", "10"],
+    "depth": ["B64", "MLP:8-4", "MLP:8"],
+    "losses": ["RankNet", "ListMLE", "ApproxNDCG:alpha=5", "ApproxNDCG", "SONG", "K-SONG", "LambdaMART"],
+    "gamma": ["0.3", "1"],
+    "warm-up": ["SONG, cold", "SONG, warm-up", "K-SONG, cold", "K-SONG, warm-up"],
+    "k-song": ["theoretical, K = 5", "practical, K = 5", "theoretical, K = 10", "practical, K = 10"],
+    "full-items": ["all items", "biased mini-batch", "SONG, gamma 0.3"],
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_sweep(name: str) -> None:
+    experiment = find_experiment(name)
+    found = run(settings_of(experiment, TINY[name], quick=False))
+    assert {"trials", "summary", "differences"} <= found.tables.keys()
+    assert list(found.tables["summary"]["value"].unique()) == VALUES[name]
+    assert found.tables["trials"]["ndcg"].between(0.0, 1.0).all()
+    assert found.conclusions
+    assert all(sentence.endswith(".") for sentence in found.conclusions)
+    assert all("nan" not in sentence for sentence in found.conclusions)
+    assert name in [picture.name for picture in found.pictures]
+    assert all(picture.alt.endswith(".") for picture in found.pictures)
+    assert "20" in summary(name)
+
+
+@pytest.mark.parametrize("name", ["alpha", "warm-up"])
+def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
+    experiment = find_experiment(name)
+    settings = settings_of(experiment, TINY[name], quick=False)
+    contents = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        run(settings, folder=folder)
+        files = [path for path in folder.iterdir() if path.is_file()]
+        contents.append({path.name: path.read_bytes() for path in files})
+    assert contents[0] == contents[1]
+    assert {f"{name}.svg", f"{name}.png", "numbers.json"} <= contents[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "message"),
+    [
+        ("alpha", {"alike": (7.0,)}, "not swept: 7.0; accepted: 1, 5, 10"),
+        ("alpha", {"network": "b65"}, "unknown network"),
+        ("depth", {"networks": ("b64",)}, "too few networks"),
+        ("losses", {"losses": ("no",)}, "unknown loss: 'no'"),
+        ("losses", {"losses": ("lambdamart:no=1",)}, "no such option"),
+        ("losses", {"rates": ()}, "too few rates"),
+        ("losses", {"rates": (0.0,)}, "bad rates: 0.0; accepted: a positive number"),
+        ("losses", {"losses": ("song", "song:gamma=0.5", "song")}, "twice"),
+        ("gamma", {"sampled": 3}, "bad number of relevant items: 3"),
+        ("gamma", {"least": 0}, "bad least: 0; accepted: 1 or more"),
+        ("gamma", {"gammas": (0.3,)}, "too few gammas"),
+        ("gamma", {"gammas": (0.3, 2.0)}, "bad gammas: 2.0"),
+        ("warm-up", {"warm_up": 0}, "bad warm up: 0; accepted: 1 or more"),
+        ("warm-up", {"warm_up": 3}, "no epoch is left"),
+        ("k-song", {"cutoffs": (0,)}, "bad cutoffs: 0; accepted: 1 or more"),
+        ("full-items", {"gammas": ()}, "too few gammas"),
+        ("full-items", {"gammas": (1.0,)}, "bad gammas: 1.0"),
+    ],
+)
+def test_bad_settings(name: str, changed: dict[str, Any], message: str) -> None:
+    experiment = find_experiment(name)
+    with pytest.raises(InputError, match=message):
+        settings_of(experiment, {**TINY[name], **changed}, quick=False).units()
+
+
+def test_ratings_as_data(tmp_path: Path) -> None:
+    lines = [f"{u}\t{(u * 7 + 3 * i) % 40}\t{1 + i % 5}\t{i}" for u in range(8) for i in range(16)]
+    (tmp_path / "ratings.tsv").write_text("\n".join(lines))
+    data = {"data": f"movielens:{tmp_path / 'ratings.tsv'}"}
+    for name in ("gamma", "k-song", "full-items"):
+        experiment = find_experiment(name)
+        settings = settings_of(experiment, {**TINY[name], **data}, quick=False)
+        results = {unit.key: unit.function(**unit.arguments) for unit in settings.units()}
+        table = settings.tables(results)["summary"]
+        assert table["cutoff"].unique().tolist() == [10, 20, 50]
+        assert list(table["value"].unique()) == VALUES[name]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_every_setting_says_what_it_is(name: str) -> None:
+    experiment = find_experiment(name)
+    assert set(experiment.quick) <= {field.name for field in dataclasses.fields(experiment)}
+    for field in dataclasses.fields(experiment):
+        assert field.metadata["help"]
+    experiment().units()
+    settings_of(experiment, {}, quick=True).units()
+
+
+@pytest.mark.slow
+def test_running_estimates_beat_the_biased_gradient() -> None:
+    experiment = find_experiment("gamma")
+    table = run(settings_of(experiment, {}, quick=True)).tables["courses"]
+    last = table[table["epoch"] == table["epoch"].max()].groupby("value")["objective"].mean()
+    assert last["0.3"] < last["1"]
