@@ -28,7 +28,7 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.optimality_pictures import draw
 from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
-from lmtune.reranking.objectives import loss_names
+from lmtune.reranking.loss_names import loss_names
 from lmtune.reranking.ranking_measures import RankingMeasure, parse_measure
 
 # Two-layer nets come to rest so much more slowly.
