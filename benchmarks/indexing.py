@@ -24,7 +24,7 @@ from typing import Any
 
 from made_corpus import write_corpus
 
-from lmtune.lucene.java import is_installed
+from lmtune.indexing.lucene.java import is_installed
 
 _SAMPLE_SECONDS = 0.05
 _FIND_JAVA = (

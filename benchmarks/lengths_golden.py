@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lmtune.lucene.java import start
+from lmtune.indexing.lucene.java import start
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "indexing" / "lucene_lengths.json"
 EVERY = 100_000

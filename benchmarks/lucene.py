@@ -21,9 +21,9 @@ import numpy as np
 from made_corpus import write_corpus
 
 import lmtune
-from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
-from lmtune.lucene import java
-from lmtune.lucene.reader import LuceneReader
+from lmtune.indexing.lucene import java
+from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
+from lmtune.indexing.lucene.reader import LuceneReader
 
 
 def main() -> None:

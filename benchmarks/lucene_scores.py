@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import lmtune
-from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
+from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
 from lmtune.models.ranking import rank
 
 MUS = (10.0, 500.0, 1000.0, 2500.0)

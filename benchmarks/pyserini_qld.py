@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from lmtune.lucene.java import start
+from lmtune.indexing.lucene.java import start
 
 
 def main() -> None:

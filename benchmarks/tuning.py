@@ -34,7 +34,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
 from lmtune.candidates.skyband import skyband
 from lmtune.compiled import compiled
-from lmtune.lucene.java import is_installed
+from lmtune.indexing.lucene.java import is_installed
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.ranking import rank

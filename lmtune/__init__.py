@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.builder import build_index
     from lmtune.indexing.cache import index_for
     from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene_index import LuceneIndex, build_lucene_index
+    from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
     from lmtune.measures.evaluate import measure
     from lmtune.measures.from_files import evaluate, topic_values
     from lmtune.measures.significance.comparison import compare
@@ -52,14 +52,14 @@ _HOMES = {
     "FDSA": "tuning.spsa",
     "GridSearch": "tuning.grid",
     "InputError": "errors",
-    "LuceneIndex": "indexing.lucene_index",
+    "LuceneIndex": "indexing.lucene.index",
     "MissingExtraError": "errors",
     "ParameterSpace": "tuning.space",
     "SPSA": "tuning.spsa",
     "RankNetTuner": "tuning.ranknet",
     "Regions": "candidates.regions",
     "build_index": "indexing.builder",
-    "build_lucene_index": "indexing.lucene_index",
+    "build_lucene_index": "indexing.lucene.index",
     "evaluate": "measures.from_files",
     "compare": "measures.significance.comparison",
     "index_for": "indexing.cache",

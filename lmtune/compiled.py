@@ -58,7 +58,7 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
-def compiled(*, contract: bool = False) -> Callable[[Any], Any]:
+def compiled(*, contract: bool = False, inline: bool = False) -> Callable[[Any], Any]:
     """Return a decorator that compiles a kernel.
 
     Sums keep the order of the text: with leave to reorder them, the last bit of a result would
@@ -68,12 +68,16 @@ def compiled(*, contract: bool = False) -> Callable[[Any], Any]:
     ----------
     contract : bool
         Let a product and a sum be rounded once, together, where the processor can.
+    inline : bool
+        Compile the kernel into those that call it, which spares passing many arrays.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if contract:
         options["fastmath"] = {"contract"}
         # Otherwise a process that compiles runs the kernel's own copy, and one that finds the
         # caller in the cache the copy in there, which may round otherwise.
+        inline = True
+    if inline:
         options["forceinline"] = True
 
     def decorate(function: Callable[..., Any]) -> Any:

@@ -26,6 +26,7 @@ def option(
     above: float | None = None,
     below: float | None = None,
     choices: Collection[str] | None = None,
+    fewest: int = 0,
     metavar: str | None = None,
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
@@ -44,6 +45,8 @@ def option(
         Bounds that are no values themselves.
     choices : collection of str, optional
         The values that there are.
+    fewest : int
+        A tuple's least number of elements.
     metavar : str, optional
         What stands for the value on the command line.
     flag : str, optional
@@ -88,10 +91,12 @@ def check(settings: Any) -> None:
     Raises
     ------
     InputError
-        For a number outside its bounds or not finite, or a text that is no choice.
+        For a number outside its bounds or not finite, a text that is no choice, or too few of them.
     """
     for field in options_of(settings):
-        given = getattr(settings, field.name)
+        given, fewest = getattr(settings, field.name), field.metadata["fewest"]
+        if fewest and len(given) < fewest:
+            raise InputError(f"too few {label(field)}", value=given, accepted=f"{fewest} or more")
         for value in given if isinstance(given, tuple) else (given,):
             _check(label(field), value, field.metadata)
 

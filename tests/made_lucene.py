@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
 
 _READER = "(Ljava/lang/String;Ljava/io/Reader;Lorg/apache/lucene/index/IndexableFieldType;)V"
 

@@ -16,7 +16,7 @@ from lmtune.options import check, kinds, label, option, options_of, read
 class Settings:
     epochs: int = option(30, "passes", low=1)
     share: float = option(0.5, "of the queries", low=0, below=1)
-    rates: tuple[float, ...] = option((0.1,), "to choose from", above=0)
+    rates: tuple[float, ...] = option((0.1,), "to choose from", above=0, fewest=1)
     level: float = option(0.9, "of confidence", above=0, high=1)
     seed: int = option(0, "of draws", low=0, high=9)
     patience: int | None = option(None, "epochs", low=1)
@@ -36,6 +36,7 @@ class Settings:
         ({"share": float("nan")}, "bad share: nan; accepted: 0 or more, below 1"),
         ({"rates": (0.1, 0.0)}, "bad rates: 0.0; accepted: a positive number"),
         ({"rates": (float("inf"),)}, "bad rates: inf; accepted: a positive number"),
+        ({"rates": ()}, "too few rates: (); accepted: 1 or more"),
         ({"level": 0.0}, "bad level: 0.0; accepted: a positive number, up to 1"),
         ({"seed": 10}, "bad seed: 10; accepted: 0 to 9"),
         ({"patience": 0}, "bad patience: 0; accepted: 1 or more"),

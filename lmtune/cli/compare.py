@@ -55,7 +55,8 @@ def compare(
     from lmtune.measures.measure import parse_measures
     from lmtune.measures.significance.comparison import compare as compare_values
     from lmtune.measures.significance.options import ComparisonOptions
-    from lmtune.reporting.comparison_tables import STYLES, comparison_table, legend
+    from lmtune.reporting.comparison_tables import comparison_table, legend
+    from lmtune.reporting.table import STYLES
 
     if style not in STYLES:
         raise InputError("unknown --format", value=style, accepted=", ".join(STYLES))

@@ -70,7 +70,7 @@ def _with_lucene(
     workers: int | None,
     memory: int,
 ) -> None:
-    from lmtune.indexing.lucene_index import build_lucene_index
+    from lmtune.indexing.lucene.index import build_lucene_index
     from lmtune.threads import cores
 
     with stages() as report, timed(f"indexed {source.name}"):

@@ -45,7 +45,7 @@ def lab(name: str | None, arguments: Sequence[str]) -> None:
         experiment = find_experiment(name)
         given = _parser(experiment).parse_args(arguments)
         wanted = [(experiment, given.output)]
-        fields = dataclasses.fields(experiment.settings)
+        fields = dataclasses.fields(experiment)
         texts = {field: getattr(given, field.name) for field in fields}
         options = {
             field.name: _read(_flag(field.name), text, field.default)
@@ -72,8 +72,7 @@ def _run(wanted: Sequence[Any], options: dict[str, Any], *, quick: bool, workers
 
     made = {"command": command()}
     orders = [
-        Order(experiment, settings_of(experiment, options, quick=quick), folder, made)
-        for experiment, folder in wanted
+        Order(settings_of(experiment, options, quick=quick), folder, made) for experiment, folder in wanted
     ]
     with stages() as report:
         for order, result in run_all(orders, workers=workers, progress=report):
@@ -93,7 +92,7 @@ def _parser(experiment: Any) -> _Parser:
         allow_abbrev=False,
     )
     _add_common(parser, "the folder for pictures and numbers")
-    for field in dataclasses.fields(experiment.settings):
+    for field in dataclasses.fields(experiment):
         default = field.default
         shown = ",".join(map(_shown, default if isinstance(default, tuple) else (default,)))
         parser.add_argument(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.analysis import Analyzer
     from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene_index import LuceneIndex
+    from lmtune.indexing.lucene.index import LuceneIndex
     from lmtune.tuning.folds import Fold
     from lmtune.tuning.plan import Plan
 
@@ -137,7 +137,7 @@ def open_index(
 
 
 def _open_lucene(index: str, names: Names, indexes: Path) -> LuceneIndex:
-    from lmtune.indexing.lucene_index import PREFIX, LuceneIndex, check_lengths, find_lucene_index
+    from lmtune.indexing.lucene.index import PREFIX, LuceneIndex, check_lengths, find_lucene_index
 
     lengths = check_lengths(names.lengths or "exact")
     name = index.removeprefix(PREFIX)
@@ -159,7 +159,7 @@ def _open_lucene(index: str, names: Names, indexes: Path) -> LuceneIndex:
 
 def _index_of(dataset: Dataset, indexes: Path) -> str:
     """Return the index that stands for a collection without documents, as --index names it."""
-    from lmtune.indexing.lucene_index import PREFIX
+    from lmtune.indexing.lucene.index import PREFIX
     from lmtune.indexing.manifest import FILE
 
     path = indexes / (dataset.index or "")

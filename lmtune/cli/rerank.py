@@ -92,10 +92,12 @@ def train(
     """Train a network on LETOR files, or on a run with judgements."""
     rerank_options.need_neural("rerank")
     from lmtune.formats.files import check_directory
+    from lmtune.options import check
     from lmtune.reporting.provenance import command, versions
     from lmtune.reranking import distributed, model_folder
     from lmtune.reranking.comparison import tree_settings
     from lmtune.reranking.loss_names import parse_loss
+    from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
     from lmtune.reranking.training import fit
 
@@ -127,7 +129,8 @@ def train(
     )
     rerank_options.check_names(settings)
     rerank_options.use_threads(threads)
-    fitted = rerank_options.normaliser(normalise, log1p)
+    normalisation = Normalisation(normalise, log1p)  # type: ignore[arg-type]
+    check(normalisation)
     check_directory(output, marker=model_folder.RECORD, own=model_folder.CONTENT)
     if run is not None:
         names = Names(
@@ -141,7 +144,7 @@ def train(
     if trees is not None:
         _grow(known, trees, output, made)
         return
-    scaler = fitted(known.train)
+    scaler = normalisation.fit(known.train)
     scaled, held = scaler.transform(known.train), scaler.transform(known.validation)
     with distributed.process_group(device) as place, stages() as report:
         with timed(f"{len(known.train.queries)} queries learnt from"):
@@ -199,7 +202,6 @@ def apply(
     from lmtune.formats.files import atomic_write, check_file
     from lmtune.formats.runs import check_tag, read_run, write_run
     from lmtune.reporting.provenance import command, versions
-    from lmtune.reranking.beneath import with_rest
     from lmtune.reranking.features import FEATURES
     from lmtune.reranking.model_folder import check_features, load_model
     from lmtune.reranking.runs import reranked
@@ -226,7 +228,7 @@ def apply(
     data, record = run_features(source, ranked, judged=False)
     with timed(f"{len(data.queries)} topics reranked"):
         scores = loaded.score(data, feature_names, device=device)
-        write_run(output, with_rest(reranked(data, scores), ranked), tag=tag)
+        write_run(output, reranked(ranked, data, scores), tag=tag)
     made = {
         "command": command(),
         "versions": versions() | libraries(),
@@ -257,8 +259,8 @@ def _grow(known: Known, trees: TreeSettings, output: Path, made: dict[str, Any])
 def _report(test: RankingData, scores: ArrayLike) -> None:
     import numpy as np
 
+    from lmtune.measures.lists import ndcg
     from lmtune.reranking.comparison import CUTOFFS
-    from lmtune.reranking.ndcg import ndcg
 
     kept, zero = (np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero"))
     for name, means in (("left out", kept), ("count 0", zero)):

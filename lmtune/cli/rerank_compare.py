@@ -11,24 +11,18 @@ import typer
 from lmtune.cli import rerank_options
 from lmtune.cli.screen import note, stages, timed, utf8_output
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.reporting.table import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lmtune.measures.lists import Empty
     from lmtune.reranking.comparison import Outcome
-    from lmtune.reranking.ndcg import Empty
 
 _LOSSES = "ranknet,lambdarank,approxndcg,song,k-song,lambdamart"
-_TABLES = {
-    "table.txt": "table",
-    "table.md": "markdown",
-    "table.tex": "latex",
-    "table.csv": "csv",
-    "table.json": "json",
-}
 _RECORD = "made.json"
 _PICTURES = ("convergence.svg", "convergence.png")
-_CONTENT = frozenset({*_TABLES, *_PICTURES, _RECORD, "history.csv"})
+_CONTENT = frozenset({*FILES, *_PICTURES, _RECORD, "history.csv"})
 
 
 def compare(
@@ -72,10 +66,13 @@ def compare(
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
     rerank_options.need_neural("rerank")
     from lmtune.formats.files import check_directory
-    from lmtune.reporting.loss_tables import STYLES, loss_table
+    from lmtune.options import check
+    from lmtune.reporting.loss_tables import loss_table
+    from lmtune.reporting.table import STYLES
     from lmtune.reranking import comparison
     from lmtune.reranking.letor_folder import read_letor_folder
     from lmtune.reranking.loss_names import parse_loss
+    from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
 
     if style not in STYLES:
@@ -116,6 +113,8 @@ def compare(
             own.check_optimizer(settings.optimizer)
     rerank_options.check_names(settings)
     rerank_options.use_threads(threads)
+    normalisation = Normalisation(normalise, log1p)  # type: ignore[arg-type]
+    check(normalisation)
     if output is not None:
         check_directory(output, marker=_RECORD, own=_CONTENT)
     with timed(f"{folder}: read"):
@@ -134,7 +133,7 @@ def compare(
             trials=trials,
             device=device,
             report=report,
-            normaliser=rerank_options.normaliser(normalise, log1p),
+            normalisation=normalisation,
         )
     if output is not None:
         _write(output, outcomes, conventions, folder)
@@ -172,7 +171,7 @@ def _write(output: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], fo
 
     made = {"command": command(), "versions": versions(), "data": Path(folder).resolve().name}
     with atomic_directory(output, marker=_RECORD, own=_CONTENT) as target:
-        for name, style in _TABLES.items():
+        for name, style in FILES.items():
             text = loss_table(outcomes, style, empty=empty)
             (target / name).write_text(text, encoding="utf-8", newline="\n")
         rows = history_rows(outcomes)

@@ -11,10 +11,6 @@ import typer
 from lmtune.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lmtune.reranking.data import RankingData
-    from lmtune.reranking.normalisation import Normaliser
     from lmtune.reranking.settings import Settings
 
 Run = Annotated[Path | None, typer.Option(help="A TREC run.")]
@@ -76,24 +72,6 @@ def use_threads(count: int | None) -> None:
     import torch
 
     torch.set_num_threads(count)
-
-
-def normaliser(method: str, log1p: bool) -> Callable[[RankingData], Normaliser]:
-    """Return what fits a normaliser to training data."""
-    from lmtune.reranking.normalisation import METHODS, Normaliser
-
-    name = method.replace("query-", "query ")
-    if name not in METHODS:
-        raise InputError(
-            "unknown --normalise",
-            value=method,
-            accepted=", ".join(known.replace(" ", "-") for known in METHODS),
-        )
-
-    def fit(data: RankingData) -> Normaliser:
-        return Normaliser.fit(data, method=name, log1p=log1p)
-
-    return fit
 
 
 def check_names(settings: Settings) -> None:

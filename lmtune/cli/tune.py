@@ -87,7 +87,7 @@ def tune(
     from lmtune.measures.measure import parse_measures
     from lmtune.reporting.provenance import command, versions
     from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
-    from lmtune.reporting.tables import STYLES
+    from lmtune.reporting.table import STYLES
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.lines import measure_lines
     from lmtune.tuning.plan import Plan
@@ -173,20 +173,20 @@ def tune(
 def _show(results: list[CollectionResult], style: str) -> None:
     from rich.console import Console
 
-    from lmtune.reporting.tables import full_legend, parameter_table, plain, table, terminal_table
+    from lmtune.reporting.tuning_tables import mean_table, parameter_table, tuning_table
 
     notes = [f"{result.name}: {text}" for result in results for text in result.notes]
     if style != "table":
         for text in notes:
             note(text)
-        sys.stdout.write(table(results, style))
+        sys.stdout.write(tuning_table(results, style))
         return
     console = Console(highlight=False)
     if console.is_terminal:
-        legend = full_legend(results)
-        console.print(terminal_table(results), legend, "", parameter_table(results), sep="\n")
+        means = mean_table(results)
+        console.print(means.terminal(), means.legend, "", parameter_table(results).terminal(), sep="\n")
     else:
-        print(table(results), plain(parameter_table(results)), sep="\n", end="")
+        print(tuning_table(results), parameter_table(results).text(), sep="\n", end="")
     print()
     for text in notes:
         print(text)

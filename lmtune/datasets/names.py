@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from lmtune.errors import InputError
-from lmtune.lucene.names import fetch_file
+from lmtune.indexing.lucene.names import fetch_file
 
 Role = Literal["topics", "qrels"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

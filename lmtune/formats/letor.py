@@ -6,12 +6,13 @@ import os
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.files import atomic_write
 from lmtune.formats.letor_cache import cached
 from lmtune.formats.letor_parsing import HIGHEST_ID
-from lmtune.formats.letor_rows import InMemory, Letor, collect
+from lmtune.formats.letor_rows import Letor, collect
 
 
 def read_letor(
@@ -64,10 +65,22 @@ def read_letor(
         raise InputError("bad number of features", value=width, accepted=f"0 to {HIGHEST_ID}")
     found = cached(path, cache, repeated=repeated, docids=docids)
     if found is None:
-        memory = InMemory()
-        rest = collect(path, memory, repeated=repeated, docids=docids)
-        found = Letor(memory.finish(rest.width), rest.labels, rest.starts, *rest.names)
+        blocks: list[NDArray[np.float32]] = []
+        rest = collect(path, blocks.append, repeated=repeated, docids=docids)
+        features = _stacked(blocks, rest.width)
+        found = Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
     return found.widened(width or 0)
+
+
+def _stacked(blocks: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+    """Return all rows, (rows, width), 0 where a block is narrower; each block goes when it is copied."""
+    out = np.zeros((sum(map(len, blocks)), width), np.float32)
+    end = len(out)
+    while blocks:
+        block = blocks.pop()
+        out[end - len(block) : end, : block.shape[1]] = block
+        end -= len(block)
+    return out
 
 
 def write_letor(path: str | os.PathLike[str], data: Letor) -> None:

@@ -94,16 +94,15 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
     with atomic_directory(folder, marker=_MARKER, own=_FILES) as made:
         features = _OnDisk(made / "features")
         try:
-            rest = collect(path, features, repeated=options["repeated"], docids=options["docids"])
+            rest = collect(path, features.append, repeated=options["repeated"], docids=options["docids"])
         finally:
             features.close()
         features.finish(rest.width)
-        queries, docnos = rest.names
         rest.labels.astype("<f4").tofile(made / "labels")
         rest.starts.astype("<i8").tofile(made / "starts")
-        (made / "queries").write_text("\n".join(queries), encoding="utf-8", newline="\n")
-        if docnos is not None:
-            (made / "docids").write_text("\n".join(docnos), encoding="utf-8", newline="\n")
+        (made / "queries").write_text("\n".join(rest.queries), encoding="utf-8", newline="\n")
+        if rest.docnos is not None:
+            (made / "docids").write_text("\n".join(rest.docnos), encoding="utf-8", newline="\n")
         header = {
             "options": options,
             "size": status.st_size,
@@ -111,7 +110,7 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
             "sha256": _digest(path),
             "rows": rest.labels.size,
             "width": rest.width,
-            "named": docnos is not None,
+            "named": rest.docnos is not None,
         }
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):

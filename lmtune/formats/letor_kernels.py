@@ -8,7 +8,10 @@ between two float32 values, or outside their normal range, the caller is asked t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
@@ -28,9 +31,45 @@ _NEAR = 16
 _SMALLEST_NORMAL = 1.1754943508222876e-38
 _LARGEST = 3.4028234663852886e38
 
+ROWS, FEATURES, QUERIES, UNDECIDED = range(4)
+"""What `Rows.counts` counts."""
+
+Text = NDArray[np.uint8]
+
+
+class Rows(NamedTuple):
+    """What `parse` fills.
+
+    Attributes
+    ----------
+    labels, lines : shape (rows,)
+        Each row's label, and where its line begins.
+    query_rows, query_spans : shape (rows,), (rows, 2)
+        The rows whose query is not that of the row before, and its bytes.
+    docids : shape (rows, 2)
+        The bytes of each row's docid, -1 where there is none.
+    start, ids, values : shape (rows + 1,), (features,), (features,)
+        Row r's features are ``start[r]`` to ``start[r + 1]`` of `ids`, from 1, and `values`.
+    undecided : shape (rows + features, 3)
+        Decimals that the caller must round: index in `values`, or -1 - row for a label, and bytes.
+    counts : shape (4,)
+        How much of these is filled.
+    """
+
+    labels: NDArray[np.float32]
+    lines: NDArray[np.int64]
+    query_rows: NDArray[np.int64]
+    query_spans: NDArray[np.int64]
+    docids: NDArray[np.int64]
+    start: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+    undecided: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
 
 @compiled()
-def _number(text, at):  # type: ignore[no-untyped-def]
+def _number(text: Text, at: int) -> tuple[int, np.float32, int]:
     """Read a decimal that begins at `at`: (status, float32 value, position after it)."""
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
@@ -91,30 +130,38 @@ def _number(text, at):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _ends(text, at):  # type: ignore[no-untyped-def]
+def _line_ends(text: Text, at: int) -> bool:
+    if text[at] == _RETURN:
+        at += 1
+    return int(text[at]) == _NEWLINE
+
+
+@compiled()
+def _ends(text: Text, at: int) -> bool:
     """Tell whether a token may end before position `at`."""
     c = text[at]
     if c == _RETURN:
-        return text[at + 1] == _NEWLINE
+        c = text[at + 1]
+        return int(c) == _NEWLINE
     return c in (_SPACE, _TAB, _NEWLINE, _HASH)
 
 
 @compiled()
-def _token_end(text, at):  # type: ignore[no-untyped-def]
+def _token_end(text: Text, at: int) -> int:
     while not _ends(text, at):
         at += 1
     return at
 
 
 @compiled()
-def _skip_blanks(text, at):  # type: ignore[no-untyped-def]
+def _skip_blanks(text: Text, at: int) -> int:
     while text[at] == _SPACE or text[at] == _TAB:
         at += 1
     return at
 
 
 @compiled()
-def _docid(text, at):  # type: ignore[no-untyped-def]
+def _docid(text: Text, at: int) -> tuple[int, int]:
     """Find the docid in a comment whose text begins at `at`: its begin and end, or -1, -1."""
     while text[at] == _SPACE or text[at] == _TAB or text[at] == _HASH:
         at += 1
@@ -141,132 +188,132 @@ def _docid(text, at):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def parse(  # type: ignore[no-untyped-def]
-    text,
-    stamp,
-    highest,
-    labels,
-    lines,
-    query_rows,
-    query_spans,
-    docids,
-    row_start,
-    ids,
-    values,
-    undecided,
-    seen,
-):
-    """Parse whole lines, each ending in a line feed, into the arrays given.
+def parse(text: Text, stamp: int, seen: NDArray[np.int64], rows: Rows) -> tuple[int, int, int]:
+    """Parse whole lines, each ending in a line feed.
 
-    ``lines`` gets where each row's line begins; ``query_rows`` and ``query_spans`` the rows whose
-    query is not that of the row before, and its bytes; ``docids`` the bytes of each row's docid,
-    -1 where there is none; row r's features are ``row_start[r]`` to ``row_start[r + 1]`` of ``ids``
-    (from 1) and ``values``; ``undecided`` gets (index in values, or -1 - row for a label, begin,
-    end) of decimals that the caller must round. With ``stamp``, the number of rows parsed before,
-    a feature that comes twice in a row is an error; with -1 it is not. ``seen``, of ``highest`` + 1
-    numbers, -1 at first, is scratch that calls share.
+    With `stamp`, the number of rows parsed before, a feature that comes twice in a row is an error;
+    with -1 it is not. `seen`, -1 at first, one longer than the highest id, is scratch that calls
+    share.
 
-    Returns DONE, 0, 0, or the first error and the bytes of its token; then the numbers of rows,
-    features, queries and undecided decimals.
+    Returns DONE, 0, 0, or the first error and the bytes of its token.
     """
-    position = 0
-    row = 0
-    filled = 0
-    queries = 0
-    doubtful = 0
-    last_begin = 0
-    last_end = -1
-    row_start[0] = 0
-    strict = stamp >= 0
-    while position < text.size:
-        line = position
-        at = _skip_blanks(text, position)
-        if text[at] == _NEWLINE or text[at] == _RETURN or text[at] == _HASH:
-            if text[at] == _RETURN and text[at + 1] != _NEWLINE:
-                end = _token_end(text, at + 1)
-                return BAD_LABEL, at, end, row, filled, queries, doubtful
-            while text[at] != _NEWLINE:
-                at += 1
-            position = at + 1
-            continue
-        status, value, stop = _number(text, at)
-        if status == _BAD or value < 0 or not _ends(text, stop):
-            return BAD_LABEL, at, _token_end(text, at), row, filled, queries, doubtful
-        labels[row] = value
-        lines[row] = line
-        if status == _UNDECIDED:
-            undecided[doubtful, 0] = -1 - row
-            undecided[doubtful, 1] = at
-            undecided[doubtful, 2] = stop
-            doubtful += 1
-        at = _skip_blanks(text, stop)
-        begin = at + 4
-        named = text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100
-        if not named or text[at + 3] != _COLON or _ends(text, begin):
-            return NO_QUERY, at, _token_end(text, at), row, filled, queries, doubtful
-        at = _token_end(text, begin)
-        same = at - begin == last_end - last_begin
-        if same:
-            for k in range(at - begin):
-                if text[begin + k] != text[last_begin + k]:
-                    same = False
-                    break
-        last_begin, last_end = begin, at
-        if not same:
-            query_rows[queries] = row
-            query_spans[queries, 0] = begin
-            query_spans[queries, 1] = at
-            queries += 1
-        docids[row, 0] = -1
-        docids[row, 1] = -1
-        top = 0
-        mark = row + (stamp if strict else 0)
-        while True:
-            at = _skip_blanks(text, at)
-            c = text[at]
-            if c == _NEWLINE or (c == _RETURN and text[at + 1] == _NEWLINE):
-                break
-            if c == _HASH:
-                docids[row, 0], docids[row, 1] = _docid(text, at + 1)
-                break
-            begin = at
-            number = 0
-            while _ZERO <= text[at] <= _NINE:
-                if number <= highest:
-                    number = number * 10 + (text[at] - _ZERO)
-                at += 1
-            if at == begin or text[at] != _COLON or number < 1 or number > highest:
-                return BAD_ID, begin, _token_end(text, begin), row, filled, queries, doubtful
-            status, value, stop = _number(text, at + 1)
-            if status == _BAD or not _ends(text, stop):
-                end = _token_end(text, at + 1)
-                return BAD_VALUE, at + 1, end, row, filled, queries, doubtful
-            if strict:
-                if number <= top and seen[number] == mark:
-                    return REPEATED, begin, stop, row, filled, queries, doubtful
-                seen[number] = mark
-            if number > top:
-                top = number
-            ids[filled] = number
-            values[filled] = value
-            if status == _UNDECIDED:
-                undecided[doubtful, 0] = filled
-                undecided[doubtful, 1] = at + 1
-                undecided[doubtful, 2] = stop
-                doubtful += 1
-            filled += 1
-            at = stop
+    rows.counts[:] = 0
+    rows.start[0] = 0
+    line = row = filled = 0
+    while line < text.size:
+        at = _skip_blanks(text, line)
+        if text[at] != _HASH and not _line_ends(text, at):
+            rows.lines[row] = line
+            code, at, end = _parse_head(text, at, row, rows)
+            if code != DONE:
+                return code, at, end
+            mark = row + stamp if stamp >= 0 else -1
+            code, at, end, filled = _parse_features(text, at, row, filled, mark, seen, rows)
+            if code != DONE:
+                return code, at, end
+            row += 1
+            rows.start[row] = filled
         while text[at] != _NEWLINE:
             at += 1
-        position = at + 1
-        row += 1
-        row_start[row] = filled
-    return DONE, 0, 0, row, filled, queries, doubtful
+        line = at + 1
+    rows.counts[ROWS] = row
+    rows.counts[FEATURES] = filled
+    return DONE, 0, 0
+
+
+@compiled(inline=True)
+def _parse_head(text: Text, at: int, row: int, rows: Rows) -> tuple[int, int, int]:
+    """Parse a row's label and query: DONE and where they end, or an error and its token."""
+    status, value, end = _number(text, at)
+    if status == _BAD or value < 0 or not _ends(text, end):
+        return BAD_LABEL, at, _token_end(text, at)
+    rows.labels[row] = value
+    if status == _UNDECIDED:
+        _leave_undecided(rows, -1 - row, at, end)
+    at = _skip_blanks(text, end)
+    begin = at + 4
+    named = text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100
+    if not named or text[at + 3] != _COLON or _ends(text, begin):
+        return NO_QUERY, at, _token_end(text, at)
+    end = _token_end(text, begin)
+    query = rows.counts[QUERIES]
+    if query == 0 or not _same(text, begin, end, rows.query_spans[query - 1]):
+        rows.query_rows[query] = row
+        rows.query_spans[query, 0] = begin
+        rows.query_spans[query, 1] = end
+        rows.counts[QUERIES] = query + 1
+    return DONE, end, end
+
+
+@compiled(inline=True)
+def _parse_features(
+    text: Text, at: int, row: int, filled: int, mark: int, seen: NDArray[np.int64], rows: Rows
+) -> tuple[int, int, int, int]:
+    """Parse a row's features and docid: the same, and how many features there are by now.
+
+    `mark`, the row's own, tells ids that come twice; with -1 they may.
+    """
+    rows.docids[row, 0] = -1
+    rows.docids[row, 1] = -1
+    highest = seen.size - 1
+    top = 0
+    while True:
+        at = _skip_blanks(text, at)
+        if _line_ends(text, at):
+            break
+        if text[at] == _HASH:
+            rows.docids[row, 0], rows.docids[row, 1] = _docid(text, at + 1)
+            break
+        begin = at
+        number = 0
+        while _ZERO <= text[at] <= _NINE:
+            if number <= highest:
+                number = number * 10 + (text[at] - _ZERO)
+            at += 1
+        if at == begin or text[at] != _COLON or number < 1 or number > highest:
+            return BAD_ID, begin, _token_end(text, begin), filled
+        at += 1
+        status, value, end = _number(text, at)
+        if status == _BAD or not _ends(text, end):
+            return BAD_VALUE, at, _token_end(text, at), filled
+        if mark >= 0:
+            if number <= top and seen[number] == mark:
+                return REPEATED, begin, end, filled
+            seen[number] = mark
+        if number > top:
+            top = number
+        rows.ids[filled] = number
+        rows.values[filled] = value
+        if status == _UNDECIDED:
+            _leave_undecided(rows, filled, at, end)
+        filled += 1
+        at = end
+    return DONE, at, at, filled
 
 
 @compiled()
-def scatter(row_start, ids, values, out):  # type: ignore[no-untyped-def]
+def _leave_undecided(rows: Rows, place: int, begin: int, end: int) -> None:
+    count = rows.counts[UNDECIDED]
+    rows.undecided[count, 0] = place
+    rows.undecided[count, 1] = begin
+    rows.undecided[count, 2] = end
+    rows.counts[UNDECIDED] = count + 1
+
+
+@compiled()
+def _same(text: Text, begin: int, end: int, other: NDArray[np.int64]) -> bool:
+    """Tell whether a token and the one between the positions `other` hold the same bytes."""
+    at = begin
+    while at < end and text[at] == text[other[0] + at - begin]:
+        at += 1
+    return at == end and other[1] - other[0] == end - begin
+
+
+@compiled()
+def scatter(
+    start: NDArray[np.int64], ids: NDArray[np.int32], values: NDArray[np.float32], out: NDArray[np.float32]
+) -> None:
     """Set out[r, id - 1] to each value of row r, of shape (rows, features); the last one counts."""
     for r in range(out.shape[0]):
-        for k in range(row_start[r], row_start[r + 1]):
+        for k in range(start[r], start[r + 1]):
             out[r, ids[k] - 1] = values[k]

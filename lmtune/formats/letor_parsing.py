@@ -129,64 +129,53 @@ def _whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 def _parse(path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
     text = np.frombuffer(raw, np.uint8)
-    most_rows = raw.count(b"\n")
-    most_values = raw.count(b":")
-    labels = np.empty(most_rows, np.float32)
-    lines = np.empty(most_rows, np.int64)
-    query_rows = np.empty(most_rows, np.int64)
-    query_spans = np.empty((most_rows, 2), np.int64)
-    docids = np.empty((most_rows, 2), np.int64)
-    row_start = np.empty(most_rows + 1, np.int64)
-    ids = np.empty(most_values, np.int32)
-    values = np.empty(most_values, np.float32)
-    undecided = np.empty((most_values + most_rows, 3), np.int64)
-    code, begin, end, rows, filled, queries, doubtful = kernels.parse(
-        text,
-        stamp,
-        HIGHEST_ID,
-        labels,
-        lines,
-        query_rows,
-        query_spans,
-        docids,
-        row_start,
-        ids,
-        values,
-        undecided,
-        seen,
-    )
-    for place, first, last in undecided[:doubtful].tolist():
+    found = _empty(raw.count(b"\n"), raw.count(b":"))
+    code, begin, end = kernels.parse(text, stamp, seen, found)
+    rows, filled, queries, undecided = found.counts.tolist()
+    for place, first, last in found.undecided[:undecided].tolist():
         value = nearest_float32(raw[first:last].decode())
         if np.isinf(value):
             what = kernels.BAD_LABEL if place < 0 else kernels.BAD_VALUE
             raise _error(path, raw, line, what, first, last)
         if place < 0:
-            labels[-1 - place] = value
+            found.labels[-1 - place] = value
         else:
-            values[place] = value
+            found.values[place] = value
     if code != kernels.DONE:
         raise _error(path, raw, line, code, begin, end)
     newlines = np.flatnonzero(text == ord("\n"))
-    numbers = line + np.searchsorted(newlines, lines[:rows])
+    numbers = line + np.searchsorted(newlines, found.lines[:rows])
 
-    def decoded(span: list[int], row: int) -> str:
+    def decoded(row: int, span: list[int]) -> str:
         return decode_line(raw[span[0] : span[1]], path, int(numbers[row]))
 
-    starts = query_rows[:queries].copy()
+    changes = found.query_rows[:queries].copy()
+    docids = found.docids[:rows].tolist()
     return Block(
-        labels=labels[:rows],
+        labels=found.labels[:rows],
         lines=numbers,
-        query_rows=starts,
-        queries=[
-            decoded(span, row)
-            for span, row in zip(query_spans[:queries].tolist(), starts.tolist(), strict=True)
-        ],
-        docids=[
-            None if span[0] < 0 else decoded(span, row) for row, span in enumerate(docids[:rows].tolist())
-        ],
-        row_start=row_start[: rows + 1],
-        ids=ids[:filled],
-        values=values[:filled],
+        query_rows=changes,
+        queries=list(map(decoded, changes.tolist(), found.query_spans[:queries].tolist())),
+        docids=[None if span[0] < 0 else decoded(row, span) for row, span in enumerate(docids)],
+        row_start=found.start[: rows + 1],
+        ids=found.ids[:filled],
+        values=found.values[:filled],
+    )
+
+
+def _empty(rows: int, values: int) -> kernels.Rows:
+    """Make room for so many rows and values at most."""
+    return kernels.Rows(
+        labels=np.empty(rows, np.float32),
+        lines=np.empty(rows, np.int64),
+        query_rows=np.empty(rows, np.int64),
+        query_spans=np.empty((rows, 2), np.int64),
+        docids=np.empty((rows, 2), np.int64),
+        start=np.empty(rows + 1, np.int64),
+        ids=np.empty(values, np.int32),
+        values=np.empty(values, np.float32),
+        undecided=np.empty((values + rows, 3), np.int64),
+        counts=np.empty(4, np.int64),
     )
 
 

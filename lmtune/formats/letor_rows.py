@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,46 +48,24 @@ class Letor:
         return replace(self, features=np.pad(self.features, ((0, 0), (0, missing))))
 
 
-class Features(Protocol):
-    """Where the features of a file go while it is read."""
-
-    def append(self, rows: NDArray[np.float32]) -> None:
-        """Keep rows, at least as wide as those before."""
-
-
-class InMemory:
-    """Keeps the features in memory."""
-
-    def __init__(self) -> None:
-        self._parts: list[NDArray[np.float32]] = []
-
-    def append(self, rows: NDArray[np.float32]) -> None:
-        """Keep rows, at least as wide as those before."""
-        self._parts.append(rows)
-
-    def finish(self, width: int) -> NDArray[np.float32]:
-        """Return all rows, (rows, width), 0 where a block was narrower; once."""
-        out = np.zeros((sum(len(part) for part in self._parts), width), np.float32)
-        end = len(out)
-        while self._parts:
-            part = self._parts.pop()
-            out[end - len(part) : end, : part.shape[1]] = part
-            end -= len(part)
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class Rest:
-    """All but the features."""
+class Rest(NamedTuple):
+    """All but the features, which are `width`."""
 
     labels: NDArray[np.float32]
     starts: NDArray[np.int64]
-    names: tuple[tuple[str, ...], tuple[str, ...] | None]
+    queries: tuple[str, ...]
+    docnos: tuple[str, ...] | None
     width: int
 
 
-def collect(path: str | os.PathLike[str], features: Features, *, repeated: str, docids: bool) -> Rest:
-    """Read a file, giving its features away block by block."""
+def collect(
+    path: str | os.PathLike[str],
+    keep: Callable[[NDArray[np.float32]], object],
+    *,
+    repeated: str,
+    docids: bool,
+) -> Rest:
+    """Read a file, giving its features to `keep` block by block, none narrower than that before."""
     labels: list[NDArray[np.float32]] = []
     docnos: list[str | None] = []
     queries: dict[str, int] = {}
@@ -111,7 +89,7 @@ def collect(path: str | os.PathLike[str], features: Features, *, repeated: str, 
             starts.append(rows + first)
             current = query
         width = max(width, block.width)
-        features.append(block.dense(width))
+        keep(block.dense(width))
         labels.append(block.labels)
         lines.append(block.lines)
         if docids:
@@ -125,7 +103,7 @@ def collect(path: str | os.PathLike[str], features: Features, *, repeated: str, 
     if docnos and docnos[0] is not None:
         named = tuple(docno for docno in docnos if docno is not None)
         _check_twice(path, named, starts, np.concatenate(lines))
-    return Rest(np.concatenate(labels), np.array(starts, np.int64), (tuple(queries), named), width)
+    return Rest(np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named, width)
 
 
 def _check_mixed(

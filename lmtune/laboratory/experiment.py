@@ -1,11 +1,13 @@
-"""What an experiment is: settings, independent pieces of work, tables, pictures, conclusions."""
+"""What an experiment is: options, independent pieces of work, tables, pictures, conclusions."""
 
 from __future__ import annotations
 
-import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lmtune.options import check
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
 Tables = dict[str, "pd.DataFrame"]
 """Named tables of numbers; a name becomes a file's."""
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Unit:
     key : str
         Its name within the experiment, fit for a file name.
     function : callable
-        A module's function, called with the arguments by keyword. The same arguments give the
-        same result, bit for bit. A result consists of what JSON has: dict, list, str, int, float
-        (NaN and infinities too), bool and None.
+        A module's function or an experiment's method, called with the arguments by keyword. The
+        same arguments give the same result, bit for bit. A result consists of what JSON has: dict,
+        list, str, int, float (NaN and infinities too), bool and None.
     arguments : mapping of str
         What travels to another process by pickle, so it should be small: data by name.
     """
@@ -40,45 +40,41 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Experiment(Generic[S]):
-    """An experiment of the laboratory.
+class Experiment(ABC):
+    """An experiment of the laboratory: a dataclass whose fields are its options.
 
     Attributes
     ----------
     name : str
         The word for it on the command line, which shows the first line of its module's text.
-    settings : type
-        A frozen dataclass whose fields, made by `option`, are the experiment's options; each has
-        a default. ``seed`` is among them.
     quick : mapping of str
-        The fields that ``--quick`` sets, for a small run of the same shape.
-    units : callable
-        From settings to the pieces of work; raises InputError for settings that make no sense.
-    tables : callable
-        From settings and the units' results by key to tables.
-    pictures : callable
-        From settings and tables to pictures.
-    conclusions : callable
-        From settings and tables to sentences that say what was found, with figures.
+        The options that ``--quick`` sets, for a small run of the same shape.
+
+    Raises
+    ------
+    InputError
+        For an option outside its bounds. All fields are made by `lmtune.options.option` and have
+        a default; ``seed`` is among them.
     """
 
-    name: str
-    settings: type[S]
-    quick: Mapping[str, Any]
-    units: Callable[[S], list[Unit]]
-    tables: Callable[[S, Mapping[str, Any]], Tables]
-    pictures: Callable[[S, Tables], list[Picture]]
-    conclusions: Callable[[S, Tables], list[str]]
+    name: ClassVar[str]
+    quick: ClassVar[Mapping[str, Any]]
 
+    def __post_init__(self) -> None:
+        check(self)
 
-def option(default: Any, help: str) -> Any:  # noqa: A002 - typer's own word
-    """Make a field of settings.
+    @abstractmethod
+    def units(self) -> list[Unit]:
+        """Return the pieces of work; raise InputError for options that make no sense together."""
 
-    Parameters
-    ----------
-    default : int, float, str, bool, or a tuple of int, float or str
-        The value of the default size.
-    help : str
-        What it is, in a few words.
-    """
-    return dataclasses.field(default=default, metadata={"help": help})
+    @abstractmethod
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make tables of the units' results by key."""
+
+    @abstractmethod
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the tables."""
+
+    @abstractmethod
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say in sentences what was found, with figures."""

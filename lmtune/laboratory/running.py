@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import lmtune
 from lmtune.errors import InputError
@@ -22,6 +22,7 @@ from lmtune.processes import call_all
 from lmtune.reporting.figures.style import Picture, alt_text, save
 from lmtune.reporting.provenance import installed, versions
 
+E = TypeVar("E", bound=Experiment)
 Progress = Callable[[str, int, int], None]
 
 PARTS, RECORD, NUMBERS = "parts", "made.json", "numbers.json"
@@ -55,37 +56,27 @@ class Order:
     Attributes
     ----------
     experiment : Experiment
-        What to do.
-    settings : object
-        An instance of the experiment's settings.
+        What to do, with its options.
     folder : pathlib.Path, optional
         Where to keep pieces of work and results.
     made : mapping
         What else to say in ``made.json`` of how the results came about.
     """
 
-    experiment: Experiment[Any]
-    settings: Any
+    experiment: Experiment
     folder: Path | None = None
     made: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def run(
-    experiment: Experiment[Any],
-    settings: Any = None,
-    *,
-    folder: Path | None = None,
-    workers: int = 0,
-    progress: Progress | None = None,
+    experiment: Experiment, *, folder: Path | None = None, workers: int = 0, progress: Progress | None = None
 ) -> Result:
     """Run an experiment.
 
     Parameters
     ----------
     experiment : Experiment
-        One of `lmtune.laboratory.catalogue.find_experiment`.
-    settings : object, optional
-        Its settings; those of the default size if left out.
+        Such as `lmtune.laboratory.catalogue.find_experiment` finds, with its options.
     folder : path, optional
         Where to keep pieces of work, so that an interrupted run goes on, and results.
     workers : int
@@ -106,11 +97,10 @@ def run(
     Examples
     --------
     >>> from lmtune.laboratory.catalogue import find_experiment
-    >>> found = run(find_experiment("smoothness"))  # doctest: +SKIP
+    >>> found = run(find_experiment("smoothness")())  # doctest: +SKIP
     >>> found.conclusions  # doctest: +SKIP
     """
-    given = experiment.settings() if settings is None else settings
-    [(_, result)] = run_all([Order(experiment, given, folder)], workers=workers, progress=progress)
+    [(_, result)] = run_all([Order(experiment, folder)], workers=workers, progress=progress)
     return result
 
 
@@ -173,7 +163,7 @@ class _Plan:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.name = order.experiment.name
-        self.units = order.experiment.units(order.settings)
+        self.units = order.experiment.units()
         self.results: dict[str, Any] = {}
         self._parts = None if order.folder is None else order.folder / PARTS
         self._new = False
@@ -222,12 +212,10 @@ class _Plan:
 
     def finish(self) -> Result:
         """Make tables, pictures and conclusions, and write them."""
-        experiment, settings = self.order.experiment, self.order.settings
+        experiment = self.order.experiment
         ordered = {unit.key: self.results[unit.key] for unit in self.units}
-        tables = experiment.tables(settings, ordered)
-        result = Result(
-            tables, experiment.pictures(settings, tables), experiment.conclusions(settings, tables)
-        )
+        tables = experiment.tables(ordered)
+        result = Result(tables, experiment.pictures(tables), experiment.conclusions(tables))
         if self.order.folder is not None:
             _write(self.order, self.order.folder, result)
         return result
@@ -238,7 +226,7 @@ class _Plan:
 
 def _identity(order: Order) -> dict[str, Any]:
     """Return what the units' results depend on."""
-    settings = dataclasses.asdict(order.settings)
+    settings = dataclasses.asdict(order.experiment)
     given = [
         text
         for value in settings.values()
@@ -320,16 +308,16 @@ def _write_json(path: Path, content: Any) -> None:
         stream.write("\n")
 
 
-def settings_of(experiment: Experiment[Any], given: Mapping[str, Any], *, quick: bool) -> Any:
-    """Make an experiment's settings from defaults, its quick ones if asked for, and given ones.
+def settings_of(experiment: type[E], given: Mapping[str, Any], *, quick: bool = False) -> E:
+    """Make an experiment of its defaults, its quick options if asked for, and given ones.
 
     Raises
     ------
     InputError
-        For a name that is no setting.
+        For a name that is no option, or a value out of bounds.
     """
-    names = [field.name for field in dataclasses.fields(experiment.settings)]
+    names = [field.name for field in dataclasses.fields(experiment)]
     for name in given:
         if name not in names:
             raise InputError(f"{experiment.name} has no such setting", value=name, accepted=", ".join(names))
-    return experiment.settings(**{**(experiment.quick if quick else {}), **given})
+    return experiment(**{**(experiment.quick if quick else {}), **given})

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_judgements
 from lmtune.formats.run_columns import RunColumns, read_run_columns
-from lmtune.measures.judged_ranking import JudgedRanking, judge, ranked
-from lmtune.measures.trec_names import Summary, Value
-from lmtune.measures.wanted import Wanted, parse_wanted
+from lmtune.measures.families import parse_families
+from lmtune.measures.judged_ranking import JudgedRanking, judge
+from lmtune.measures.order import trec_eval_order
+from lmtune.measures.trec_names import Family, Summary, Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +126,7 @@ def evaluate(
     runs : path-like or iterable of path-like
         Runs; see `lmtune.formats.run_columns.read_run_columns`.
     measures : str or iterable of str
-        Names as trec_eval or ir_measures spell them; see `parse_wanted`.
+        Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : Settings, optional
         Topics averaged over, relevant gains, depth.
 
@@ -141,17 +142,17 @@ def evaluate(
     """
     settings = Settings() if settings is None else settings
     _check(settings)
-    wanted = parse_wanted(measures)
+    families = parse_families(measures)
     judgements = read_judgements(qrels)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
         run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
-        found = evaluate_run(judgements, run, wanted, settings, file=os.fspath(path))
+        found = evaluate_run(judgements, run, families, settings, file=os.fspath(path))
         del run  # before the next one is read
         yield found
 
 
 def evaluate_run(
-    judgements: Judgements, run: RunColumns, wanted: Wanted, settings: Settings, *, file: str
+    judgements: Judgements, run: RunColumns, families: Sequence[Family], settings: Settings, *, file: str
 ) -> Evaluation:
     """Evaluate one run that has been read; see `evaluate`."""
     retrieved = judgements.keys() & run.topics.keys()
@@ -163,7 +164,7 @@ def evaluate_run(
             accepted=f"topics of the judgements, such as {next(iter(judgements)).decode()}",
         )
     topics = sorted(judgements if settings.complete else retrieved)
-    rankings = {topic: ranked(*run.topics[topic]) for topic in retrieved}
+    rankings = {topic: trec_eval_order(*run.topics[topic]) for topic in retrieved}
     judged = [
         judge(
             rankings.get(topic, []),
@@ -175,12 +176,13 @@ def evaluate_run(
         for topic in topics
     ]
     present = [topic in retrieved for topic in topics]
-    columns = _columns(wanted, judged, present, run.tag)
-    if wanted.others:
+    columns = _columns(families, judged, present, run.tag)
+    others = [family.labels[0] for family in families if family.values is None]
+    if others:
         from lmtune.measures.from_ir_measures import from_ir_measures
 
         shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
-        for label, values in from_ir_measures(judgements, shown, topics, wanted.others).items():
+        for label, values in from_ir_measures(judgements, shown, topics, others).items():
             columns.append(Column(label, Summary.MEAN, values, _mean(values)))
     return Evaluation(
         file=file,
@@ -228,7 +230,9 @@ def topic_values(
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError("not a number of each topic", value=column.label, accepted="such as map")
-    order = dict.fromkeys(label for name in names for label in parse_wanted(name).labels)
+    order = dict.fromkeys(
+        label for name in names for family in parse_families(name) for label in family.labels
+    )
     values = np.array([found.column(label).values for label in order], np.float64)
     return found.topics, values.T
 
@@ -240,10 +244,14 @@ def _check(settings: Settings) -> None:
         raise InputError("bad number of documents", value=settings.depth, accepted="1 or more")
 
 
-def _columns(wanted: Wanted, judged: list[JudgedRanking], present: list[bool], tag: str) -> list[Column]:
+def _columns(
+    families: Sequence[Family], judged: list[JudgedRanking], present: list[bool], tag: str
+) -> list[Column]:
     by_level = {judged[0].level: judged}
     columns = []
-    for family in wanted.families:
+    for family in families:
+        if family.values is None:
+            continue
         level = family.level or judged[0].level
         if level not in by_level:
             by_level[level] = [ranking.at_level(level) for ranking in judged]

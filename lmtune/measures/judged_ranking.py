@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from operator import gt
 from typing import NamedTuple
 
 
@@ -66,19 +63,6 @@ def _at_level(
         relevant=sum(count for gain, count in judged.items() if gain >= level),
         nonrelevant=sum(count for gain, count in judged.items() if 0 <= gain < level),
     )
-
-
-def ranked(docnos: list[bytes], scores: Sequence[float]) -> list[bytes]:
-    """Order a topic's documents as trec_eval does.
-
-    Up to 9.0.8 it keeps scores as 32-bit floats and breaks ties by docno, descending in bytes;
-    10.0 keeps 64 bits.
-    """
-    # Scores beyond float32's range become infinite here, as in C.
-    single = array("f", scores).tolist()
-    if all(map(gt, single, islice(single, 1, None))):
-        return docnos
-    return [docno for _, docno in sorted(zip(single, docnos, strict=True), reverse=True)]
 
 
 def judge(

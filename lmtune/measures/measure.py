@@ -1,48 +1,55 @@
-"""Measures as data, named as trec_eval and ir_measures name them."""
+"""Measures as data, named as ir_measures, trec_eval and the learning-to-rank papers name them."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.measures.trec_names import HAS_NO, NEEDS, TREC_NAMES, split_name
 
 ACCEPTED = (
     "AP, P@k, Bpref, nDCG, RR, R@k, Success@k (also AP@k, nDCG@k, RR@k; (rel=2) raises the gain "
     "that is relevant, nDCG(dcg='exp-log2')@k has gains 2^g - 1), or trec_eval's names, such as "
     "map, P_10, ndcg_cut_10, recip_rank; slowly also ir_measures' others, such as Rprec"
 )
+ACCEPTED_OF_LISTS = "ndcg, ndcg@10, pairwise-error, mrr, mrr@10, wta, ap"
+LINEAR, EXPONENTIAL = "log2", "exp-log2"
+"""How nDCG takes gains: as they are, as trec_eval does; or as 2^gain - 1, as in learning to rank."""
 
-_NAME = re.compile(r"(?P<kind>[A-Za-z]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
+_NAME = re.compile(r"(?P<kind>[A-Za-z-]+)(\((?P<settings>[^()]*)\))?(@(?P<cutoff>[0-9]{1,9}))?")
 _SETTING = re.compile(r"\s*(?:rel=(?P<rel>[0-9]{1,9})|dcg=['\"]?(?P<dcg>log2|exp-log2)['\"]?)\s*")
-_TREC_EVAL_NAME = re.compile(r"(?P<name>[A-Za-z]+(?:_cut|_rank)?)(?:[_.](?P<cutoff>[0-9]{1,9}))?")
-
+_CUTOFF = re.compile(r"[0-9]{1,9}")
 _HUGE = re.compile(r"\d{10}")
-NEEDS, MAY_HAVE, HAS_NO = "needs", "may have", "has no"
+_MAY_HAVE = "may have"
 _CUTOFFS = {
-    "AP": MAY_HAVE,
+    "AP": _MAY_HAVE,
     "P": NEEDS,
     "Bpref": HAS_NO,
-    "nDCG": MAY_HAVE,
-    "RR": MAY_HAVE,
+    "nDCG": _MAY_HAVE,
+    "RR": _MAY_HAVE,
     "R": NEEDS,
     "Success": NEEDS,
 }
-_TREC_EVAL = {
-    "map": ("AP", HAS_NO),
-    "map_cut": ("AP", NEEDS),
-    "P": ("P", NEEDS),
-    "bpref": ("Bpref", HAS_NO),
-    "ndcg": ("nDCG", HAS_NO),
-    "ndcg_cut": ("nDCG", NEEDS),
-    "recip_rank": ("RR", HAS_NO),
-    "recall": ("R", NEEDS),
-    "success": ("Success", NEEDS),
+_CUTOFFS_OF_LISTS = {
+    "AP": HAS_NO,
+    "nDCG": _MAY_HAVE,
+    "RR": _MAY_HAVE,
+    "pairwise-error": HAS_NO,
+    "WTA": HAS_NO,
 }
-_TITLES = {"AP": "MAP", "Bpref": "BPREF", "RR": "MRR", "nDCG": "NDCG"}
+_COSTS = ("pairwise-error", "WTA")
+_TITLES = {
+    "AP": "MAP",
+    "Bpref": "BPREF",
+    "RR": "MRR",
+    "nDCG": "NDCG",
+    "pairwise-error": "pairwise error",
+    "WTA": "WTA cost",
+}
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,9 @@ class Measure:
     Attributes
     ----------
     kind : str
-        ``"AP"``, ``"P"``, ``"Bpref"``, ``"nDCG"``, ``"RR"``, ``"R"`` or ``"Success"``; or the whole
-        name of another measure, which ir_measures computes from a run.
+        ``"AP"``, ``"P"``, ``"Bpref"``, ``"nDCG"``, ``"RR"``, ``"R"`` or ``"Success"``; of lists
+        also ``"pairwise-error"`` or ``"WTA"``; or the whole name of another measure, which
+        ir_measures computes from a run.
     cutoff : int or None
         The rank down to which documents count; None for the run's depth.
     rel : int
@@ -66,7 +74,7 @@ class Measure:
     kind: str
     cutoff: int | None = None
     rel: int = 1
-    dcg: str = "log2"
+    dcg: str = LINEAR
 
     def __str__(self) -> str:
         return self.kind + self._settings + ("" if self.cutoff is None else f"@{self.cutoff}")
@@ -74,7 +82,12 @@ class Measure:
     @property
     def is_slow(self) -> bool:
         """Whether ir_measures has to compute it, from a run at every setting."""
-        return self.kind not in _CUTOFFS
+        return self.kind not in (*_CUTOFFS, *_CUTOFFS_OF_LISTS)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a perfect ranking has 1 and not 0."""
+        return self.kind not in _COSTS
 
     @property
     def title(self) -> str:
@@ -84,7 +97,7 @@ class Measure:
     @property
     def _settings(self) -> str:
         settings = [f"rel={self.rel}"] if self.rel != 1 else []
-        settings += [f"dcg='{self.dcg}'"] if self.dcg != "log2" else []
+        settings += [f"dcg='{self.dcg}'"] if self.dcg != LINEAR else []
         return f"({', '.join(settings)})" if settings else ""
 
 
@@ -113,28 +126,44 @@ def parse_measure(name: str) -> Measure:
     >>> str(parse_measure("AP(rel=2)@100"))
     'AP(rel=2)@100'
     """
-    if trec := _TREC_EVAL_NAME.fullmatch(name):
-        kind, rule = _TREC_EVAL.get(trec["name"], (None, MAY_HAVE))
-        if kind is not None and (kind != "P" or trec["cutoff"]):
-            return Measure(kind, _cutoff(name, trec["cutoff"], rule))
-    match = _NAME.fullmatch(name)
-    kinds = {kind.lower(): kind for kind in _CUTOFFS}
-    kind = kinds.get(match["kind"].lower()) if match else None
-    if match is None or kind is None:
-        return _of_ir_measures(name)
-    cutoff = _cutoff(name, match["cutoff"], _CUTOFFS[kind])
-    rel, dcg = 1, "log2"
-    for text in match["settings"].split(",") if match["settings"] is not None else ():
-        setting = _SETTING.fullmatch(text)
-        if setting is None:
-            return _of_ir_measures(name)
-        if (setting["dcg"] and kind != "nDCG") or setting["rel"] == "0":
-            raise InputError("unknown setting of a measure", value=name, accepted=ACCEPTED)
-        if setting["rel"] and kind == "nDCG":
-            raise InputError("nDCG uses every gain", value=name, accepted=ACCEPTED)
-        rel = int(setting["rel"] or rel)
-        dcg = setting["dcg"] or dcg
-    return Measure(kind, cutoff, rel, dcg)
+    family, parameters = split_name(name) or ("", "")
+    kind = TREC_NAMES[family].kind if family else None
+    if kind is not None and (not parameters or _CUTOFF.fullmatch(parameters)):
+        return Measure(kind, _cutoff(name, parameters or None, TREC_NAMES[family].cutoff, ACCEPTED))
+    return _own(name, _CUTOFFS, LINEAR, ACCEPTED) or _of_ir_measures(name)
+
+
+def parse_list_measure(name: str) -> Measure:
+    """Read the name of a measure of lists with labels, in learning to rank's terms.
+
+    Parameters
+    ----------
+    name : str
+        ``ndcg@10`` (whose gains are 2^y - 1 here, unless it says ``nDCG(dcg='log2')@10``),
+        ``pairwise-error``, ``mrr@10``, ``wta`` (winner takes all), ``ap``, each also in
+        `parse_measure`'s spelling of it; case does not matter.
+
+    Returns
+    -------
+    Measure
+
+    Raises
+    ------
+    InputError
+        For a name that is not supported.
+
+    Examples
+    --------
+    >>> str(parse_list_measure("ndcg@10"))
+    "nDCG(dcg='exp-log2')@10"
+    >>> parse_list_measure("wta").higher_is_better
+    False
+    """
+    own = re.sub(r"^mrr\b", "RR", name.strip(), flags=re.IGNORECASE)
+    measure = _own(own, _CUTOFFS_OF_LISTS, EXPONENTIAL, ACCEPTED_OF_LISTS)
+    if measure is None:
+        raise InputError("unknown measure", value=name, accepted=ACCEPTED_OF_LISTS)
+    return measure
 
 
 def parse_measures(names: str | Iterable[str]) -> list[Measure]:
@@ -157,6 +186,27 @@ def parse_measures(names: str | Iterable[str]) -> list[Measure]:
     return measures
 
 
+def _own(name: str, cutoffs: Mapping[str, str], dcg: str, accepted: str) -> Measure | None:
+    """Read a name in ir_measures' spelling; None where it is of no kind, or has unknown settings."""
+    match = _NAME.fullmatch(name)
+    kind = {kind.lower(): kind for kind in cutoffs}.get(match["kind"].lower()) if match else None
+    if match is None or kind is None:
+        return None
+    cutoff = _cutoff(name, match["cutoff"], cutoffs[kind], accepted)
+    rel, dcg = 1, dcg if kind == "nDCG" else LINEAR
+    for text in match["settings"].split(",") if match["settings"] is not None else ():
+        setting = _SETTING.fullmatch(text)
+        if setting is None:
+            return None
+        if (setting["dcg"] and kind != "nDCG") or setting["rel"] == "0":
+            raise InputError("unknown setting of a measure", value=name, accepted=accepted)
+        if setting["rel"] and kind == "nDCG":
+            raise InputError("nDCG uses every gain", value=name, accepted=accepted)
+        rel = int(setting["rel"] or rel)
+        dcg = setting["dcg"] or dcg
+    return Measure(kind, cutoff, rel, dcg)
+
+
 def _of_ir_measures(name: str) -> Measure:
     """Read a measure that only ir_measures knows, in its spelling or trec_eval's."""
     import ir_measures
@@ -173,8 +223,8 @@ def _of_ir_measures(name: str) -> Measure:
     return Measure(str(found[0]))
 
 
-def _cutoff(name: str, text: str | None, rule: str) -> int | None:
+def _cutoff(name: str, text: str | None, rule: str, accepted: str) -> int | None:
     if (text is None and rule == NEEDS) or (text is not None and rule == HAS_NO) or text == "0":
         problem = "has a cutoff of 1 or more" if text == "0" else f"{rule} cutoff"
-        raise InputError(f"the measure {problem.replace('needs', 'needs a')}", value=name, accepted=ACCEPTED)
+        raise InputError(f"the measure {problem.replace('needs', 'needs a')}", value=name, accepted=accepted)
     return None if text is None else int(text)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.order import trec_eval_order
 from lmtune.models.ranking import top_positions
 
 LEVELS: NDArray[np.float64] = np.arange(11) / 10.0
@@ -58,8 +59,8 @@ def recall_precision(
     Parameters
     ----------
     run : mapping of str to mapping of str to float
-        Scores of documents by topic, as `lmtune.read_run` gives them; documents rank by score
-        descending, then docno descending, as trec_eval has it.
+        Scores of documents by topic, as `lmtune.read_run` gives them; documents rank as trec_eval
+        has it.
     qrels : mapping of str to mapping of str to int
         Gains of documents by topic.
     rel : int
@@ -80,8 +81,8 @@ def recall_precision(
     curves = []
     for topic in topics:
         gains = qrels[topic]
-        ranked = sorted(run[topic].items(), key=lambda entry: (entry[1], entry[0]), reverse=True)
-        relevant = [gains.get(docno, 0) >= rel for docno, _ in ranked]
+        ranked = trec_eval_order(list(run[topic]), list(run[topic].values()))
+        relevant = [gains.get(docno, 0) >= rel for docno in ranked]
         curves.append(interpolated_precision(relevant, sum(g >= rel for g in gains.values())))
     mean: NDArray[np.float64] = np.mean(curves, axis=0)
     return mean

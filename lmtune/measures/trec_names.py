@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from functools import partial
 from typing import Any, NamedTuple
 
 from lmtune.measures import trec_gain_measures as gain
@@ -32,8 +31,8 @@ class Family(NamedTuple):
     ----------
     labels : tuple of str
         What is printed.
-    values : callable
-        Gives the values of a JudgedRanking, one a label.
+    values : callable or None
+        Gives the values of a JudgedRanking, one a label; None where ir_measures computes them.
     summary : Summary
         How they are summed up.
     level : int or None
@@ -41,7 +40,7 @@ class Family(NamedTuple):
     """
 
     labels: tuple[str, ...]
-    values: Callable[[JudgedRanking], Sequence[Value]]
+    values: Callable[[JudgedRanking], Sequence[Value]] | None
     summary: Summary = Summary.MEAN
     level: int | None = None
 
@@ -50,15 +49,32 @@ class ParameterError(ValueError):
     """Parameters that a measure does not have; the text says what it has."""
 
 
+NEEDS, HAS_NO = "needs", "has no"
+"""What a measure does with a cutoff."""
+
+_Maker = Callable[[str, str], Family]
 _DEPTHS = "5,10,15,20,30,100,200,500,1000"
 _RECALLS = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1"
 _MULTIPLES = ".2,.4,.6,.8,1,1.2,1.4,1.6,1.8,2"
 _NUMBER = re.compile(r"[+-]?([0-9]{1,9}(\.[0-9]*)?|\.[0-9]+)")
 
 
-def _integers(text: str) -> list[int]:
-    # trec_eval reads 23.4 as 23.
-    return [int(value) for value in _numbers(text)]
+class TrecName(NamedTuple):
+    """What a name of trec_eval's stands for.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the family from the name and the text of its parameters.
+    kind : str or None
+        The kind of `lmtune.measures.measure.Measure` that it is, if it is one.
+    cutoff : str
+        `NEEDS` or `HAS_NO`.
+    """
+
+    make: _Maker
+    kind: str | None = None
+    cutoff: str = HAS_NO
 
 
 def _numbers(text: str) -> list[float]:
@@ -68,138 +84,159 @@ def _numbers(text: str) -> list[float]:
     return [float(part) for part in parts]
 
 
-def _cutoffs(name: str, function: Any, text: str) -> Family:
-    cutoffs = sorted(set(_integers(text)))
-    if cutoffs[0] < 1:
+def _integers(text: str) -> list[int]:
+    # trec_eval reads 23.4 as 23.
+    return [int(value) for value in _numbers(text)]
+
+
+def _depths(text: str) -> list[int]:
+    depths = _integers(text)
+    if min(depths) < 1:
         raise ParameterError("cutoffs of 1 or more")
-    return Family(tuple(f"{name}_{k}" for k in cutoffs), partial(function, cutoffs=cutoffs))
+    return depths
 
 
-def _parts(name: str, function: Any, key: str, text: str) -> Family:
-    parts = sorted(set(_numbers(text)))
-    if parts[0] < 0:
+def _parts(text: str) -> list[float]:
+    parts = _numbers(text)
+    if min(parts) < 0:
         raise ParameterError("numbers of 0 or more")
-    return Family(tuple(f"{name}_{x:.2f}" for x in parts), partial(function, **{key: parts}))
+    return parts
 
 
-def _one(name: str, function: Any, text: str, summary: Summary = Summary.MEAN) -> Family:
-    if text:
-        raise ParameterError("no parameters")
-    return Family((name,), lambda ranking: (function(ranking),), summary)
+def _recalls(text: str) -> list[float]:
+    return _numbers(text or _RECALLS)
 
 
-def _first(name: str, function: Any, text: str, summary: Summary = Summary.MEAN) -> Family:
-    if text:
-        raise ParameterError("no parameters")
-    return Family((name,), function, summary)
-
-
-def _gains(name: str, function: Any, text: str) -> Family:
+def _gains(text: str) -> dict[int, float]:
     gain_of = {}
     for part in text.split(",") if text else ():
         level, equals, value = part.partition("=")
         if not equals or not re.fullmatch(r"[0-9]{1,9}", level) or not _NUMBER.fullmatch(value):
             raise ParameterError("gains of levels, such as 1=3.5,2=9")
         gain_of[int(level)] = float(value)
-    label = f"{name}_{text}" if text else name
-
-    def values(ranking: JudgedRanking) -> Sequence[Value]:
-        value = function(ranking, gain_of=gain_of)
-        return value if isinstance(value, list) else (value,)
-
-    return Family((label,), values)
+    return gain_of
 
 
-def _eleven_points(name: str, text: str) -> Family:
-    recalls = _numbers(text or _RECALLS)
-    label = f"{name}_{text}" if text else name
-    return Family((label,), partial(of.mean_interpolated_precision, recalls=recalls))
-
-
-def _utility(name: str, text: str) -> Family:
+def _weights(text: str) -> list[float]:
     weights = _numbers(text or "1,-1,0,0")
     if len(weights) != 4 or weights[3] != 0:
         raise ParameterError("four weights, the last 0 (how many documents are not retrieved is unknown)")
-    label = f"{name}_{text}" if text else name
-    return Family((label,), lambda ranking: (of.utility(ranking, weights),))
+    return weights
 
 
-def _set_f(name: str, text: str) -> Family:
+def _weight(text: str) -> float:
     weight = _numbers(text or "1")
     if len(weight) != 1 or weight[0] < 0:
         raise ParameterError("one weight of 0 or more")
-    label = f"{name}_{text}" if text else name
-    return Family((label,), lambda ranking: (of.set_f(ranking, weight[0]),))
+    return weight[0]
 
 
-def _relevance_string(name: str, text: str) -> Family:
+def _length(text: str) -> int:
     length = _integers(text or "10")[0]
     if length < 1:
         raise ParameterError("a length of 1 or more")
-    label = f"{name}_{text}" if text else name
-    return Family((label,), lambda ranking: (of.relevance_string(ranking, length),), Summary.NONE)
+    return length
 
 
-def _by_default(make: Any, text: str, default: str) -> Family:
-    family: Family = make(text or default)
-    return family
+def _values(function: Callable[..., Any], **settings: Any) -> Callable[[JudgedRanking], Sequence[Value]]:
+    def values(ranking: JudgedRanking) -> Sequence[Value]:
+        found = function(ranking, **settings)
+        return found if isinstance(found, list) else [found]
+
+    return values
 
 
-def _count(name: str, function: Any) -> Any:
-    return partial(_one, name, function, summary=Summary.SUM)
+def _plain(
+    function: Callable[..., Any], summary: Summary = Summary.MEAN, *, kind: str | None = None
+) -> TrecName:
+    """Name a measure without parameters."""
+
+    def make(name: str, text: str) -> Family:
+        if text:
+            raise ParameterError("no parameters")
+        return Family((name,), _values(function), summary)
+
+    return TrecName(make, kind)
 
 
-def _depths(name: str, function: Any, default: str = _DEPTHS) -> Any:
-    return partial(_by_default, partial(_cutoffs, name, function), default=default)
+def _with(
+    function: Callable[..., Any],
+    key: str,
+    read: Callable[[str], Any],
+    summary: Summary = Summary.MEAN,
+    *,
+    kind: str | None = None,
+) -> TrecName:
+    """Name one measure whose parameters are a single argument, `key`, of the function."""
 
+    def make(name: str, text: str) -> Family:
+        return Family((f"{name}_{text}" if text else name,), _values(function, **{key: read(text)}), summary)
+
+    return TrecName(make, kind)
+
+
+def _each(
+    function: Callable[..., Any], key: str, read: Callable[[str], Sequence[float]], default: str
+) -> _Maker:
+    """Make a measure of each of the parameters, ascending."""
+
+    def make(name: str, text: str) -> Family:
+        parts = sorted(set(read(text or default)))
+        labels = (f"{name}_{part}" if isinstance(part, int) else f"{name}_{part:.2f}" for part in parts)
+        return Family(tuple(labels), _values(function, **{key: parts}))
+
+    return make
+
+
+def _cut(function: Callable[..., Any], kind: str | None = None, default: str = _DEPTHS) -> TrecName:
+    """Name a measure at each of several cutoffs."""
+    return TrecName(_each(function, "cutoffs", _depths, default), kind, NEEDS)
+
+
+# What a run has, and no single ranking.
+_OF_RUN = _plain(str, Summary.RUN)
 
 # In trec_eval's order, which is that of its output.
-FAMILIES: dict[str, Callable[[str], Family]] = {
-    "runid": partial(_one, "runid", None, summary=Summary.RUN),
-    "num_q": partial(_one, "num_q", None, summary=Summary.RUN),
-    "num_ret": _count("num_ret", lambda ranking: ranking.retrieved),
-    "num_rel": _count("num_rel", lambda ranking: ranking.relevant),
-    "num_rel_ret": _count("num_rel_ret", lambda ranking: len(ranking.relevant_places)),
-    "map": partial(_first, "map", of.average_precision),
-    "gm_map": partial(_first, "gm_map", of.average_precision, summary=Summary.GEOMETRIC),
-    "Rprec": partial(_first, "Rprec", of.r_precision),
-    "bpref": partial(_one, "bpref", of.binary_preference),
-    "recip_rank": partial(_first, "recip_rank", of.reciprocal_rank),
-    "iprec_at_recall": partial(
-        _by_default,
-        partial(_parts, "iprec_at_recall", of.interpolated_precision, "recalls"),
-        default=_RECALLS,
-    ),
-    "P": _depths("P", of.precision),
-    "relstring": partial(_relevance_string, "relstring"),
-    "recall": _depths("recall", of.recall),
-    "infAP": partial(_one, "infAP", of.inferred_average_precision),
-    "gm_bpref": partial(_one, "gm_bpref", of.binary_preference, summary=Summary.GEOMETRIC),
-    "Rprec_mult": partial(
-        _by_default, partial(_parts, "Rprec_mult", of.r_precision, "multiples"), default=_MULTIPLES
-    ),
-    "utility": partial(_utility, "utility"),
-    "11pt_avg": partial(_eleven_points, "11pt_avg"),
-    "binG": partial(_one, "binG", gain.binary_gain),
-    "G": partial(_gains, "G", gain.normalized_gain),
-    "ndcg": partial(_gains, "ndcg", of.ndcg),
-    "ndcg_rel": partial(_gains, "ndcg_rel", gain.ndcg_over_relevant),
-    "Rndcg": partial(_gains, "Rndcg", gain.ndcg_at_levels),
-    "ndcg_cut": _depths("ndcg_cut", of.ndcg),
-    "map_cut": _depths("map_cut", of.average_precision),
-    "relative_P": _depths("relative_P", of.relative_precision),
-    "success": _depths("success", of.success, "1,5,10"),
-    "set_P": partial(_one, "set_P", of.set_precision),
-    "set_relative_P": partial(_one, "set_relative_P", of.set_relative_precision),
-    "set_recall": partial(_one, "set_recall", of.set_recall),
-    "set_map": partial(_one, "set_map", of.set_average_precision),
-    "set_F": partial(_set_f, "set_F"),
-    "num_nonrel_judged_ret": _count("num_nonrel_judged_ret", of.nonrelevant_found),
+TREC_NAMES: dict[str, TrecName] = {
+    "runid": _OF_RUN,
+    "num_q": _OF_RUN,
+    "num_ret": _plain(lambda ranking: ranking.retrieved, Summary.SUM),
+    "num_rel": _plain(lambda ranking: ranking.relevant, Summary.SUM),
+    "num_rel_ret": _plain(lambda ranking: len(ranking.relevant_places), Summary.SUM),
+    "map": _plain(of.average_precision, kind="AP"),
+    "gm_map": _plain(of.average_precision, Summary.GEOMETRIC),
+    "Rprec": _plain(of.r_precision),
+    "bpref": _plain(of.binary_preference, kind="Bpref"),
+    "recip_rank": _plain(of.reciprocal_rank, kind="RR"),
+    "iprec_at_recall": TrecName(_each(of.interpolated_precision, "recalls", _parts, _RECALLS)),
+    "P": _cut(of.precision, "P"),
+    "relstring": _with(of.relevance_string, "length", _length, Summary.NONE),
+    "recall": _cut(of.recall, "R"),
+    "infAP": _plain(of.inferred_average_precision),
+    "gm_bpref": _plain(of.binary_preference, Summary.GEOMETRIC),
+    "Rprec_mult": TrecName(_each(of.r_precision, "multiples", _parts, _MULTIPLES)),
+    "utility": _with(of.utility, "weights", _weights),
+    "11pt_avg": _with(of.mean_interpolated_precision, "recalls", _recalls),
+    "binG": _plain(gain.binary_gain),
+    "G": _with(gain.normalized_gain, "gain_of", _gains),
+    "ndcg": _with(of.ndcg, "gain_of", _gains, kind="nDCG"),
+    "ndcg_rel": _with(gain.ndcg_over_relevant, "gain_of", _gains),
+    "Rndcg": _with(gain.ndcg_at_levels, "gain_of", _gains),
+    "ndcg_cut": _cut(of.ndcg, "nDCG"),
+    "map_cut": _cut(of.average_precision, "AP"),
+    "relative_P": _cut(of.relative_precision),
+    "success": _cut(of.success, "Success", "1,5,10"),
+    "set_P": _plain(of.set_precision),
+    "set_relative_P": _plain(of.set_relative_precision),
+    "set_recall": _plain(of.set_recall),
+    "set_map": _plain(of.set_average_precision),
+    "set_F": _with(of.set_f, "weight", _weight),
+    "num_nonrel_judged_ret": _plain(of.nonrelevant_found, Summary.SUM),
 }
 
 NICKNAMES: dict[str, tuple[str, ...]] = {
-    "official": tuple(FAMILIES)[: tuple(FAMILIES).index("P") + 1],
-    "all_trec": tuple(FAMILIES),
+    "official": tuple(TREC_NAMES)[: tuple(TREC_NAMES).index("P") + 1],
+    "all_trec": tuple(TREC_NAMES),
     "set": (
         "runid",
         "num_q",
@@ -224,12 +261,12 @@ def split_name(name: str) -> tuple[str, str] | None:
     >>> split_name("P.5,10"), split_name("ndcg_cut_10"), split_name("nDCG@10")
     (('P', '5,10'), ('ndcg_cut', '10'), None)
     """
-    if name in FAMILIES:
+    if name in TREC_NAMES:
         return name, ""
     family, dot, parameters = name.partition(".")
-    if dot and family in FAMILIES and parameters:
+    if dot and family in TREC_NAMES and parameters:
         return family, parameters
-    for family in sorted(FAMILIES, key=len, reverse=True):
+    for family in sorted(TREC_NAMES, key=len, reverse=True):
         if name.startswith(f"{family}_") and _NUMBER.match(name, len(family) + 1):
             return family, name[len(family) + 1 :]
     return None
@@ -253,13 +290,13 @@ def families(names: Iterable[tuple[str, str]]) -> list[Family]:
     ParameterError
         For parameters that the measure does not have.
     """
-    wanted: dict[str, list[str]] = {}
-    for family, parameters in names:
-        wanted.setdefault(family, [])
+    given: dict[str, list[str]] = {}
+    for name, parameters in names:
+        given.setdefault(name, [])
         if parameters:
-            wanted[family].append(parameters)
-    made = []
-    for family, make in FAMILIES.items():
-        if family in wanted:
-            made.append(make(",".join(dict.fromkeys(wanted[family]))))
-    return made
+            given[name].append(parameters)
+    return [
+        entry.make(name, ",".join(dict.fromkeys(given[name])))
+        for name, entry in TREC_NAMES.items()
+        if name in given
+    ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import groupby
 
-from lmtune.errors import InputError
+import numpy as np
+
 from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
-from lmtune.reporting.comparison_records import as_records, topic_records
-from lmtune.reporting.grids import Cell, Grid, latex_grid, markdown_grid, plain_grid
-from lmtune.reporting.tables import csv_text
+from lmtune.measures.significance.differences import paired_differences
+from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 
 BETTER, WORSE = "†", "‡"
 
@@ -47,9 +47,12 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
     InputError
         For an unknown style.
     """
-    if style not in STYLES:
-        raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
-    return STYLES[style](comparison, per_topic)
+    return render(
+        style,
+        lambda: _tables(comparison, per_topic),
+        lambda: topic_records(comparison) if per_topic else as_records(comparison),
+        content=lambda: _content(comparison, per_topic),
+    )
 
 
 def letters(number: int) -> list[str]:
@@ -76,7 +79,7 @@ def legend(comparison: Comparison) -> str:
         f"{marks}: {_SIDES[comparison.options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}",
         f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
         f"{many} a measure",
-        f"adjusted p < {_short(comparison.options.level)}",
+        f"adjusted p < {f'{comparison.options.level:g}'.removeprefix('0')}",
         f"{len(comparison.topics)} topics",
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
@@ -85,26 +88,41 @@ def legend(comparison: Comparison) -> str:
     return "; ".join(parts)
 
 
-def mean_grid(comparison: Comparison) -> Grid:
+def _tables(comparison: Comparison, per_topic: bool) -> list[Table]:
+    tables = [_mean_table(comparison), _contrast_table(comparison)]
+    return [*tables, _topic_table(comparison)] if per_topic else tables
+
+
+def _mean_table(comparison: Comparison) -> Table:
     """Make the table of means, systems by measures, as papers print it."""
-    names = letters(len(comparison.systems))
-    rows: list[tuple[Cell, ...]] = []
-    for letter, system in zip(names, comparison.systems, strict=True):
-        cells = [
-            Cell(_number(mean), _mark(comparison, measure, system))
-            for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
-        ]
-        rows.append((*([Cell(letter)] if comparison.options.pairwise else []), Cell(system), *cells))
-    header = (*([""] if comparison.options.pairwise else []), "System", *comparison.measures)
-    return Grid(header, [rows[:1], rows[1:]], names=2 if comparison.options.pairwise else 1)
+    rows = [
+        (
+            *([Cell(letter)] if comparison.options.pairwise else []),
+            Cell(system),
+            *(
+                Cell(short(mean), _mark(comparison, measure, system))
+                for measure, mean in zip(comparison.measures, comparison.means(system), strict=True)
+            ),
+        )
+        for letter, system in zip(letters(len(comparison.systems)), comparison.systems, strict=True)
+    ]
+    return Table(
+        [
+            *name_columns(*([""] if comparison.options.pairwise else []), "System"),
+            *map(Column, comparison.measures),
+        ],
+        [rows[:1], rows[1:]],
+        caption="Means over topics",
+        legend=legend(comparison),
+    )
 
 
-def contrast_grid(comparison: Comparison) -> Grid:
+def _contrast_table(comparison: Comparison) -> Table:
     """Make the table of what was tested: a row a contrast."""
     tests = [*comparison.options.tests, *([NOT_WORSE, EQUIVALENT] if comparison.options.margin else [])]
     corrected = comparison.options.correction != "none"
-    header = ["Measure", "System", *(["Against"] if comparison.options.pairwise else [])]
-    header += ["Diff.", "Rel.", "W/T/L", "g_z" if comparison.options.hedges else "d_z"]
+    names = ["Measure", "System", "Against"][: 3 if comparison.options.pairwise else 2]
+    header = ["Diff.", "Rel.", "W/T/L", "g_z" if comparison.options.hedges else "d_z"]
     header.append(f"{100 * comparison.options.confidence:g}% interval")
     for name in tests:
         header += [f"p ({name})", *(["adjusted"] if corrected else [])]
@@ -112,28 +130,32 @@ def contrast_grid(comparison: Comparison) -> Grid:
     for measure in comparison.measures:
         rows: list[tuple[Cell, ...]] = []
         for contrast in (c for c in comparison.contrasts if c.measure == measure):
-            texts = [measure if not rows else "", contrast.system]
-            texts += [contrast.against] if comparison.options.pairwise else []
+            texts = [measure if not rows else "", contrast.system, contrast.against][: len(names)]
             texts += _figures(contrast)
             for name in tests:
                 texts.append(p_text(contrast.tested[name].p_value))
                 texts += [p_text(contrast.adjusted[name])] if corrected else []
-            rows.append(tuple(Cell(text) for text in texts))
+            rows.append(tuple(map(Cell, texts)))
         groups.append(rows)
-    return Grid(tuple(header), groups, names=3 if comparison.options.pairwise else 2)
+    return Table([*name_columns(*names), *map(Column, header)], groups, caption="Differences and their tests")
 
 
-def topic_grid(comparison: Comparison) -> Grid:
+def _topic_table(comparison: Comparison) -> Table:
     """Make the table of every topic's difference."""
-    groups: dict[tuple[object, ...], list[tuple[Cell, ...]]] = {}
-    for record in topic_records(comparison):
-        key = record["measure"], record["system"], record["against"]
-        names = [str(record[k]) for k in ("measure", "system", "against", "topic")]
-        value, against, difference = (float(str(record[k])) for k in ("value", "against_value", "difference"))
-        texts = [*names, _number(value), _number(against), _signed(difference)]
-        groups.setdefault(key, []).append(tuple(Cell(text) for text in texts))
-    header = ("Measure", "System", "Against", "Topic", "Value", "Against's", "Diff.")
-    return Grid(header, list(groups.values()), names=4)
+    names = ("measure", "system", "against", "topic")
+    rows = [
+        (
+            *(Cell(str(record[name])) for name in names),
+            *(Cell(short(float(str(record[name])))) for name in ("value", "against_value")),
+            Cell(_signed(float(str(record["difference"])))),
+        )
+        for record in topic_records(comparison)
+    ]
+    return Table(
+        [*name_columns(*(name.title() for name in names)), *map(Column, ("Value", "Against's", "Diff."))],
+        [list(group) for _, group in groupby(rows, key=lambda row: row[:3])],
+        caption="Differences by topic, the largest gain first",
+    )
 
 
 def p_text(p: float) -> str:
@@ -144,47 +166,14 @@ def p_text(p: float) -> str:
     >>> p_text(0.05), p_text(1.0), p_text(3e-7)
     ('.0500', '1.0000', '<.0001')
     """
-    return "<.0001" if p < 0.0001 else _number(p)
+    return "<.0001" if p < 0.0001 else short(p)
 
 
-def _plain(comparison: Comparison, per_topic: bool) -> str:
-    parts = [f"{plain_grid(mean_grid(comparison))}{legend(comparison)}\n"]
-    parts.append(plain_grid(contrast_grid(comparison)))
-    parts += [plain_grid(topic_grid(comparison))] if per_topic else []
-    return "\n".join(parts)
-
-
-def _markdown(comparison: Comparison, per_topic: bool) -> str:
-    parts = [markdown_grid(mean_grid(comparison)), f"{legend(comparison)}.\n"]
-    parts.append(markdown_grid(contrast_grid(comparison)))
-    parts += [markdown_grid(topic_grid(comparison))] if per_topic else []
-    return "\n".join(parts)
-
-
-def _latex(comparison: Comparison, per_topic: bool) -> str:
-    parts = [f"{latex_grid(mean_grid(comparison))}% {legend(comparison)}.\n"]
-    parts.append(latex_grid(contrast_grid(comparison)))
-    parts += [latex_grid(topic_grid(comparison))] if per_topic else []
-    return "\n".join(parts)
-
-
-def _csv(comparison: Comparison, per_topic: bool) -> str:
-    records = topic_records(comparison) if per_topic else as_records(comparison)
-    return csv_text(records)
-
-
-def _json(comparison: Comparison, per_topic: bool) -> str:
+def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
+    names = ("tests", "alternative", "correction", "confidence", "margin", "permutations", "seed")
     content: dict[str, object] = {
-        "systems": comparison.systems,
-        "measures": comparison.measures,
-        "topics": comparison.topics,
-        "tests": comparison.options.tests,
-        "alternative": comparison.options.alternative,
-        "correction": comparison.options.correction,
-        "confidence": comparison.options.confidence,
-        "margin": comparison.options.margin,
-        "permutations": comparison.options.permutations,
-        "seed": comparison.options.seed,
+        **{name: getattr(comparison, name) for name in ("systems", "measures", "topics")},
+        **{name: getattr(comparison.options, name) for name in names},
         "means": {
             system: dict(zip(comparison.measures, comparison.means(system), strict=True))
             for system in comparison.systems
@@ -192,18 +181,7 @@ def _json(comparison: Comparison, per_topic: bool) -> str:
         "contrasts": as_records(comparison),
         "notes": comparison.notes,
     }
-    if per_topic:
-        content["differences"] = topic_records(comparison)
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
-
-
-STYLES: dict[str, Callable[[Comparison, bool], str]] = {
-    "table": _plain,
-    "markdown": _markdown,
-    "latex": _latex,
-    "csv": _csv,
-    "json": _json,
-}
+    return content | {"differences": topic_records(comparison)} if per_topic else content
 
 
 def _mark(comparison: Comparison, measure: str, system: str) -> str:
@@ -244,14 +222,66 @@ def _distinct(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _number(value: float) -> str:
-    return f"{value:.4f}".replace("-0.", "-.", 1) if value < 0 else f"{value:.4f}".removeprefix("0")
-
-
 def _signed(value: float) -> str:
     sign = "-" if value < 0 else "+"
-    return f"{sign}{_number(abs(value))}"
+    return f"{sign}{short(abs(value))}"
 
 
-def _short(value: float) -> str:
-    return f"{value:g}".removeprefix("0")
+def as_records(comparison: Comparison) -> list[dict[str, object]]:
+    """Flatten a comparison to one dictionary a contrast, with every figure at full precision.
+
+    What is infinite (the effect of a constant difference) or undefined is None; the comparison's
+    notes say why.
+    """
+    records = []
+    for contrast in comparison.contrasts:
+        record: dict[str, object] = {
+            "measure": contrast.measure,
+            "system": contrast.system,
+            "against": contrast.against,
+            "topics": len(comparison.topics),
+            "mean": contrast.mean,
+            "against_mean": contrast.against_mean,
+            "difference": contrast.difference,
+            "relative_difference": contrast.relative,
+            "wins": contrast.wins,
+            "ties": contrast.ties,
+            "losses": contrast.losses,
+        }
+        for name, found in contrast.tested.items():
+            key = name.replace(" ", "_")
+            record[f"p_{key}"] = found.p_value
+            record[f"adjusted_p_{key}"] = contrast.adjusted[name]
+            record[f"how_{key}"] = found.how
+        size = contrast.effect_size
+        record["effect_size"] = size if math.isfinite(size) else None
+        record["interval_low"], record["interval_high"] = contrast.interval
+        record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)
+        record["worse"] = comparison.beats(contrast.measure, contrast.against, contrast.system)
+        records.append(record)
+    return records
+
+
+def topic_records(comparison: Comparison) -> list[dict[str, object]]:
+    """Give each contrast's topics, the largest gain first; equal ones in the topics' order."""
+    records: list[dict[str, object]] = []
+    for contrast in comparison.contrasts:
+        m = comparison.measures.index(contrast.measure)
+        a, b = (
+            comparison.values[comparison.systems.index(name), :, m]
+            for name in (contrast.system, contrast.against)
+        )
+        difference = paired_differences(a, b).values
+        records += [
+            {
+                "measure": contrast.measure,
+                "system": contrast.system,
+                "against": contrast.against,
+                "topic": comparison.topics[place],
+                "value": float(a[place]),
+                "against_value": float(b[place]),
+                "difference": float(difference[place]),
+            }
+            for place in np.argsort(-difference.round(12), kind="stable").tolist()
+        ]
+    return records

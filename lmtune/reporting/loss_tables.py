@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from lmtune.errors import InputError
-from lmtune.reporting.grids import Cell, Grid, latex_grid, markdown_grid, plain_grid
+from lmtune.measures.lists import Empty
+from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.reranking.comparison import CUTOFFS, Outcome
-from lmtune.reranking.ndcg import Empty
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
 """What queries without relevant documents do to a mean, by convention."""
@@ -37,12 +33,12 @@ def loss_table(
     InputError
         For an unknown style.
     """
-    if style in ("csv", "json"):
-        records = as_records(outcomes, empty)
-        return _csv(records) if style == "csv" else json.dumps(records, indent=2) + "\n"
-    if style not in _GRIDS:
-        raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
-    return _GRIDS[style](_grid(outcomes, empty))
+    return render(
+        style,
+        lambda: [_table(outcomes, empty)],
+        lambda: _trial_records(outcomes, empty),
+        content=lambda: as_records(outcomes, empty),
+    )
 
 
 def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
@@ -67,7 +63,7 @@ def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict
     return records
 
 
-def _grid(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Grid:
+def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
     groups = []
     for convention in empty:
         best = [max(o.interval(convention, cutoff).mean for o in outcomes) for cutoff in CUTOFFS]
@@ -76,33 +72,25 @@ def _grid(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Grid:
             cells = [Cell(EMPTY[convention]), Cell(outcome.label)]
             for cutoff, top in zip(CUTOFFS, best, strict=True):
                 mean, half = outcome.interval(convention, cutoff)
-                spread = "" if math.isnan(half) else f" ± {_short(half)}"
-                cells.append(Cell(f"{_short(mean)}{spread}", "†" if mean == top else ""))
+                spread = "" if math.isnan(half) else f" ± {short(half)}"
+                cells.append(Cell(f"{short(mean)}{spread}", "†" if mean == top else ""))
             cells.append(Cell("" if math.isnan(outcome.rate) else f"{outcome.rate:g}"))
             rows.append(tuple(cells))
         groups.append(rows)
-    header = ("Empty queries", "Loss", *(f"nDCG@{cutoff}" for cutoff in CUTOFFS), "rate")
-    return Grid(header, groups, names=2)
+    return Table(
+        [
+            *name_columns("Empty queries", "Loss"),
+            *(Column(f"nDCG@{cutoff}") for cutoff in CUTOFFS),
+            Column("rate"),
+        ],
+        groups,
+        caption="Mean test nDCG over trials ± half of its 95% interval; † the best of its column",
+    )
 
 
-def _short(value: float) -> str:
-    return f"{value:.4f}".removeprefix("0")
-
-
-def _csv(records: Sequence[dict[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    names = ["empty", "loss", "measure", "trial", "value"]
-    writer.writerow(names)
-    for record in records:
-        for trial, value in enumerate(record["trials"], 1):
-            writer.writerow([record["empty"], record["loss"], record["measure"], trial, value])
-    return out.getvalue()
-
-
-_GRIDS: dict[str, Callable[[Grid], str]] = {
-    "table": plain_grid,
-    "markdown": markdown_grid,
-    "latex": latex_grid,
-}
-STYLES = (*_GRIDS, "csv", "json")
+def _trial_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
+    return [
+        {**{name: record[name] for name in ("empty", "loss", "measure")}, "trial": trial, "value": value}
+        for record in as_records(outcomes, empty)
+        for trial, value in enumerate(record["trials"], 1)
+    ]

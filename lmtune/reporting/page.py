@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.reporting.page_rows import comparison, differences, parameters
+from lmtune.reporting.page_rows import differences, parameters
 from lmtune.reporting.stored import StoredResults
-from lmtune.reporting.tables import ABOVE_DIRECT, ABOVE_RANKNET
+from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table
 from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -114,7 +114,7 @@ def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_ro
         facts=_facts(stored),
         methods=methods,
         choosers=_listed([method for method in methods if method != OPTIMAL]),
-        comparison=comparison(results),
+        comparison=mean_table(results),
         marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -46,31 +45,6 @@ class Scale:
     def width(self) -> int:
         """The width of a plot in pixels."""
         return _PLOT_WIDTH
-
-
-def comparison(results: Sequence[CollectionResult]) -> list[dict[str, Any]]:
-    """Return the comparison's rows by measure, one cell a collection."""
-    lines = zip(*(result.rows for result in results), strict=True)
-    return [
-        {
-            "title": measure.title,
-            "lines": [
-                {
-                    "method": rows[0].method,
-                    "cells": [
-                        {
-                            "mean": f"{row.mean:.4f}".removeprefix("0"),
-                            "direct": row.beats(DIRECT, result.rows),
-                            "ranknet": row.beats(RANKNET, result.rows),
-                        }
-                        for row, result in zip(rows, results, strict=True)
-                    ],
-                }
-                for rows in group
-            ],
-        }
-        for measure, group in groupby(lines, key=lambda rows: rows[0].measure)
-    ]
 
 
 def differences(result: CollectionResult) -> dict[str, Any]:

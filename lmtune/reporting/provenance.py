@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
     from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene_index import LuceneIndex
+    from lmtune.indexing.lucene.index import LuceneIndex
 
 _WITHOUT_INFLUENCE = ("--output", "--workers")
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
@@ -53,7 +53,7 @@ def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, 
 
 
 def _engine(index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
-    from lmtune.indexing.lucene_index import LuceneIndex
+    from lmtune.indexing.lucene.index import LuceneIndex
 
     if not isinstance(index, LuceneIndex):
         return {}

@@ -18,7 +18,8 @@ from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import find_model
 from lmtune.models.ranking import rank
-from lmtune.reporting.tables import parameter_table, plain, table
+from lmtune.reporting.table import FILES
+from lmtune.reporting.tuning_tables import parameter_table, tuning_table
 from lmtune.tuning.result import CollectionResult, Row
 
 if TYPE_CHECKING:
@@ -33,17 +34,8 @@ PAGE = "report.html"
 PICTURES = "pictures"
 """The folder that ``lmtune plot`` puts there."""
 
-_TABLES = {
-    "table.txt": "table",
-    "table.md": "markdown",
-    "table.tex": "latex",
-    "table.csv": "csv",
-    "table.json": "json",
-}
-
-
 CONTENT = frozenset(
-    {*_TABLES, RECORD, "parameters.txt", "parameters.csv", "topics.csv", "folds.json", "traces"}
+    {*FILES, RECORD, "parameters.txt", "parameters.csv", "topics.csv", "folds.json", "traces"}
     | {"recall.csv", "surfaces", "lines", "runs", PAGE, PICTURES}
 )
 """Everything that a results folder holds; `write_results` replaces no folder that holds more."""
@@ -117,9 +109,9 @@ def write_results(
         Where the path is something else than an older results folder.
     """
     with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
-        for name, style in _TABLES.items():
-            _write(folder / name, table(results, style))
-        _write(folder / "parameters.txt", plain(parameter_table(results)))
+        for name, style in FILES.items():
+            _write(folder / name, tuning_table(results, style))
+        _write(folder / "parameters.txt", parameter_table(results).text())
         _write(folder / "parameters.csv", _parameters(results))
         _write(folder / "topics.csv", _topics(results))
         folds = {

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from lmtune.errors import InputError
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.trec_names import Value
-from lmtune.reporting.escaping import latex_escape, markdown_escape, one_line
+from lmtune.reporting.table import Cell, Column, Table, name_columns, render
 from lmtune.reporting.trec_eval import shown, topic_columns
-
-
-class _Grid(NamedTuple):
-    head: list[str]
-    rows: list[list[str]]
-    names: int  # columns of names, before those of numbers
 
 
 def run_table(
@@ -48,11 +37,14 @@ def run_table(
     InputError
         For an unknown style.
     """
-    if style in _RECORDS:
-        return _RECORDS[style](evaluations, per_topic, summary)
-    if style not in _GRIDS:
-        raise InputError("unknown table format", value=style, accepted=", ".join((*_GRIDS, *_RECORDS)))
-    return _GRIDS[style](_grid(evaluations, per_topic, summary))
+    return render(
+        style,
+        lambda: [_table(evaluations, per_topic, summary)],
+        lambda: _value_records(evaluations, per_topic, summary),
+        columns=("run", "file", "measure", "topic", "value"),
+        content=lambda: _run_records(evaluations, per_topic, summary),
+        indent=1,
+    )
 
 
 def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
@@ -64,8 +56,8 @@ def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [found.file for found in evaluations]
 
 
-def _grid(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> _Grid:
-    names = [one_line(name) for name in run_names(evaluations)]
+def _table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+    names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
     for place, found in enumerate(evaluations):
         for label, topic, value in _values(found, per_topic, summary):
@@ -74,12 +66,17 @@ def _grid(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> 
     cells.pop(("runid", "all"), None)
     if per_topic:
         ordered = sorted(cells, key=lambda key: key[1] == "all")
-        return _Grid(["measure", "topic", *names], [[*key, *cells[key]] for key in ordered], names=2)
-    rows = [[label, *row] for (label, _), row in cells.items()]
-    if len(names) <= len(rows):
-        return _Grid(["measure", *names], rows, names=1)
-    head, *turned = [list(column) for column in zip(["run", *names], *rows, strict=True)]
-    return _Grid(head, turned, names=1)
+        header, rows = ["measure", "topic", *names], [[*key, *cells[key]] for key in ordered]
+    else:
+        header, rows = ["measure", *names], [[label, *row] for (label, _), row in cells.items()]
+        if len(names) > len(rows):
+            header, *rows = [list(column) for column in zip(["run", *names], *rows, strict=True)]
+    leading = 2 if per_topic else 1
+    return Table(
+        [*name_columns(*header[:leading]), *map(Column, header[leading:])],
+        [[tuple(map(Cell, row)) for row in rows]],
+        caption="Measures of each run",
+    )
 
 
 def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple[str, str, Value]]:
@@ -96,67 +93,28 @@ def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple
                 yield column.label, "all", column.mean
 
 
-def _plain(grid: _Grid) -> str:
-    lines = [grid.head, *grid.rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = []
-    for line in lines:
-        cells = [
-            cell.ljust(width) if place < grid.names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        text.append("  ".join(cells).rstrip() + "\n")
-    return "".join(text)
+def _value_records(
+    evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
+) -> list[dict[str, object]]:
+    return [
+        {"run": name, "file": found.file, "measure": label, "topic": topic, "value": value}
+        for name, found in zip(run_names(evaluations), evaluations, strict=True)
+        for label, topic, value in _values(found, per_topic, summary)
+    ]
 
 
-def _markdown(grid: _Grid) -> str:
-    marks = ["---"] * grid.names + ["---:"] * (len(grid.head) - grid.names)
-    escaped = [[markdown_escape(cell) for cell in line] for line in (grid.head, *grid.rows)]
-    lines = [escaped[0], marks, *escaped[1:]]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _latex(grid: _Grid) -> str:
-    lines = [" & ".join(latex_escape(cell) for cell in line) + r" \\" for line in (grid.head, *grid.rows)]
-    form = "l" * grid.names + "r" * (len(grid.head) - grid.names)
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{form}}}",
-            r"\hline",
-            lines[0],
-            r"\hline",
-            *lines[1:],
-            r"\hline",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
-def _csv(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["run", "file", "measure", "topic", "value"])
-    for name, found in zip(run_names(evaluations), evaluations, strict=True):
-        for label, topic, value in _values(found, per_topic, summary):
-            writer.writerow([name, found.file, label, topic, value])
-    return out.getvalue()
-
-
-def _json(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> str:
+def _run_records(
+    evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
+) -> list[dict[str, object]]:
     records = []
     for name, found in zip(run_names(evaluations), evaluations, strict=True):
-        by_topic: dict[str, dict[str, Value]] = {}
-        for label, topic, value in _values(found, per_topic, summary=False):
-            by_topic.setdefault(topic, {})[label] = value
         record: dict[str, object] = {"run": name, "file": found.file}
         if summary:
             record["all"] = {label: value for label, _, value in _values(found, False, summary=True)}
         if per_topic:
+            by_topic: dict[str, dict[str, Value]] = {}
+            for label, topic, value in _values(found, True, summary=False):
+                by_topic.setdefault(topic, {})[label] = value
             record["topics"] = by_topic
         records.append(record)
-    return json.dumps(records, indent=1) + "\n"
-
-
-_GRIDS: dict[str, Callable[[_Grid], str]] = {"table": _plain, "markdown": _markdown, "latex": _latex}
-_RECORDS: dict[str, Callable[[Sequence[Evaluation], bool, bool], str]] = {"csv": _csv, "json": _json}
+    return records

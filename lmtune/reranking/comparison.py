@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.measures.lists import Empty, ndcg
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loss_names import Loss
-from lmtune.reranking.ndcg import Empty, ndcg
-from lmtune.reranking.normalisation import Normaliser
+from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
 from lmtune.reranking.trials import Interval, confidence_interval, run_trials
@@ -63,7 +63,7 @@ def compare(
     *,
     rates: Sequence[float] = (),
     trials: int = 10,
-    normaliser: Callable[[RankingData], Normaliser] = Normaliser.fit,
+    normalisation: Normalisation | None = None,
     device: str = "cpu",
     report: Report | None = None,
 ) -> list[Outcome]:
@@ -82,8 +82,8 @@ def compare(
         settings' own by default.
     trials : int
         Trials a loss.
-    normaliser : callable
-        Fits a fold's normaliser to its training data.
+    normalisation : Normalisation, optional
+        Of each fold's features, fitted to its training data; its defaults by default.
     device : str
         Where to train.
     report : callable, optional
@@ -94,7 +94,7 @@ def compare(
     InputError
         As `lmtune.reranking.training.fit`.
     """
-    scaled = [fold.map(normaliser(fold.train).transform) for fold in folds]
+    scaled = [fold.map((normalisation or Normalisation()).fit(fold.train).transform) for fold in folds]
     outcomes = []
     for loss in losses:
         if loss.family == "trees":

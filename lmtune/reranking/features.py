@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.models.two_stage import score
-from lmtune.reranking.evidence import Evidence
+from lmtune.reranking.ranked_documents import RankedDocuments
 
 Column = NDArray[np.float64]
 
@@ -28,69 +28,69 @@ class Feature(NamedTuple):
     what : str
         What it says, in a line.
     compute : callable
-        From an `Evidence` to one number a document, or one number for all.
+        From `RankedDocuments` to one number a document, or one number for all.
     """
 
     name: str
     what: str
-    compute: Callable[[Evidence], Column | float]
+    compute: Callable[[RankedDocuments], Column | float]
 
 
-def query_likelihood(e: Evidence, lambda_: float, mu: float) -> Column:
+def query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> Column:
     """Two-stage-smoothed log likelihood; see `lmtune.models.two_stage.score`."""
     # Without prior mass an empty document scores as any other without a query term.
-    length = np.maximum(e.length, 1) if mu == 0.0 else e.length
-    return score(e.tf, length, e.p, lambda_=lambda_, mu=mu, count=e.count)
+    length = np.maximum(d.length, 1) if mu == 0.0 else d.length
+    return score(d.tf, length, d.p, lambda_=lambda_, mu=mu, count=d.count)
 
 
-def bm25(e: Evidence, k1: float, b: float) -> Column:
+def bm25(d: RankedDocuments, k1: float, b: float) -> Column:
     """BM25 as Lucene has it, without the constant factor k1 + 1, with exact document lengths.
 
     Robertson and Zaragoza 2009, with ln(1 + (N - df + .5) / (df + .5)) for the weight of a term.
     """
-    idf = np.log1p((e.num_docs - e.df + 0.5) / (e.df + 0.5))[:, None]
-    norm = k1 * (1.0 - b + b * e.length / e.mean_length)
-    saturated = np.divide(e.tf, e.tf + norm, out=np.zeros(e.tf.shape), where=e.held)
-    return _summed(e.weight * idf * saturated)
+    idf = np.log1p((d.num_docs - d.df + 0.5) / (d.df + 0.5))[:, None]
+    norm = k1 * (1.0 - b + b * d.length / d.mean_length)
+    saturated = np.divide(d.tf, d.tf + norm, out=np.zeros(d.tf.shape), where=d.held)
+    return _summed(d.weight * idf * saturated)
 
 
-def log_tf_idf(e: Evidence) -> Column:
+def log_tf_idf(d: RankedDocuments) -> Column:
     """Sum of (1 + ln tf) idf over the terms that the document holds."""
-    logs = np.log(np.maximum(e.tf, 1)) + 1.0
-    return _summed(e.weight * e.idf * np.where(e.held, logs, 0.0))
+    logs = np.log(np.maximum(d.tf, 1)) + 1.0
+    return _summed(d.weight * d.idf * np.where(d.held, logs, 0.0))
 
 
-def log_tf(e: Evidence) -> Column:
+def log_tf(d: RankedDocuments) -> Column:
     """Sum of ln(1 + tf)."""
-    return _summed(e.weight * np.log1p(e.tf))
+    return _summed(d.weight * np.log1p(d.tf))
 
 
-def matched_terms(e: Evidence) -> Column:
+def matched_terms(d: RankedDocuments) -> Column:
     """Distinct query terms that the document holds."""
-    return _summed(e.held)
+    return _summed(d.held)
 
 
-def matched_ratio(e: Evidence) -> Column:
+def matched_ratio(d: RankedDocuments) -> Column:
     """Their share of the query's distinct terms."""
-    return matched_terms(e) / max(1, e.count.size)
+    return matched_terms(d) / max(1, d.count.size)
 
 
-def matched_idf_ratio(e: Evidence) -> Column:
+def matched_idf_ratio(d: RankedDocuments) -> Column:
     """Their share of the query's summed idf."""
-    total = float(e.idf.sum())
-    return _summed(e.idf * e.held) / (total if total > 0.0 else 1.0)
+    total = float(d.idf.sum())
+    return _summed(d.idf * d.held) / (total if total > 0.0 else 1.0)
 
 
-def idf_of_matched(e: Evidence, how: str) -> Column:
+def idf_of_matched(d: RankedDocuments, how: str) -> Column:
     """Sum, min, max or mean of the idf of the terms that the document holds; 0 without any."""
     if how == "sum":
-        return _summed(e.idf * e.held)
+        return _summed(d.idf * d.held)
     if how == "mean":
-        return idf_of_matched(e, "sum") / np.maximum(matched_terms(e), 1.0)
+        return idf_of_matched(d, "sum") / np.maximum(matched_terms(d), 1.0)
     if how == "max":
-        highest: Column = np.max(np.where(e.held, e.idf, 0.0), axis=0, initial=0.0)
+        highest: Column = np.max(np.where(d.held, d.idf, 0.0), axis=0, initial=0.0)
         return highest
-    lowest: Column = np.min(np.where(e.held, e.idf, np.inf), axis=0, initial=np.inf)
+    lowest: Column = np.min(np.where(d.held, d.idf, np.inf), axis=0, initial=np.inf)
     return np.where(np.isfinite(lowest), lowest, 0.0)
 
 
@@ -102,9 +102,9 @@ def over_terms(values: Column | NDArray[np.int32], how: str) -> Column:
     return reduce(values, axis=0)
 
 
-def reciprocal_rank(e: Evidence) -> Column:
+def reciprocal_rank(d: RankedDocuments) -> Column:
     """One over the rank in the run."""
-    return 1.0 / np.arange(1, e.score.size + 1)
+    return 1.0 / np.arange(1, d.score.size + 1)
 
 
 def _summed(values: NDArray[Any]) -> Column:
@@ -114,16 +114,16 @@ def _summed(values: NDArray[Any]) -> Column:
 
 def _statistics() -> list[Feature]:
     hows = {"sum": "the sum", "min": "the smallest", "max": "the largest", "mean": "the mean"}
-    tables: list[tuple[str, str, Callable[[Evidence], Column | NDArray[np.int32]]]] = [
-        ("tf", "term frequency", lambda e: e.tf),
-        ("ntf", "term frequency over document length", lambda e: e.relative_tf),
-        ("tf_idf", "term frequency times idf, ln(N / df)", lambda e: e.tf_idf),
+    tables: list[tuple[str, str, Callable[[RankedDocuments], Column | NDArray[np.int32]]]] = [
+        ("tf", "term frequency", lambda d: d.tf),
+        ("ntf", "term frequency over document length", lambda d: d.relative_tf),
+        ("tf_idf", "term frequency times idf, ln(N / df)", lambda d: d.tf_idf),
     ]
     found = [
         Feature(
             f"{name}_{how}",
             f"{what} over query terms: {words}",
-            lambda e, table=table, how=how: over_terms(table(e), how),  # type: ignore[misc]
+            lambda d, table=table, how=how: over_terms(table(d), how),  # type: ignore[misc]
         )
         for name, what, table in tables
         for how, words in hows.items()
@@ -132,7 +132,7 @@ def _statistics() -> list[Feature]:
         Feature(
             f"idf_{how}",
             f"idf of the query terms that the document holds: {words}",
-            lambda e, how=how: idf_of_matched(e, how),  # type: ignore[misc]
+            lambda d, how=how: idf_of_matched(d, how),  # type: ignore[misc]
         )
         for how, words in hows.items()
     ]
@@ -142,51 +142,51 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "ql_tuned",
         "log query likelihood, two-stage smoothing at the tuned lambda and mu",
-        lambda e: query_likelihood(e, e.lambda_, e.mu),
+        lambda d: query_likelihood(d, d.lambda_, d.mu),
     ),
     Feature(
         "ql_dirichlet_1000",
         "log query likelihood, Dirichlet smoothing, mu = 1000",
-        lambda e: query_likelihood(e, 0.0, 1000.0),
+        lambda d: query_likelihood(d, 0.0, 1000.0),
     ),
     Feature(
         "ql_dirichlet_2500",
         "log query likelihood, Dirichlet smoothing, mu = 2500",
-        lambda e: query_likelihood(e, 0.0, 2500.0),
+        lambda d: query_likelihood(d, 0.0, 2500.0),
     ),
     Feature(
         "ql_jm_0.1",
         "log query likelihood, Jelinek-Mercer smoothing, lambda = .1",
-        lambda e: query_likelihood(e, 0.1, 0.0),
+        lambda d: query_likelihood(d, 0.1, 0.0),
     ),
     Feature(
         "ql_jm_0.7",
         "log query likelihood, Jelinek-Mercer smoothing, lambda = .7",
-        lambda e: query_likelihood(e, 0.7, 0.0),
+        lambda d: query_likelihood(d, 0.7, 0.0),
     ),
-    Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda e: bm25(e, 0.9, 0.4)),
-    Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda e: bm25(e, 1.2, 0.75)),
-    Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda e: np.log1p(bm25(e, 0.9, 0.4))),
+    Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda d: bm25(d, 0.9, 0.4)),
+    Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda d: bm25(d, 1.2, 0.75)),
+    Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda d: np.log1p(bm25(d, 0.9, 0.4))),
     Feature("log_tf_idf", "sum of (1 + ln tf) idf, by occurrence in the query", log_tf_idf),
     Feature("log_tf", "sum of ln(1 + tf), by occurrence in the query", log_tf),
     Feature("matched_terms", "distinct query terms that the document holds", matched_terms),
     Feature("matched_ratio", "their share of the query's distinct terms", matched_ratio),
     Feature("matched_idf_ratio", "their share of the query's summed idf", matched_idf_ratio),
     *_statistics(),
-    Feature("length", "document length in tokens", lambda e: e.length.astype(np.float64)),
-    Feature("log_length", "ln(1 + document length)", lambda e: np.log1p(e.length)),
-    Feature("query_length", "query terms, repeats counted", lambda e: float(e.count.sum())),
-    Feature("query_idf", "summed idf of the query's distinct terms", lambda e: float(e.idf.sum())),
-    Feature("run_score", "the run's score", lambda e: e.score),
+    Feature("length", "document length in tokens", lambda d: d.length.astype(np.float64)),
+    Feature("log_length", "ln(1 + document length)", lambda d: np.log1p(d.length)),
+    Feature("query_length", "query terms, repeats counted", lambda d: float(d.count.sum())),
+    Feature("query_idf", "summed idf of the query's distinct terms", lambda d: float(d.idf.sum())),
+    Feature("run_score", "the run's score", lambda d: d.score),
     Feature("run_reciprocal_rank", "1 / rank in the run", reciprocal_rank),
-    Feature("run_log_rank", "ln(rank in the run)", lambda e: -np.log(reciprocal_rank(e))),
+    Feature("run_log_rank", "ln(rank in the run)", lambda d: -np.log(reciprocal_rank(d))),
 )
 """The features in the order of their columns; in LETOR files, the first has id 1."""
 
 
-def compute_features(e: Evidence) -> NDArray[np.float32]:
+def compute_features(d: RankedDocuments) -> NDArray[np.float32]:
     """Compute all `FEATURES` of one topic's documents, shape (documents, features)."""
-    out = np.empty((e.score.size, len(FEATURES)), np.float32)
+    out = np.empty((d.score.size, len(FEATURES)), np.float32)
     for f, feature in enumerate(FEATURES):
-        out[:, f] = feature.compute(e)
+        out[:, f] = feature.compute(d)
     return out

@@ -17,80 +17,42 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.formats.files import atomic_write, read_bytes
+from lmtune.measures.lists import mean_over_lists, ndcg
+from lmtune.options import check, option
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ndcg import mean_ndcg, ndcg
 
 _HIGHEST_LABEL = 30
 
 
 @dataclass(frozen=True)
 class TreeSettings:
-    """What a LambdaMART model depends on besides the data.
+    """What a LambdaMART model depends on besides the data; the help of each field says what it is.
 
     The defaults are those of LightGBM's own lambdarank example, for data of the size of LETOR's
-    MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` .05.
+    MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` .05. The model is
+    the same for any number of threads. The validation measure takes gains 2^y - 1.
 
-    Attributes
-    ----------
-    leaves : int
-        Leaves a tree at most, 2 or more.
-    learning_rate : float
-        Shrinkage of each tree, above 0 to 1.
-    rounds : int
-        Trees at most.
-    patience : int
-        Stop after so many trees without a better validation value.
-    min_rows, min_hessian : int, float
-        Rows, and summed second derivatives, that a leaf holds at least.
-    row_share, feature_share : float
-        What share of the queries' rows and of the features each tree sees, drawn at random;
-        above 0 to 1.
-    truncation : int
-        Pairs count whose better document, as ranked, stands within this rank.
-    measure : int
-        The cutoff k of the validation measure, NDCG@k with gains 2^y - 1.
-    seed : int
-        Of all that is drawn, 0 or more.
-    threads : int
-        How many threads grow the trees; the model is the same for any number.
+    Raises
+    ------
+    InputError
+        For a value out of bounds.
     """
 
-    leaves: int = 31
-    learning_rate: float = 0.1
-    rounds: int = 1000
-    patience: int = 50
-    min_rows: int = 50
-    min_hessian: float = 5.0
-    row_share: float = 0.9
-    feature_share: float = 1.0
-    truncation: int = 30
-    measure: int = 10
-    seed: int = 0
-    threads: int = 2
+    leaves: int = option(31, "leaves a tree at most", low=2)
+    learning_rate: float = option(0.1, "shrinkage of each tree", above=0, high=1)
+    rounds: int = option(1000, "trees at most", low=1)
+    patience: int = option(50, "trees without a better validation value before the end", low=1)
+    min_rows: int = option(50, "rows that a leaf holds at least", low=1)
+    min_hessian: float = option(5.0, "summed second derivatives that a leaf holds at least", low=0)
+    row_share: float = option(0.9, "share of the rows that each tree sees", above=0, high=1)
+    feature_share: float = option(1.0, "share of the features that each tree sees", above=0, high=1)
+    truncation: int = option(30, "rank within which a pair's better document stands", low=1)
+    measure: int = option(10, "the cutoff of the validation measure, nDCG", low=1)
+    seed: int = option(0, "of all that is drawn", low=0)
+    threads: int = option(2, "threads that grow the trees", low=1)
 
     def __post_init__(self) -> None:
-        least = {
-            "leaves": 2,
-            "rounds": 1,
-            "patience": 1,
-            "min_rows": 1,
-            "truncation": 1,
-            "measure": 1,
-            "seed": 0,
-            "threads": 1,
-        }
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise InputError(
-                    f"{name} is too small", value=getattr(self, name), accepted=f"{lowest} or more"
-                )
-        if not (math.isfinite(self.min_hessian) and self.min_hessian >= 0.0):
-            raise InputError("min_hessian is out of range", value=self.min_hessian, accepted="0 or more")
-        for name in ("learning_rate", "row_share", "feature_share"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise InputError(
-                    f"{name} is out of range", value=getattr(self, name), accepted="above 0, to 1"
-                )
+        check(self)
 
     def parameters(self) -> dict[str, Any]:
         """Return them as LightGBM names them."""
@@ -257,7 +219,7 @@ def fit(
     measured: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
-        return "ndcg", float(mean_ndcg(ndcg(scores, validation, [settings.measure]))[0]), True
+        return "ndcg", float(mean_over_lists(ndcg(scores, validation, [settings.measure]))[0]), True
 
     best = 0
     for grown in range(1, settings.rounds + 1):

@@ -59,14 +59,14 @@ class Loss:
                 accepted=", ".join(GRADIENT_FREE),
             )
         if self.family in ("song", "lambdas") and optimizer in GRADIENT_FREE:
+            from lmtune.measures.measure import ACCEPTED_OF_LISTS
             from lmtune.reranking.losses.table import LOSSES
-            from lmtune.reranking.ranking_measures import ACCEPTED
 
             problem = "has no value" if self.family == "lambdas" else "remembers earlier scores"
             raise InputError(
                 f"{optimizer} cannot minimise a loss that {problem}",
                 value=self.name,
-                accepted=f"{', '.join(LOSSES)}; {ACCEPTED}",
+                accepted=f"{', '.join(LOSSES)}; {ACCEPTED_OF_LISTS}",
             )
 
 
@@ -131,10 +131,10 @@ class MeasureOptions:
 
 def _declaration(name: str) -> tuple[Family, type[Any]]:
     """Return what kind of loss has a name, and the dataclass of its options."""
+    from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
     from lmtune.reranking.lambdamart import TreeSettings
     from lmtune.reranking.losses.declared import declared_options
     from lmtune.reranking.losses.table import LOSSES
-    from lmtune.reranking.ranking_measures import ACCEPTED, parse_measure
     from lmtune.reranking.song import SONGS
 
     if name in LOSSES:
@@ -144,9 +144,9 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     if name == LAMBDAMART:
         return "trees", TreeSettings
     try:
-        parse_measure(name)
+        parse_list_measure(name)
     except InputError:
-        accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED}"
+        accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
         raise InputError("unknown loss", value=name, accepted=accepted) from None
     return "measure", MeasureOptions
 

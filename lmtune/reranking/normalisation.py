@@ -10,13 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.options import check, option
 from lmtune.reranking.data import RankingData
 
-Method = Literal["none", "z-score", "query z-score", "query min-max"]
+Method = Literal["none", "z-score", "query-z-score", "query-min-max"]
 METHODS: tuple[Method, ...] = get_args(Method)
 """How `Normaliser` scales, in the order of their numbers in its arrays."""
 
 _BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How features are to be brought to a common scale; see `Normaliser`."""
+
+    method: Method = option(
+        "z-score",
+        "z-score, query-z-score, query-min-max or none; of training features.",
+        choices=METHODS,
+        flag="--normalise",
+    )
+    log1p: bool = option(True, "Take sign(x) log(1 + |x|) of features first.")
+
+    def fit(self, data: RankingData) -> Normaliser:
+        """Fit to training data."""
+        return Normaliser.fit(data, method=self.method, log1p=self.log1p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +45,8 @@ class Normaliser:
 
     - ``"z-score"`` subtracts each feature's mean over the training rows and divides by its
       standard deviation there;
-    - ``"query z-score"`` does so with the mean and deviation over the rows of the same query;
-    - ``"query min-max"`` maps the rows of a query to 0 to 1;
+    - ``"query-z-score"`` does so with the mean and deviation over the rows of the same query;
+    - ``"query-min-max"`` maps the rows of a query to 0 to 1;
     - ``"none"`` leaves values as they are.
 
     A feature without spread (over the training rows, or in the query) becomes 0, also where other
@@ -71,8 +89,7 @@ class Normaliser:
         InputError
             For an unknown method, or no rows.
         """
-        if method not in METHODS:
-            raise InputError("unknown normalisation", value=method, accepted=", ".join(METHODS))
+        check(Normalisation(method, log1p))
         if not data.labels.size:
             raise InputError("no rows to normalise by", accepted="at least one")
         width = data.features.shape[1]
@@ -177,7 +194,7 @@ def _by_query(
 ) -> NDArray[np.float64]:
     low = np.minimum.reduceat(values, starts, axis=0)
     spread = np.maximum.reduceat(values, starts, axis=0) - low
-    if method == "query min-max":
+    if method == "query-min-max":
         centre, unit = low, spread
     else:
         # From the lowest value on, so that equal values have no deviation at all.

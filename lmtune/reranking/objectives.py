@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import Measurer
+from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.loss_names import Loss, loss_names
 from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.table import LOSSES
 from lmtune.reranking.networks import ItemNorm
-from lmtune.reranking.ranking_measures import Measurer, parse_measure
 from lmtune.reranking.song import SONGS, PreviousIterate
 from lmtune.reranking.song.estimators import ESTIMATORS
 
@@ -128,7 +129,7 @@ class _Measured(Objective):
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.measure, self.options = parse_measure(name), options
+        self.measure, self.options = parse_list_measure(name), options
         self._known: tuple[BatchLabels, Measurer] | None = None
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:

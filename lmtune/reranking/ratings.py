@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.files import read_lines
+from lmtune.measures.lists import ndcg_of_ranks
 
 _ACCEPTED = "user TAB item TAB rating TAB time, whole numbers but for the rating"
 
@@ -169,21 +170,4 @@ def held_out_ndcg(
     for here, before in pairwise(shared[::-1]):
         if row[here] == row[before]:
             rank[before] = min(rank[before], rank[here] - 1)
-    ideal = _places(row, gain)
-    result = np.empty((len(users), len(cutoffs)))
-    for column, cutoff in enumerate(cutoffs):
-        reached, most = (
-            np.bincount(row, weights=np.where(at <= cutoff, gain / np.log2(at + 1.0), 0.0))
-            for at in (rank, ideal)
-        )
-        result[:, column] = reached / most
-    return result
-
-
-def _places(row: NDArray[np.int64], gain: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Give each held-out item its rank by gain among its user's."""
-    order = np.lexsort((-gain, row))
-    first = np.searchsorted(row[order], np.arange(int(row.max()) + 1))
-    place = np.empty(len(row), np.int64)
-    place[order] = np.arange(len(row)) - first[row[order]] + 1
-    return place
+    return ndcg_of_ranks(row, gain, rank, cutoffs)

@@ -13,8 +13,8 @@ from lmtune.formats.runs import Ranking
 from lmtune.indexing.index import Index
 from lmtune.models.two_stage import check_parameters
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.evidence import Gatherer, in_order
 from lmtune.reranking.features import FEATURES, compute_features
+from lmtune.reranking.ranked_documents import in_order, look_up
 
 
 def run_data(
@@ -88,12 +88,13 @@ def run_data(
         bad = int(np.argmin(np.isfinite(scores)))
         raise InputError(f"the score of {names[bad]} is not finite", value=float(scores[bad]))
     docs = _numbers(index, names, on_missing)
-    gatherer = Gatherer(index, float(lambda_), float(mu))
     features = np.empty((len(names), len(FEATURES)), np.float32)
     labels = np.zeros(len(names), np.float32)
     for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
         rows = slice(first, last)
-        features[rows] = compute_features(gatherer.evidence(topics[topic], docs[rows], scores[rows]))
+        features[rows] = compute_features(
+            look_up(index, topics[topic], docs[rows], scores[rows], lambda_=float(lambda_), mu=float(mu))
+        )
         judged = (qrels or {}).get(topic, {})
         if judged:
             labels[rows] = [max(0, judged.get(docno, 0)) for docno in names[rows]]
@@ -102,19 +103,25 @@ def run_data(
     return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
 
 
-def reranked(data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
-    """Yield each topic's documents by new scores, for `lmtune.formats.runs.write_run`.
+def reranked(
+    run: Mapping[str, Mapping[str, float]], data: RankingData, scores: ArrayLike
+) -> Iterator[Ranking]:
+    """Yield a run's topics by new scores, for `lmtune.formats.runs.write_run`.
 
     Parameters
     ----------
+    run : mapping of str to mapping of str to float
+        The run, scores by topic and docno.
     data : RankingData
-        What was scored, with docnos.
+        What was scored of it, as `run_data` gives it.
     scores : array_like of float, shape (rows,)
         Finite scores, higher is better; ties keep the order of the data's rows.
 
     Yields
     ------
     Ranking
+        Documents that were not scored stand beneath the others in the run's order, with 1, 2, ...
+        less than the lowest score.
 
     Raises
     ------
@@ -130,7 +137,10 @@ def reranked(data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
         rows = data.rows(q)
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(place)] for place in order]
-        yield Ranking(topic, docnos, values[rows][order])
+        ranked = set(docnos)
+        rest = [docno for docno in in_order(run[topic])[0] if docno not in ranked]
+        beneath = values[rows].min() - np.arange(1, len(rest) + 1)
+        yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], beneath)))
 
 
 def _numbers(

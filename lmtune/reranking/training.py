@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import ndcg
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
 from lmtune.reranking.loop import Epoch, Progress, Run
-from lmtune.reranking.ndcg import ndcg
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings

@@ -16,7 +16,7 @@ from lmtune.laboratory import catalogue
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "NAMES", ("toy",))
-    monkeypatch.setattr(catalogue, "find_experiment", lambda _: toy_experiment.EXPERIMENT)
+    monkeypatch.setattr(catalogue, "find_experiment", lambda _: toy_experiment.Powers)
     monkeypatch.setattr(catalogue, "summary", lambda _: "Powers of a number")
 
 

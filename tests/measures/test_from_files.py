@@ -9,9 +9,9 @@ import pytest
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
+from lmtune.measures.families import parse_families
 from lmtune.measures.from_files import Settings, evaluate, topic_values
 from lmtune.measures.trec_names import ParameterError, families, split_name
-from lmtune.measures.wanted import parse_wanted
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"
 RUN = "1 Q0 b 1 3 t\n1 Q0 c 2 2 t\n1 Q0 x 3 1 t\n3 Q0 a 1 1 t\n10 Q0 z 1 9 t\n99 Q0 a 1 1 t\n"
@@ -108,14 +108,14 @@ def test_ir_measures_names_keep_their_own_level(files: tuple[Path, Path]) -> Non
 
 def test_bad_names_come_together() -> None:
     with pytest.raises(InputError) as caught:
-        parse_wanted(["map", "Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"])
+        parse_families(["map", "Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"])
     assert caught.value.value == ["Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"]
     with pytest.raises(InputError, match=r"unknown measure: 'P\.0'; accepted: cutoffs of 1 or more"):
-        parse_wanted("P.0")
+        parse_families("P.0")
     with pytest.raises(InputError, match="no parameters"):
-        parse_wanted("map.3")
+        parse_families("map.3")
     with pytest.raises(InputError, match="no measures"):
-        parse_wanted([])
+        parse_families([])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_split_name(name: str, split: tuple[str, str] | None) -> None:
 
 def test_parameters_join_and_replace_the_default_ones() -> None:
     def labels(*names: str) -> list[str]:
-        return [label for family in parse_wanted(names).families for label in family.labels]
+        return [label for family in parse_families(names) for label in family.labels]
 
     assert labels("P.10,5", "P_7") == ["P_5", "P_7", "P_10"]
     assert "success_2" in labels("all_trec", "success.2")

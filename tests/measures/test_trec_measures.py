@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
-from lmtune.measures.judged_ranking import JudgedRanking, judge, ranked
-from lmtune.measures.trec_names import FAMILIES, Summary
+from lmtune.measures.judged_ranking import JudgedRanking, judge
+from lmtune.measures.order import trec_eval_order
+from lmtune.measures.trec_names import TREC_NAMES, Summary, families
 
 DOCNOS = [f"d{number:02}".encode() for number in range(24)]
 # Scores whose order hangs on 32 bits and on docnos.
@@ -43,10 +44,10 @@ def test_every_measure_is_trec_evals(topic: tuple[dict[bytes, int], list[bytes],
     )
     run = {docno.decode(): score for docno, score in zip(docnos, scores, strict=True)}
     expected = evaluator.evaluate({"q": run})["q"]
-    ranking = judge(ranked(docnos, scores), judgements, level=level)
+    ranking = judge(trec_eval_order(docnos, scores), judgements, level=level)
     seen = 0
-    for make in FAMILIES.values():
-        family = make("")
+    for family in families((name, "") for name in TREC_NAMES):
+        assert family.values is not None
         if family.summary in (Summary.RUN, Summary.NONE, Summary.GEOMETRIC):
             continue
         for label, value in zip(family.labels, family.values(ranking), strict=True):
@@ -92,10 +93,10 @@ def test_recall_points_round_as_up_to_9_0_8() -> None:
 
 def test_nothing_relevant() -> None:
     found = ranking("0-0")
-    for name, make in FAMILIES.items():
-        family = make("")
-        if family.summary is Summary.MEAN and name != "utility":
-            assert set(family.values(found)) == {0.0}, name
+    for family in families((name, "") for name in TREC_NAMES):
+        if family.summary is Summary.MEAN and family.labels != ("utility",):
+            assert family.values is not None
+            assert set(family.values(found)) == {0.0}, family.labels
     assert of.utility(found, [1, -1, 0]) == -3
 
 

@@ -17,7 +17,7 @@ from support import TinyIndex, random_collection
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.indexing.lucene_index import LuceneIndex
+from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models.lucene_dirichlet import score_and_slope
 from lmtune.models.ranking import rank

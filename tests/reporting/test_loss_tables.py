@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError
-from lmtune.reporting.loss_tables import STYLES, loss_table
+from lmtune.reporting.loss_tables import loss_table
+from lmtune.reporting.table import STYLES
 from lmtune.reranking.comparison import CUTOFFS, Outcome
 from lmtune.reranking.trials import confidence_interval
 

@@ -41,9 +41,9 @@ def test_markdown_and_latex_escape_names(runs: list[Evaluation]) -> None:
         "| map | 0.7500 | 0.2500 |",
     ]
     latex = run_table(runs, "latex").splitlines()
-    assert latex[:3] == [r"\begin{tabular}{lrr}", r"\hline", r"measure & one\_1 & t$|$wo \\"]
+    assert latex[3:6] == [r"\begin{tabular}{lrr}", r"\toprule", r"measure & one\_1 & t$|$wo \\"]
     assert r"num\_ret & 3 & 2 \\" in latex
-    assert latex[-1] == r"\end{tabular}"
+    assert latex[-2] == r"\end{tabular}"
 
 
 def test_each_topic(runs: list[Evaluation]) -> None:

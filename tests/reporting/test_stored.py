@@ -13,7 +13,8 @@ from reported import made_results, write_made
 
 from lmtune.errors import InputError
 from lmtune.reporting.stored import read_results
-from lmtune.reporting.tables import STYLES, table
+from lmtune.reporting.table import STYLES
+from lmtune.reporting.tuning_tables import tuning_table
 
 
 def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
     )
     stored = read_results(write_made(tmp_path / "kept", results))
     for style in STYLES:
-        assert table(stored.results, style) == table(results, style)
+        assert tuning_table(stored.results, style) == tuning_table(results, style)
     for got, expected in zip(stored.results, results, strict=True):
         assert (got.name, got.folds, got.notes) == (expected.name, expected.folds, expected.notes)
         assert got.traces.keys() == expected.traces.keys()

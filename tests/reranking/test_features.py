@@ -186,10 +186,10 @@ def test_reranked(tmp_path: Path) -> None:
     run = made_run(index, topics, 4, 9)
     data = run_data(run, index, topics)
     same = data.features[:, NAMES.index("run_score")]
-    write_run(tmp_path / "same.txt", reranked(data, same), tag="same")
+    write_run(tmp_path / "same.txt", reranked(run, data, same), tag="same")
     assert list(read_run(tmp_path / "same.txt")) == list(run)
     scores = np.random.default_rng(0).integers(0, 4, len(same)).astype(float)
-    write_run(tmp_path / "new.txt", reranked(data, scores), tag="new")
+    write_run(tmp_path / "new.txt", reranked(run, data, scores), tag="new")
     written = read_run(tmp_path / "new.txt")
     assert data.docnos is not None
     for q, topic in enumerate(data.queries):
@@ -200,7 +200,18 @@ def test_reranked(tmp_path: Path) -> None:
         by_trec_eval = sorted(written[topic], key=lambda d: (written[topic][d], d), reverse=True)
         assert by_trec_eval == [docno for _, _, docno in pairs]
     with pytest.raises(InputError, match="bad scores"):
-        list(reranked(data, same[:-1]))
+        list(reranked(run, data, same[:-1]))
     unnamed = RankingData(data.features, data.labels, data.starts, data.queries)
     with pytest.raises(InputError, match="no docnos"):
-        list(reranked(unnamed, same))
+        list(reranked(run, unnamed, same))
+
+
+def test_what_was_not_scored_stays_beneath() -> None:
+    run = {"1": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 1.0}, "2": {"a": 1.0}}
+    scored = RankingData.from_lengths(
+        np.zeros((3, 1)), np.zeros(3), [2, 1], queries=["1", "2"], docnos=["a", "b", "a"]
+    )
+    first, second = reranked(run, scored, [-4.0, 0.5, 1.0])
+    assert first.docnos == ["b", "a", "c", "d"]
+    assert list(first.scores) == [0.5, -4.0, -5.0, -6.0]
+    assert second.docnos == ["a"]

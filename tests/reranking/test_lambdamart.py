@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings, fit
-from lmtune.reranking.ndcg import mean_ndcg, ndcg
 
 QUICK = TreeSettings(leaves=7, rounds=40, patience=10, threads=1)
 
@@ -37,13 +37,13 @@ class TestTrees:
         train, validation, test = made(0), made(1), made(2)
         seen: list[tuple[int, int]] = []
         grown = fit(train, validation, QUICK, progress=lambda n, of, _: seen.append((n, of)))
-        before = mean_ndcg(ndcg(np.zeros(len(test.labels)), test, [10]))[0]
-        after = mean_ndcg(ndcg(grown.model.predict(test), test, [10]))[0]
+        before = mean_over_lists(ndcg(np.zeros(len(test.labels)), test, [10]))[0]
+        after = mean_over_lists(ndcg(grown.model.predict(test), test, [10]))[0]
         assert after > before + 0.2
         assert seen == [(n, 40) for n in range(1, len(grown.validation) + 1)]
         assert grown.best_round == np.argmax(grown.validation) + 1 == grown.model.trees
         # What is kept scores the validation data as the best round did.
-        again = mean_ndcg(ndcg(grown.model.predict(validation), validation, [10]))[0]
+        again = mean_over_lists(ndcg(grown.model.predict(validation), validation, [10]))[0]
         assert again == pytest.approx(grown.validation.max(), abs=1e-12)
 
     def test_stop_early(self) -> None:
@@ -113,7 +113,7 @@ def _written(path: Path, text: str) -> Path:
     ],
 )
 def test_bad_settings(wrong: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
+    with pytest.raises(InputError, match=f"bad {next(iter(wrong))}".replace("_", " ")):
         TreeSettings(**wrong)  # type: ignore[arg-type]
 
 

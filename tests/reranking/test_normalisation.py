@@ -83,7 +83,7 @@ def test_kept_as_arrays(method: Method) -> None:
 
 def test_bad_input() -> None:
     data = made(0, [3])
-    with pytest.raises(InputError, match="unknown normalisation: 'max'; accepted: none, z-score"):
+    with pytest.raises(InputError, match="unknown normalise: 'max'; accepted: none, z-score, query-z-score"):
         Normaliser.fit(data, method="max")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no rows"):
         Normaliser.fit(data.select([]))

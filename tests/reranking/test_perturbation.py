@@ -15,14 +15,13 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
+from lmtune.measures.lists import Measurer, ndcg  # noqa: E402
 from lmtune.reranking import loop  # noqa: E402
 from lmtune.reranking.data import RankingData, batches  # noqa: E402
 from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
-from lmtune.reranking.ndcg import ndcg  # noqa: E402
 from lmtune.reranking.networks import Pointwise, make_network  # noqa: E402
 from lmtune.reranking.objectives import BatchLabels, make_objective  # noqa: E402
 from lmtune.reranking.perturbation import Perturbing  # noqa: E402
-from lmtune.reranking.ranking_measures import measure_scores  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import ListTask, Trained, fit  # noqa: E402
 
@@ -182,7 +181,7 @@ def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
         found, value = objective(lists, torch.from_numpy(scores))
         assert found.item() == value.item()
         own = data.take(batch.queries)
-        values = measure_scores(name, scores[batch.mask], own)
+        values = Measurer(name, own).values(scores[batch.mask])
         if np.isnan(values).all():
             assert found.item() == 0.0
             continue

@@ -18,9 +18,9 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
+from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.reranking.loop import Run  # noqa: E402
 from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
-from lmtune.reranking.ndcg import ndcg  # noqa: E402
 from lmtune.reranking.scoring import Feed, predict  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402

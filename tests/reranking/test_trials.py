@@ -15,8 +15,6 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.formats.runs import Ranking  # noqa: E402
-from lmtune.reranking.beneath import with_rest  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.model_folder import Model, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normaliser  # noqa: E402
@@ -74,12 +72,3 @@ def test_models_come_back_as_they_were(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(InputError, match="damaged model"):
         load_model(tmp_path / "m")
-
-
-def test_what_was_not_scored_stays_beneath() -> None:
-    run = {"1": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 1.0}, "2": {"a": 1.0}}
-    reranked = [Ranking("1", ["b", "a"], np.array([0.5, -4.0])), Ranking("2", ["a"], np.ones(1))]
-    first, second = with_rest(reranked, run)
-    assert first.docnos == ["b", "a", "c", "d"]
-    assert list(first.scores) == [0.5, -4.0, -5.0, -6.0]
-    assert second.docnos == ["a"]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.lambdas import functions, pictures
 from lmtune.laboratory.lambdas.builtin import BUILTIN
 from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
@@ -23,6 +23,7 @@ from lmtune.laboratory.lambdas.examination import COST_TESTS, Examination
 from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
 from lmtune.laboratory.lambdas.regularise import needed_alpha
+from lmtune.options import option
 from lmtune.reranking.losses.lambda_functions import checked, load_function, split_name
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ _FIELD = 13
 
 
 @dataclass(frozen=True)
-class Settings:
+class LambdaFunctions(Experiment):
     """The experiment's options."""
+
+    name: ClassVar[str] = "lambdas"
+    quick: ClassVar[Mapping[str, Any]] = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
 
     function: str = option("", "FILE.py:NAME, a lambda-function to examine instead of ours")
     documents: tuple[int, ...] = option((2, 3, 5), "documents a query")
@@ -46,43 +50,95 @@ class Settings:
     places: int = option(41, "scores at which a margin's cost is rebuilt")
     seed: int = option(0, "of labels and scores")
 
+    def units(self) -> list[Unit]:
+        """List the pieces of work: a function each, and the example's costs."""
+        if self.function:
+            split_name(self.function)
+        for name, low in (("label_vectors", 1), ("points", 3), ("places", 2)):
+            if getattr(self, name) < low:
+                raise InputError(
+                    f"bad {name.replace('_', ' ')}", value=getattr(self, name), accepted=f"{low} or more"
+                )
+        for delta in self.deltas:
+            if not 0.0 <= delta < np.inf:
+                raise InputError("bad delta", value=delta, accepted="a finite number, 0 or more")
+        for count in self.documents:
+            if count < 2:
+                raise InputError("bad number of documents", value=count, accepted="2 or more")
+        size: dict[str, Any] = {
+            "documents": self.documents,
+            "label_vectors": self.label_vectors,
+            "points": self.points,
+            "seed": self.seed,
+        }
+        if self.function:
+            return [Unit("examine-0", examined, {"name": self.function, **size})]
+        return [
+            *(Unit(f"examine-{n}", examined, {"name": name, **size}) for n, name in enumerate(BUILTIN)),
+            *(
+                Unit(f"lambdarank-{n}-{k or 'all'}", lambdarank_examined, {"k": k, **size, "documents": (n,)})
+                for n in self.documents
+                for k in (None, 1, 3)
+            ),
+            *(
+                Unit(f"margin-{n}", margin_costs, {"delta": delta, "places": self.places})
+                for n, delta in enumerate(self.deltas)
+            ),
+            Unit("walk", walked, {}),
+        ]
 
-def units(settings: Settings) -> list[Unit]:
-    """List the pieces of work: a function each, and the example's costs."""
-    if settings.function:
-        split_name(settings.function)
-    for name, low in (("label_vectors", 1), ("points", 3), ("places", 2)):
-        if getattr(settings, name) < low:
-            raise InputError(
-                f"bad {name.replace('_', ' ')}", value=getattr(settings, name), accepted=f"{low} or more"
-            )
-    for delta in settings.deltas:
-        if not 0.0 <= delta < np.inf:
-            raise InputError("bad delta", value=delta, accepted="a finite number, 0 or more")
-    for count in settings.documents:
-        if count < 2:
-            raise InputError("bad number of documents", value=count, accepted="2 or more")
-    size: dict[str, Any] = {
-        "documents": settings.documents,
-        "label_vectors": settings.label_vectors,
-        "points": settings.points,
-        "seed": settings.seed,
-    }
-    if settings.function:
-        return [Unit("examine-0", examined, {"name": settings.function, **size})]
-    return [
-        *(Unit(f"examine-{n}", examined, {"name": name, **size}) for n, name in enumerate(BUILTIN)),
-        *(
-            Unit(f"lambdarank-{n}-{k or 'all'}", lambdarank_examined, {"k": k, **size, "documents": (n,)})
-            for n in settings.documents
-            for k in (None, 1, 3)
-        ),
-        *(
-            Unit(f"margin-{n}", margin_costs, {"delta": delta, "places": settings.places})
-            for n, delta in enumerate(settings.deltas)
-        ),
-        Unit("walk", walked, {}),
-    ]
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
+        import pandas as pd
+
+        records = [result for key, result in results.items() if key.startswith("examine-")]
+        found = {
+            "functions": pd.DataFrame([_row(record) for record in records]),
+            "evidence": pd.DataFrame(
+                [
+                    {"function": record["function"], "test": test, **numbers}
+                    for record in records
+                    for test, numbers in record["evidence"].items()
+                ]
+            ),
+        }
+        if self.function:
+            return found
+        found["lambdarank"] = pd.DataFrame(
+            [
+                {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
+                for key, result in results.items()
+                if key.startswith("lambdarank-")
+            ]
+        ).drop(columns=["function", "convex", "where_no_cost"])
+        found["margin"] = pd.concat(
+            [pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)],
+            ignore_index=True,
+        )
+        walk = results["walk"]
+        done = walk["work"]
+        found["walk"] = (
+            pd.DataFrame({name: done[name] for name in ("ranknet", "lambdarank")})
+            .rename_axis("step")
+            .reset_index()
+        )
+        found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
+        found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
+        found["across"] = pd.DataFrame(walk["across"])
+        return found
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the violations and, for our own functions, the example's costs and the walk."""
+        both = found["evidence"], found["functions"]
+        if self.function:
+            return [pictures.one_function(*both)]
+        return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say what was found."""
+        from lmtune.laboratory.lambdas.sentences import on_one, on_ours
+
+        return on_one(found) if self.function else on_ours(found)
 
 
 def examined(name: str, **size: Any) -> dict[str, Any]:
@@ -214,47 +270,6 @@ def _record(found: Examination) -> dict[str, Any]:
     }
 
 
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
-    import pandas as pd
-
-    records = [result for key, result in results.items() if key.startswith("examine-")]
-    found = {
-        "functions": pd.DataFrame([_row(record) for record in records]),
-        "evidence": pd.DataFrame(
-            [
-                {"function": record["function"], "test": test, **numbers}
-                for record in records
-                for test, numbers in record["evidence"].items()
-            ]
-        ),
-    }
-    if settings.function:
-        return found
-    found["lambdarank"] = pd.DataFrame(
-        [
-            {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
-            for key, result in results.items()
-            if key.startswith("lambdarank-")
-        ]
-    ).drop(columns=["function", "convex", "where_no_cost"])
-    found["margin"] = pd.concat(
-        [pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(settings.deltas)],
-        ignore_index=True,
-    )
-    walk = results["walk"]
-    done = walk["work"]
-    found["walk"] = (
-        pd.DataFrame({name: done[name] for name in ("ranknet", "lambdarank")})
-        .rename_axis("step")
-        .reset_index()
-    )
-    found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
-    found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
-    found["across"] = pd.DataFrame(walk["across"])
-    return found
-
-
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     tests = record["evidence"]
     loops = [tests[name] for name in _LOOPS if name in tests]
@@ -280,29 +295,3 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     }
     more = ("alpha", "alpha_reason", "gradient", "gradient_error", "closed_form")
     return row | {name: record[name] for name in more if name in record}
-
-
-def draw(settings: Settings, found: Tables) -> list[Picture]:
-    """Draw the violations and, for our own functions, the example's costs and the walk."""
-    both = found["evidence"], found["functions"]
-    if settings.function:
-        return [pictures.one_function(*both)]
-    return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
-
-
-def conclusions(settings: Settings, found: Tables) -> list[str]:
-    """Say what was found."""
-    from lmtune.laboratory.lambdas.sentences import on_one, on_ours
-
-    return on_one(found) if settings.function else on_ours(found)
-
-
-EXPERIMENT = Experiment(
-    name="lambdas",
-    settings=Settings,
-    quick={"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19},
-    units=units,
-    tables=tables,
-    pictures=draw,
-    conclusions=conclusions,
-)

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import index_collection, load_pool, short_name
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.smoothing.concavity import concavity
 from lmtune.laboratory.smoothing.estimator_claims import NEAR, SLACK, weigh
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
+from lmtune.options import option
 from lmtune.reporting.results import file_name
-from lmtune.reporting.tables import as_records
+from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import Fold, cross_validation
 from lmtune.tuning.grid import Surface
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Estimators(Experiment):
     """Options of `EXPERIMENT`."""
+
+    name: ClassVar[str] = "estimators"
+    quick: ClassVar[Mapping[str, Any]] = {"topics": 500, "small": 50}
 
     datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME")
     topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
@@ -50,43 +54,100 @@ class Settings:
     validation: float = option(0.2, "share of training topics that RankNet-val stops on; 0 for no such row")
     seed: int = option(0, "of topics, folds and the methods' starts")
 
-
-def units(settings: Settings) -> list[Unit]:
-    """Make a unit a collection."""
-    measures = parse_measures(settings.measures)
-    Plan(tuple(measures), validation=settings.validation)
-    if not settings.datasets:
-        raise InputError("no datasets", accepted="one or more")
-    names = [short_name(dataset) for dataset in settings.datasets]
-    if len(set(names)) < len(names):
-        raise InputError("two collections have one name", value=names, accepted="different names")
-    for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
-        if getattr(settings, name) < least:
-            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more")
-    if settings.small < 0 or settings.small == 1:
-        raise InputError("bad small", value=settings.small, accepted="0, or 2 or more")
-    for dataset in settings.datasets:
-        available = index_collection(dataset)
-        if settings.topics > available:
-            raise InputError(
-                f"too few topics in {dataset}", value=settings.topics, accepted=f"up to {available}"
+    def units(self) -> list[Unit]:
+        """Make a unit a collection."""
+        measures = parse_measures(self.measures)
+        Plan(tuple(measures), validation=self.validation)
+        if not self.datasets:
+            raise InputError("no datasets", accepted="one or more")
+        names = [short_name(dataset) for dataset in self.datasets]
+        if len(set(names)) < len(names):
+            raise InputError("two collections have one name", value=names, accepted="different names")
+        for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
+        if self.small < 0 or self.small == 1:
+            raise InputError("bad small", value=self.small, accepted="0, or 2 or more")
+        for dataset in self.datasets:
+            available = index_collection(dataset)
+            if self.topics > available:
+                raise InputError(
+                    f"too few topics in {dataset}", value=self.topics, accepted=f"up to {available}"
+                )
+        return [
+            Unit(
+                key=file_name(short_name(dataset)),
+                function=compare_estimators,
+                arguments={
+                    "dataset": dataset,
+                    "topics": self.topics,
+                    "measures": [str(measure) for measure in measures],
+                    "folds": self.folds,
+                    "small": self.small,
+                    "validation": self.validation,
+                    "seed": self.seed,
+                },
             )
-    return [
-        Unit(
-            key=file_name(short_name(dataset)),
-            function=compare_estimators,
-            arguments={
-                "dataset": dataset,
-                "topics": settings.topics,
-                "measures": [str(measure) for measure in measures],
-                "folds": settings.folds,
-                "small": settings.small,
-                "validation": settings.validation,
-                "seed": settings.seed,
-            },
+            for dataset in self.datasets
+        ]
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.
+
+        ``fits`` and ``small`` have a row a fold, measure and method; ``losses`` sums them up: by how
+        much a method's mean on the test topics is below Optimal's, as a share, over the folds.
+        """
+        import pandas as pd
+
+        names = [short_name(dataset) for dataset in self.datasets]
+
+        def joined(part: str) -> pd.DataFrame:
+            tables = []
+            for name, result in zip(names, results.values(), strict=True):
+                own = pd.DataFrame(result[part])
+                if len(own):
+                    own.insert(0, "dataset", name)
+                    tables.append(own)
+            return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+        rows = joined("rows").drop(columns="collection")
+        fits, small = joined("fits"), joined("small")
+        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small))]
+        notes = pd.DataFrame(
+            [
+                (name, note)
+                for name, result in zip(names, results.values(), strict=True)
+                for note in result["notes"]
+            ],
+            columns=["dataset", "note"],
         )
-        for dataset in settings.datasets
-    ]
+        return {
+            "table1": rows,
+            "losses": pd.concat([table for table in losses if len(table)], ignore_index=True),
+            "fits": fits,
+            "small": small,
+            "work": joined("work"),
+            "concavity": joined("concavity"),
+            "notes": notes,
+        }
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the losses of the small sets, or of the folds where there are none."""
+        from lmtune.laboratory.smoothing.estimators_pictures import losses
+        from lmtune.reporting.figures.style import Picture, alt_text
+
+        drawn = []
+        for sets in ("small", "fits"):
+            if len(found[sets]):
+                name = "losses" if sets == "fits" else "losses-small"
+                what = "folds" if sets == "fits" else "small training and test sets"
+                figure = losses(relative_losses(found[sets]), what=what)
+                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure)))
+        return drawn
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Weigh the paper's claims."""
+        return weigh(found)
 
 
 def compare_estimators(
@@ -108,7 +169,7 @@ def compare_estimators(
     measures : sequence of str
         What is reported, and what Direct and Optimal maximise.
     folds, small, validation
-        See `Settings`.
+        See `Estimators`.
 
     Returns
     -------
@@ -229,47 +290,6 @@ def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]
             }
 
 
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.
-
-    ``fits`` and ``small`` have a row a fold, measure and method; ``losses`` sums them up: by how
-    much a method's mean on the test topics is below Optimal's, as a share, over the folds.
-    """
-    import pandas as pd
-
-    names = [short_name(dataset) for dataset in settings.datasets]
-
-    def joined(part: str) -> pd.DataFrame:
-        tables = []
-        for name, result in zip(names, results.values(), strict=True):
-            own = pd.DataFrame(result[part])
-            if len(own):
-                own.insert(0, "dataset", name)
-                tables.append(own)
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-
-    rows = joined("rows").drop(columns="collection")
-    fits, small = joined("fits"), joined("small")
-    losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small))]
-    notes = pd.DataFrame(
-        [
-            (name, note)
-            for name, result in zip(names, results.values(), strict=True)
-            for note in result["notes"]
-        ],
-        columns=["dataset", "note"],
-    )
-    return {
-        "table1": rows,
-        "losses": pd.concat([table for table in losses if len(table)], ignore_index=True),
-        "fits": fits,
-        "small": small,
-        "work": joined("work"),
-        "concavity": joined("concavity"),
-        "notes": notes,
-    }
-
-
 def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
     """Return all methods' folds but Optimal's with ``loss``: 1 - test value / Optimal's."""
     keys = ["dataset", "measure", "fold"]
@@ -287,34 +307,3 @@ def _losses(fits: pd.DataFrame, sets: str) -> pd.DataFrame:
     found = grouped.agg(folds="size", mean="mean", deviation="std", worst="max").reset_index()
     found.insert(0, "sets", sets)
     return found
-
-
-def conclusions(settings: Settings, found: Tables) -> list[str]:
-    """Weigh the paper's claims."""
-    return weigh(found)
-
-
-def pictures(settings: Settings, found: Tables) -> list[Picture]:
-    """Draw the losses of the small sets, or of the folds where there are none."""
-    from lmtune.laboratory.smoothing.estimators_pictures import losses
-    from lmtune.reporting.figures.style import Picture, alt_text
-
-    drawn = []
-    for sets in ("small", "fits"):
-        if len(found[sets]):
-            name = "losses" if sets == "fits" else "losses-small"
-            what = "folds" if sets == "fits" else "small training and test sets"
-            figure = losses(relative_losses(found[sets]), what=what)
-            drawn.append(Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure)))
-    return drawn
-
-
-EXPERIMENT = Experiment(
-    name="estimators",
-    settings=Settings,
-    quick={"topics": 500, "small": 50},
-    units=units,
-    tables=tables,
-    pictures=pictures,
-    conclusions=conclusions,
-)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,11 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import index_collection, load_pool, short_name
 from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise, random_directions
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.frames import records
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
+from lmtune.options import option
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.lines import measure_lines
@@ -43,8 +44,11 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Settings:
+class MapOptimality(Experiment):
     """Options of `EXPERIMENT`."""
+
+    name: ClassVar[str] = "map-optimality"
+    quick: ClassVar[Mapping[str, Any]] = {"topics": 200, "steps": (0.01, 0.1, 1.0)}
 
     dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
     topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
@@ -53,34 +57,98 @@ class Settings:
     steps: tuple[float, ...] = option((0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)")
     seed: int = option(0, "of topics, directions and the methods' starts")
 
+    def units(self) -> list[Unit]:
+        """Make a unit a choice."""
+        measure = parse_measure(self.measure)
+        for name, least in (("directions", 1), ("topics", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
+        if not self.steps or not all(math.isfinite(s) and s > 0.0 for s in self.steps):
+            raise InputError("bad steps", value=self.steps, accepted="positive numbers")
+        available = index_collection(self.dataset)
+        if self.topics > available:
+            raise InputError("too few topics", value=self.topics, accepted=f"up to {available}")
+        return [
+            Unit(
+                key=method.lower(),
+                function=examine_choice,
+                arguments={
+                    "dataset": self.dataset,
+                    "topics": self.topics,
+                    "measure": str(measure),
+                    "method": method,
+                    "directions": self.directions,
+                    "steps": sorted(self.steps),
+                    "seed": self.seed,
+                },
+            )
+            for method in (RANKNET, DIRECT)
+        ]
 
-def units(settings: Settings) -> list[Unit]:
-    """Make a unit a choice."""
-    measure = parse_measure(settings.measure)
-    for name, least in (("directions", 1), ("topics", 0), ("seed", 0)):
-        if getattr(settings, name) < least:
-            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more")
-    if not settings.steps or not all(math.isfinite(s) and s > 0.0 for s in settings.steps):
-        raise InputError("bad steps", value=settings.steps, accepted="positive numbers")
-    available = index_collection(settings.dataset)
-    if settings.topics > available:
-        raise InputError("too few topics", value=settings.topics, accepted=f"up to {available}")
-    return [
-        Unit(
-            key=method.lower(),
-            function=examine_choice,
-            arguments={
-                "dataset": settings.dataset,
-                "topics": settings.topics,
-                "measure": str(measure),
-                "method": method,
-                "directions": settings.directions,
-                "steps": sorted(settings.steps),
-                "seed": settings.seed,
-            },
-        )
-        for method in (RANKNET, DIRECT)
-    ]
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make the tables ``points``, ``ascents``, ``lines`` and ``notes``.
+
+        ``ascents`` holds `StepCounts` by method and step; ``lines`` is one of
+        `lmtune.tuning.lines.measure_lines`, with the measure as ``train``.
+        """
+        import pandas as pd
+
+        points = pd.DataFrame([result["point"] for result in results.values()])
+        lines = pd.DataFrame(results[RANKNET.lower()]["lines"])
+        ascents = pd.DataFrame([row for result in results.values() for row in result["ascents"]])
+        inside = ascents["ascents"] + ascents["descents"] + ascents["unchanged"]
+        ascents.insert(2, "inside", inside)
+        return {
+            "points": points,
+            "ascents": ascents,
+            "lines": lines,
+            "notes": pd.DataFrame({"note": results[RANKNET.lower()]["notes"]}),
+        }
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw cost and measure along lines, and the share of ascending directions by step."""
+        from lmtune.laboratory.smoothing.map_optimality_pictures import ascending
+        from lmtune.reporting.figures.lines import cost_and_measure
+        from lmtune.reporting.figures.style import Picture, alt_text
+
+        name = parse_measure(self.measure).title
+        lines = cost_and_measure(found["lines"], measure=name)
+        group = short_name(self.dataset)
+        shares = ascending(found["ascents"], measure=name)
+        return [
+            Picture(
+                "lines",
+                f"{name} and the RankNet cost along lines through RankNet's choice",
+                lines,
+                alt_text(lines),
+                group,
+            ),
+            Picture("ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group),
+        ]
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say whether either choice is a local optimum of the measure."""
+        name = parse_measure(self.measure).title
+        points = {row["method"]: row for row in records(found["points"])}
+        ranknet, direct = points[RANKNET], points[DIRECT]
+        loss = 1.0 - ranknet["value"] / direct["value"] if direct["value"] > 0.0 else 0.0
+        sentences = [
+            f"{short_name(self.dataset)}: {name} is {ranknet['value']:.4f} at RankNet's choice ("
+            f"{_setting(ranknet)}) and {direct['value']:.4f} at Direct's ({_setting(direct)}): "
+            f"RankNet loses {loss:.2%} on the topics that both were fitted to."
+        ]
+        ascents = found["ascents"]
+        for method in (RANKNET, DIRECT):
+            own = records(ascents[ascents["method"] == method])
+            counts = "; ".join(
+                f"{row['step']:g}: {row['ascents']} of {row['inside']}"
+                + (f" ({row['outside']} leave the range)" if row["outside"] else "")
+                + f", {row['clear_ascents']} clearly, at most {row['largest']:+.2g}"
+                for row in own
+            )
+            sentences.append(f"{method}'s choice, directions that ascend in {name} by step: {counts}.")
+            sentences.append(_verdict(method, name, own))
+        return sentences
 
 
 def examine_choice(
@@ -208,52 +276,6 @@ class Objective:
         return np.array(found, np.float64)
 
 
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Make the tables ``points``, ``ascents``, ``lines`` and ``notes``.
-
-    ``ascents`` holds `StepCounts` by method and step; ``lines`` is one of
-    `lmtune.tuning.lines.measure_lines`, with the measure as ``train``.
-    """
-    import pandas as pd
-
-    points = pd.DataFrame([result["point"] for result in results.values()])
-    lines = pd.DataFrame(results[RANKNET.lower()]["lines"])
-    ascents = pd.DataFrame([row for result in results.values() for row in result["ascents"]])
-    inside = ascents["ascents"] + ascents["descents"] + ascents["unchanged"]
-    ascents.insert(2, "inside", inside)
-    return {
-        "points": points,
-        "ascents": ascents,
-        "lines": lines,
-        "notes": pd.DataFrame({"note": results[RANKNET.lower()]["notes"]}),
-    }
-
-
-def conclusions(settings: Settings, found: Tables) -> list[str]:
-    """Say whether either choice is a local optimum of the measure."""
-    name = parse_measure(settings.measure).title
-    points = {row["method"]: row for row in records(found["points"])}
-    ranknet, direct = points[RANKNET], points[DIRECT]
-    loss = 1.0 - ranknet["value"] / direct["value"] if direct["value"] > 0.0 else 0.0
-    sentences = [
-        f"{short_name(settings.dataset)}: {name} is {ranknet['value']:.4f} at RankNet's choice ("
-        f"{_setting(ranknet)}) and {direct['value']:.4f} at Direct's ({_setting(direct)}): "
-        f"RankNet loses {loss:.2%} on the topics that both were fitted to."
-    ]
-    ascents = found["ascents"]
-    for method in (RANKNET, DIRECT):
-        own = records(ascents[ascents["method"] == method])
-        counts = "; ".join(
-            f"{row['step']:g}: {row['ascents']} of {row['inside']}"
-            + (f" ({row['outside']} leave the range)" if row["outside"] else "")
-            + f", {row['clear_ascents']} clearly, at most {row['largest']:+.2g}"
-            for row in own
-        )
-        sentences.append(f"{method}'s choice, directions that ascend in {name} by step: {counts}.")
-        sentences.append(_verdict(method, name, own))
-    return sentences
-
-
 def _setting(point: Mapping[str, Any]) -> str:
     edge = f", on the edge of the range: {point['at_edge']}" if point["at_edge"] else ""
     return f"lambda {point['lambda']:.4f}, mu {point['mu']:.4g}{edge}"
@@ -279,36 +301,3 @@ def _steps(steps: Sequence[str], tried: int) -> str:
     if len(steps) == tried:
         return f"all {tried} step sizes"
     return f"{len(steps)} of {tried} step sizes ({', '.join(steps)})"
-
-
-def pictures(settings: Settings, found: Tables) -> list[Picture]:
-    """Draw cost and measure along lines, and the share of ascending directions by step."""
-    from lmtune.laboratory.smoothing.map_optimality_pictures import ascending
-    from lmtune.reporting.figures.lines import cost_and_measure
-    from lmtune.reporting.figures.style import Picture, alt_text
-
-    name = parse_measure(settings.measure).title
-    lines = cost_and_measure(found["lines"], measure=name)
-    group = short_name(settings.dataset)
-    shares = ascending(found["ascents"], measure=name)
-    return [
-        Picture(
-            "lines",
-            f"{name} and the RankNet cost along lines through RankNet's choice",
-            lines,
-            alt_text(lines),
-            group,
-        ),
-        Picture("ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group),
-    ]
-
-
-EXPERIMENT = Experiment(
-    name="map-optimality",
-    settings=Settings,
-    quick={"topics": 200, "steps": (0.01, 0.1, 1.0)},
-    units=units,
-    tables=tables,
-    pictures=pictures,
-    conclusions=conclusions,
-)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import index_collection, short_name
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.smoothing.map_smoothness_pictures import COLUMN
 from lmtune.laboratory.smoothing.sampled_lines import LAMBDA, measure_lines
 from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.options import option
 from lmtune.reporting.results import file_name
 from lmtune.tuning.space import ParameterSpace
 
@@ -30,8 +31,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class MapSmoothness(Experiment):
     """Options of `EXPERIMENT`."""
+
+    name: ClassVar[str] = "map-smoothness"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "measures": ("AP",),
+        "topics": (10, 100, 1000),
+        "samples": 5,
+        "points": 191,
+        "zoom_points": 101,
+    }
 
     dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
     measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
@@ -45,86 +55,150 @@ class Settings:
     smooth: float = option(0.1, "called smooth: up and down by this share more than one hill")
     seed: int = option(0, "of the samples")
 
+    def units(self) -> list[Unit]:
+        """Make a unit a measure."""
+        measures = parse_measures(self.measures)
+        for name, least in (("samples", 1), ("points", 3), ("zoom_points", 3), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
+        for name in ("zoom", "smooth"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted="above 0, up to 1")
+        if not self.topics or min(self.topics) < 1:
+            raise InputError("bad topics", value=self.topics, accepted="numbers from 1")
+        available = index_collection(self.dataset)
+        sizes = sorted({size for size in self.topics if size < available})
+        return [
+            Unit(
+                key=file_name(str(measure)),
+                function=measure_lines,
+                arguments={
+                    "dataset": self.dataset,
+                    "measure": str(measure),
+                    "sizes": (*sizes, available),
+                    "samples": self.samples,
+                    "points": self.points,
+                    "zoom_points": self.zoom_points,
+                    "zoom": self.zoom,
+                    "seed": self.seed,
+                },
+            )
+            for measure in measures
+        ]
 
-def units(settings: Settings) -> list[Unit]:
-    """Make a unit a measure."""
-    measures = parse_measures(settings.measures)
-    for name, least in (("samples", 1), ("points", 3), ("zoom_points", 3), ("seed", 0)):
-        if getattr(settings, name) < least:
-            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{least} or more")
-    for name in ("zoom", "smooth"):
-        if not 0.0 < getattr(settings, name) <= 1.0:
-            raise InputError(f"bad {name}", value=getattr(settings, name), accepted="above 0, up to 1")
-    if not settings.topics or min(settings.topics) < 1:
-        raise InputError("bad topics", value=settings.topics, accepted="numbers from 1")
-    available = index_collection(settings.dataset)
-    sizes = sorted({size for size in settings.topics if size < available})
-    return [
-        Unit(
-            key=file_name(str(measure)),
-            function=measure_lines,
-            arguments={
-                "dataset": settings.dataset,
-                "measure": str(measure),
-                "sizes": (*sizes, available),
-                "samples": settings.samples,
-                "points": settings.points,
-                "zoom_points": settings.zoom_points,
-                "zoom": settings.zoom,
-                "seed": settings.seed,
-            },
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
+
+        ``best``: the grid point of each measure that the lines go through.
+        ``curves``: a row a position, whole and in the section, with the first sample's mean for each
+        number of topics. ``roughness``: the
+        samples' medians by measure, line, topics and step (in lambda or in log mu), with the excess'
+        10th and 90th percentiles. ``needed``: from how many topics the median excess is `smooth` or
+        less at each step, interpolated between the numbers of topics on logarithmic scales, infinite
+        where all of them are too few. ``single``: the mean total variation of single topics' curves.
+        """
+        import pandas as pd
+
+        curves, rough, single = [], [], []
+        for result in results.values():
+            measure = result["measure"]
+            for line, found in result["lines"].items():
+                for part, prefix in (("whole", ""), ("section", "zoom_")):
+                    by_topics = found[f"{prefix}curves"].items()
+                    keys = {"measure": measure, "line": line, "part": part}
+                    points = {"position": found[f"{prefix}position"]}
+                    points |= {f"{COLUMN}{topics}": curve for topics, curve in by_topics}
+                    curves.append(pd.DataFrame(points).assign(**keys)[[*keys, *points]])
+                width = _width(line) / (self.points - 1)
+                own = pd.DataFrame(found["roughness"])
+                own.insert(0, "line", line)
+                own.insert(0, "measure", measure)
+                rough.append(own.assign(step=own["stride"] * width))
+                single += [
+                    (measure, line, int(stride) * width, variation)
+                    for stride, variation in found["single"].items()
+                ]
+        grouped = pd.concat(rough, ignore_index=True).groupby(
+            ["measure", "line", "topics", "step"], sort=False
         )
-        for measure in measures
-    ]
+        figures = ["total_variation", "range", "ratio", "excess", "maxima"]
+        summary = grouped[figures].median()
+        summary.insert(0, "samples", grouped.size())
+        for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
+            summary[name] = grouped["excess"].quantile(share)
+        summary = summary.reset_index()
+        best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
+        return {
+            "best": pd.DataFrame(best),
+            "roughness": summary,
+            "needed": _needed(summary, self.smooth),
+            "single": pd.DataFrame(single, columns=["measure", "line", "step", "total_variation"]),
+            "curves": pd.concat(curves, ignore_index=True),
+        }
 
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw each measure's curves, and roughness against topics."""
+        from lmtune.laboratory.smoothing.map_smoothness_pictures import curves, roughness_by_topics
+        from lmtune.reporting.figures.style import Picture, alt_text
 
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
+        drawn, group = [], short_name(self.dataset)
+        for measure in found["needed"]["measure"].unique():
+            what = parse_measure(measure)
+            own = {name: table[table["measure"] == measure] for name, table in found.items()}
+            for kind, title, figure in (
+                ("curves", "along lambda and mu, by topics", curves(own["curves"], what.title)),
+                (
+                    "roughness",
+                    "roughness by topics and step",
+                    roughness_by_topics(own["roughness"], what.title, self.smooth),
+                ),
+            ):
+                name = f"{kind}-{file_name(measure)}"
+                drawn.append(Picture(name, f"{what.title}: {title}", figure, alt_text(figure), group))
+        return drawn
 
-    ``best``: the grid point of each measure that the lines go through.
-    ``curves``: a row a position, whole and in the section, with the first sample's mean for each
-    number of topics. ``roughness``: the
-    samples' medians by measure, line, topics and step (in lambda or in log mu), with the excess'
-    10th and 90th percentiles. ``needed``: from how many topics the median excess is `smooth` or
-    less at each step, interpolated between the numbers of topics on logarithmic scales, infinite
-    where all of them are too few. ``single``: the mean total variation of single topics' curves.
-    """
-    import pandas as pd
-
-    curves, rough, single = [], [], []
-    for result in results.values():
-        measure = result["measure"]
-        for line, found in result["lines"].items():
-            for part, prefix in (("whole", ""), ("section", "zoom_")):
-                by_topics = found[f"{prefix}curves"].items()
-                keys = {"measure": measure, "line": line, "part": part}
-                points = {"position": found[f"{prefix}position"]}
-                points |= {f"{COLUMN}{topics}": curve for topics, curve in by_topics}
-                curves.append(pd.DataFrame(points).assign(**keys)[[*keys, *points]])
-            width = _width(line) / (settings.points - 1)
-            own = pd.DataFrame(found["roughness"])
-            own.insert(0, "line", line)
-            own.insert(0, "measure", measure)
-            rough.append(own.assign(step=own["stride"] * width))
-            single += [
-                (measure, line, int(stride) * width, variation)
-                for stride, variation in found["single"].items()
-            ]
-    grouped = pd.concat(rough, ignore_index=True).groupby(["measure", "line", "topics", "step"], sort=False)
-    figures = ["total_variation", "range", "ratio", "excess", "maxima"]
-    summary = grouped[figures].median()
-    summary.insert(0, "samples", grouped.size())
-    for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
-        summary[name] = grouped["excess"].quantile(share)
-    summary = summary.reset_index()
-    best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
-    return {
-        "best": pd.DataFrame(best),
-        "roughness": summary,
-        "needed": _needed(summary, settings.smooth),
-        "single": pd.DataFrame(single, columns=["measure", "line", "step", "total_variation"]),
-        "curves": pd.concat(curves, ignore_index=True),
-    }
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say how many topics make each measure smooth."""
+        sentences = [
+            f"{short_name(self.dataset)}: smooth is called a curve that goes up and down at most "
+            f"{self.smooth:.0%} more than one hill with its ends and its maximum, in the median "
+            "sample."
+        ]
+        rough, needed, single = (found[name] for name in ("roughness", "needed", "single"))
+        for (measure, line), part in needed.groupby(["measure", "line"], sort=False):
+            own = rough[(rough["measure"] == measure) & (rough["line"] == line)]
+            every = int(own["topics"].max())
+            said = []
+            for step, topics in zip(part["step"].tolist(), part["topics"].tolist(), strict=True):
+                here = own[own["step"] == step]
+                if math.isinf(topics):
+                    said.append(f"{step:.2g}: not with all ({here['excess'].iloc[-1]:.0%} more)")
+                else:
+                    most = "up to " if topics == here["topics"].iloc[0] else ""
+                    said.append(f"{step:.2g}: {most}{topics:,.0f}")
+            finest = own[own["step"] == own["step"].min()]
+            first, last = finest.iloc[0], finest.iloc[-1]
+            alone = single[(single["measure"] == measure) & (single["line"] == line)].iloc[0]
+            name = parse_measure(str(measure)).title
+            scale = "lambda" if line == LAMBDA else "log mu"
+            sentences.append(
+                f"{name} along {scale}, topics of {every:,} that make it smooth, by step: "
+                f"{'; '.join(said)}. At the "
+                f"finest step total variation over range is {first['ratio']:.2f} with "
+                f"{first['topics']:,} topics and {last['ratio']:.2f} with {last['topics']:,}, with "
+                f"{first['maxima']:,.0f} and {last['maxima']:,.0f} local maxima; a single topic's "
+                f"total variation is {alone['total_variation']:.3f}, theirs "
+                f"{first['total_variation']:.3f} and {last['total_variation']:.3f}."
+            )
+            known = part[np.isfinite(part["topics"]) & (part["topics"] > own["topics"].min())]
+            if len(known) > 1:
+                slope = np.polyfit(np.log(known["step"]), np.log(known["topics"]), 1)[0]
+                sentences.append(
+                    f"{name} along {scale}: half the step needs {2.0**-slope:.1f} times the topics "
+                    f"(fitted to {len(known)} steps from {known['step'].min():.2g} to "
+                    f"{known['step'].max():.2g})."
+                )
+        return sentences
 
 
 def _width(line: str) -> float:
@@ -179,80 +253,3 @@ def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -
     share = (high - math.log(smooth)) / (high - low)
     begin, end = math.log(topics[before]), math.log(topics[before + 1])
     return math.exp(begin + share * (end - begin))
-
-
-def conclusions(settings: Settings, found: Tables) -> list[str]:
-    """Say how many topics make each measure smooth."""
-    sentences = [
-        f"{short_name(settings.dataset)}: smooth is called a curve that goes up and down at most "
-        f"{settings.smooth:.0%} more than one hill with its ends and its maximum, in the median "
-        "sample."
-    ]
-    rough, needed, single = (found[name] for name in ("roughness", "needed", "single"))
-    for (measure, line), part in needed.groupby(["measure", "line"], sort=False):
-        own = rough[(rough["measure"] == measure) & (rough["line"] == line)]
-        every = int(own["topics"].max())
-        said = []
-        for step, topics in zip(part["step"].tolist(), part["topics"].tolist(), strict=True):
-            here = own[own["step"] == step]
-            if math.isinf(topics):
-                said.append(f"{step:.2g}: not with all ({here['excess'].iloc[-1]:.0%} more)")
-            else:
-                most = "up to " if topics == here["topics"].iloc[0] else ""
-                said.append(f"{step:.2g}: {most}{topics:,.0f}")
-        finest = own[own["step"] == own["step"].min()]
-        first, last = finest.iloc[0], finest.iloc[-1]
-        alone = single[(single["measure"] == measure) & (single["line"] == line)].iloc[0]
-        name = parse_measure(str(measure)).title
-        scale = "lambda" if line == LAMBDA else "log mu"
-        sentences.append(
-            f"{name} along {scale}, topics of {every:,} that make it smooth, by step: "
-            f"{'; '.join(said)}. At the "
-            f"finest step total variation over range is {first['ratio']:.2f} with "
-            f"{first['topics']:,} topics and {last['ratio']:.2f} with {last['topics']:,}, with "
-            f"{first['maxima']:,.0f} and {last['maxima']:,.0f} local maxima; a single topic's "
-            f"total variation is {alone['total_variation']:.3f}, theirs "
-            f"{first['total_variation']:.3f} and {last['total_variation']:.3f}."
-        )
-        known = part[np.isfinite(part["topics"]) & (part["topics"] > own["topics"].min())]
-        if len(known) > 1:
-            slope = np.polyfit(np.log(known["step"]), np.log(known["topics"]), 1)[0]
-            sentences.append(
-                f"{name} along {scale}: half the step needs {2.0**-slope:.1f} times the topics "
-                f"(fitted to {len(known)} steps from {known['step'].min():.2g} to "
-                f"{known['step'].max():.2g})."
-            )
-    return sentences
-
-
-def pictures(settings: Settings, found: Tables) -> list[Picture]:
-    """Draw each measure's curves, and roughness against topics."""
-    from lmtune.laboratory.smoothing.map_smoothness_pictures import curves, roughness_by_topics
-    from lmtune.reporting.figures.style import Picture, alt_text
-
-    drawn, group = [], short_name(settings.dataset)
-    for measure in found["needed"]["measure"].unique():
-        what = parse_measure(measure)
-        own = {name: table[table["measure"] == measure] for name, table in found.items()}
-        for kind, title, figure in (
-            ("curves", "along lambda and mu, by topics", curves(own["curves"], what.title)),
-            (
-                "roughness",
-                "roughness by topics and step",
-                roughness_by_topics(own["roughness"], what.title, settings.smooth),
-            ),
-        ):
-            name = f"{kind}-{file_name(measure)}"
-            drawn.append(Picture(name, f"{what.title}: {title}", figure, alt_text(figure), group))
-    return drawn
-
-
-EXPERIMENT = Experiment(
-    name="map-smoothness",
-    settings=Settings,
-    quick={"measures": ("AP",), "topics": (10, 100, 1000), "samples": 5, "points": 191, "zoom_points": 101},
-    units=units,
-    tables=tables,
-    pictures=pictures,
-    conclusions=conclusions,
-)

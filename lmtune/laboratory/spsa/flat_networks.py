@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import Measurer
+from lmtune.measures.measure import Measure
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ranking_measures import Measurer, RankingMeasure
 
 Vector = NDArray[np.float64]
 
@@ -117,8 +118,8 @@ class NetworkMeasure:
         Its layout; its point is not used.
     data : RankingData
         Features as the network takes them, and labels. They are kept in double precision.
-    measure : str or RankingMeasure
-        As `lmtune.reranking.ranking_measures.parse_measure` takes.
+    measure : str or Measure
+        As `lmtune.measures.measure.parse_list_measure` takes.
 
     Raises
     ------
@@ -126,7 +127,7 @@ class NetworkMeasure:
         For data with another number of features, or none that counts for the measure.
     """
 
-    def __init__(self, network: FlatNetwork, data: RankingData, measure: str | RankingMeasure) -> None:
+    def __init__(self, network: FlatNetwork, data: RankingData, measure: str | Measure) -> None:
         if data.features.shape[1] != network.features:
             raise InputError(
                 "another number of features than the network's",

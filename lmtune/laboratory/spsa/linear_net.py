@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.spsa.cost_kernels import pair_costs, pair_slopes
+from lmtune.measures.lists import Measurer
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ranking_measures import Measurer
 
 Vector = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ class LinearMeasure:
     data : RankingData
         Queries.
     measure : str
-        As `lmtune.reranking.ranking_measures.parse_measure` takes.
+        As `lmtune.measures.measure.parse_list_measure` takes.
 
     Attributes
     ----------

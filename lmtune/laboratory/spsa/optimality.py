@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -24,20 +24,33 @@ import pandas as pd
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.optimality_pictures import draw
 from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
+from lmtune.measures.measure import Measure, parse_list_measure
+from lmtune.options import option
+from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.loss_names import loss_names
-from lmtune.reranking.ranking_measures import RankingMeasure, parse_measure
 
 # Two-layer nets come to rest so much more slowly.
 _MORE = 4
 
 
 @dataclass(frozen=True)
-class Settings:
+class Optimality(Experiment):
     """What the experiment is asked; see the module's text."""
+
+    name: ClassVar[str] = "optimality"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "data": "artificial:300",
+        "losses": ("lambdarank", "ranknet"),
+        "steps": (0.01, 0.1, 1.0),
+        "shifts": 11,
+        "weights": 10,
+        "epochs": 40,
+        "batch_size": 60,
+    }
 
     data: str = option("artificial:2000", HELP)
     measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
@@ -56,36 +69,116 @@ class Settings:
     batch_size: int = option(100, "queries a step")
     seed: int = option(0, "draws artificial data, first weights, batches and directions")
 
+    def units(self) -> list[Unit]:
+        """Return one piece of work a network and loss."""
+        parse_list_measure(self.measure)
+        directions_needed(self.confidence, self.share)
+        for given, known in ((self.networks, NETWORKS), (self.losses, loss_names())):
+            for name in given:
+                if name not in known:
+                    raise InputError("unknown name", value=name, accepted=", ".join(known))
+        if min(self.steps) <= 0.0:
+            raise InputError("bad steps", value=min(self.steps), accepted="positive numbers")
+        for name, low in {"shifts": 3, "weights": 1, "epochs": 1, "batch_size": 1}.items():
+            value = getattr(self, name)
+            if value < low or (name == "shifts" and value % 2 == 0):
+                accepted = f"{low} or more" + (", an odd number" if name == "shifts" else "")
+                raise InputError(f"bad {name}", value=value, accepted=accepted)
+        if not 0.0 < self.shift < np.inf:
+            raise InputError("bad shift", value=self.shift, accepted="a positive number")
+        return [
+            Unit(f"{network}-{loss}", examine, {"settings": self, "network": network, "loss": loss})
+            for network in dict.fromkeys(self.networks)
+            for loss in dict.fromkeys(self.losses)
+        ]
 
-def units(settings: Settings) -> list[Unit]:
-    """Return one piece of work a network and loss."""
-    parse_measure(settings.measure)
-    directions_needed(settings.confidence, settings.share)
-    for given, known in ((settings.networks, NETWORKS), (settings.losses, loss_names())):
-        for name in given:
-            if name not in known:
-                raise InputError("unknown name", value=name, accepted=", ".join(known))
-    if min(settings.steps) <= 0.0:
-        raise InputError("bad steps", value=min(settings.steps), accepted="positive numbers")
-    for name, low in {"shifts": 3, "weights": 1, "epochs": 1, "batch_size": 1}.items():
-        value = getattr(settings, name)
-        if value < low or (name == "shifts" and value % 2 == 0):
-            accepted = f"{low} or more" + (", an odd number" if name == "shifts" else "")
-            raise InputError(f"bad {name}", value=value, accepted=accepted)
-    if not 0.0 < settings.shift < np.inf:
-        raise InputError("bad shift", value=settings.shift, accepted="a positive number")
-    return [
-        Unit(f"{network}-{loss}", examine, {"settings": settings, "network": network, "loss": loss})
-        for network in dict.fromkeys(settings.networks)
-        for loss in dict.fromkeys(settings.losses)
-    ]
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Put nets, counts of directions, and single weights' gains in tables."""
+        nets, directions, sweeps = [], [], []
+        shifts = np.linspace(-self.shift, self.shift, self.shifts).tolist()
+        for result in results.values():
+            key = {"network": result["network"], "loss": result["loss"]}
+            best = {name: max(gains) for name, gains in result["sweeps"].items()}
+            top = max(best, key=lambda name: best[name])
+            nets.append(
+                {
+                    **{name: value for name, value in result.items() if name not in ("steps", "sweeps")},
+                    "swept": len(best),
+                    "best_as_trained": sum(gain <= 0.0 for gain in best.values()),
+                    "best_shifted": top,
+                    "best_shift": shifts[int(np.argmax(result["sweeps"][top]))],
+                    "best_gain": best[top],
+                }
+            )
+            for step in result["steps"]:
+                row = {**key, "directions": result["directions"], **step}
+                row["fewer"] = step["bound"] < self.share
+                row["clearly_fewer"] = step["clear_bound"] < self.share
+                directions.append(row)
+            for name, gains in result["sweeps"].items():
+                sweeps += [
+                    {**key, "weight": name, "shift": shift, "gain": gain}
+                    for shift, gain in zip(shifts, gains, strict=True)
+                ]
+        return {
+            "nets": pd.DataFrame(nets),
+            "directions": pd.DataFrame(directions),
+            "sweeps": pd.DataFrame(sweeps),
+        }
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the tables."""
+        return draw(self, found)
+
+    def conclusions(self, tables: Tables) -> list[str]:
+        """Say for each net from which step on it stands at the top, and what ascends before."""
+        title, found = parse_list_measure(self.measure).title, []
+        sure = f"{100.0 * self.confidence:g}%"
+        for _, net in tables["nets"].iterrows():
+            counts = tables["directions"]
+            own = counts[(counts["network"] == net["network"]) & (counts["loss"] == net["loss"])]
+            own = own.sort_values("step")
+            text = (
+                f"{net['network']} net by {net['loss']}: {title} {net['train']:.4f} in training, "
+                f"{net['test']:.4f} in the test; the gradient's norm fell from "
+                f"{net['first_gradient']:.3g} to {net['gradient']:.3g}. Of {net['directions']} "
+                f"directions ascend "
+                + ", ".join(f"{row.ascents} at {row.step:g}" for row in own.itertuples())
+                + f". {_claim(own, 'fewer', self.share, sure)}"
+            )
+            if own["clear_ascents"].any():
+                worst = own.loc[own["clear_ascents"].idxmax()]
+                text += (
+                    f" Ascents beyond what jumps come to: up to {worst['clear_ascents']}, at "
+                    f"{worst['step']:g}, so at most {worst['clear_bound']:.1%} of all directions "
+                    f"({sure} confidence)."
+                )
+            else:
+                text += (
+                    f" No ascent at any step is beyond what jumps come to, so at each at most "
+                    f"{own['clear_bound'].max():.1%} of all directions ascend so clearly; the largest "
+                    f"ascent is {max(own['largest'].max(), 0.0):.5f}."
+                )
+            text += (
+                f" Of {net['swept']} single weights {net['best_as_trained']} are best as trained "
+                f"among shifts of up to {self.shift:g}%; the best shift of one gains "
+                f"{net['best_gain']:.5f}."
+            )
+            found.append(text)
+        for network, own in tables["directions"].groupby("network", sort=False):
+            begins = [f"{loss} {_begin(counts)}" for loss, counts in own.groupby("loss", sort=False)]
+            found.append(
+                f"{network} nets: steps from which fewer than {100.0 * self.share:g}% of "
+                f"directions ascend ({sure} confidence): {', '.join(begins)}."
+            )
+        return found
 
 
-def examine(settings: Settings, network: str, loss: str) -> dict[str, Any]:
+def examine(settings: Optimality, network: str, loss: str) -> dict[str, Any]:
     """Train a network by a loss, count ascending directions and shift single weights."""
     fold = load(settings.data, settings.seed)
     train, test = without_idle_features(fold.train, fold.test)
-    measure = parse_measure(settings.measure)
+    measure = parse_list_measure(settings.measure)
     epochs = settings.epochs if network == "linear" else _MORE * settings.epochs
     training = Training(
         loss,
@@ -130,8 +223,8 @@ def examine(settings: Settings, network: str, loss: str) -> dict[str, Any]:
     }
 
 
-def _options(loss: str, measure: RankingMeasure) -> dict[str, Any]:
-    follows = loss == "lambdarank" and measure.kind == "ndcg" and measure.cutoff is not None
+def _options(loss: str, measure: Measure) -> dict[str, Any]:
+    follows = loss == "lambdarank" and measure.kind == "nDCG" and measure.cutoff is not None
     return {"k": measure.cutoff} if follows else {}
 
 
@@ -141,85 +234,6 @@ def _chosen(flat: FlatNetwork, count: int) -> list[int]:
     inner = np.arange(flat.point.size) < flat.last.start
     order = np.lexsort((-size, inner))
     return [int(weight) for weight in order[:count]]
-
-
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Put nets, counts of directions, and single weights' gains in tables."""
-    nets, directions, sweeps = [], [], []
-    shifts = np.linspace(-settings.shift, settings.shift, settings.shifts).tolist()
-    for result in results.values():
-        key = {"network": result["network"], "loss": result["loss"]}
-        best = {name: max(gains) for name, gains in result["sweeps"].items()}
-        top = max(best, key=lambda name: best[name])
-        nets.append(
-            {
-                **{name: value for name, value in result.items() if name not in ("steps", "sweeps")},
-                "swept": len(best),
-                "best_as_trained": sum(gain <= 0.0 for gain in best.values()),
-                "best_shifted": top,
-                "best_shift": shifts[int(np.argmax(result["sweeps"][top]))],
-                "best_gain": best[top],
-            }
-        )
-        for step in result["steps"]:
-            row = {**key, "directions": result["directions"], **step}
-            row["fewer"] = step["bound"] < settings.share
-            row["clearly_fewer"] = step["clear_bound"] < settings.share
-            directions.append(row)
-        for name, gains in result["sweeps"].items():
-            sweeps += [
-                {**key, "weight": name, "shift": shift, "gain": gain}
-                for shift, gain in zip(shifts, gains, strict=True)
-            ]
-    return {
-        "nets": pd.DataFrame(nets),
-        "directions": pd.DataFrame(directions),
-        "sweeps": pd.DataFrame(sweeps),
-    }
-
-
-def conclusions(settings: Settings, tables: Tables) -> list[str]:
-    """Say for each net from which step on it stands at the top, and what ascends before."""
-    title, found = parse_measure(settings.measure).title, []
-    sure = f"{100.0 * settings.confidence:g}%"
-    for _, net in tables["nets"].iterrows():
-        counts = tables["directions"]
-        own = counts[(counts["network"] == net["network"]) & (counts["loss"] == net["loss"])]
-        own = own.sort_values("step")
-        text = (
-            f"{net['network']} net by {net['loss']}: {title} {net['train']:.4f} in training, "
-            f"{net['test']:.4f} in the test; the gradient's norm fell from "
-            f"{net['first_gradient']:.3g} to {net['gradient']:.3g}. Of {net['directions']} "
-            f"directions ascend "
-            + ", ".join(f"{row.ascents} at {row.step:g}" for row in own.itertuples())
-            + f". {_claim(own, 'fewer', settings.share, sure)}"
-        )
-        if own["clear_ascents"].any():
-            worst = own.loc[own["clear_ascents"].idxmax()]
-            text += (
-                f" Ascents beyond what jumps come to: up to {worst['clear_ascents']}, at "
-                f"{worst['step']:g}, so at most {worst['clear_bound']:.1%} of all directions "
-                f"({sure} confidence)."
-            )
-        else:
-            text += (
-                f" No ascent at any step is beyond what jumps come to, so at each at most "
-                f"{own['clear_bound'].max():.1%} of all directions ascend so clearly; the largest "
-                f"ascent is {max(own['largest'].max(), 0.0):.5f}."
-            )
-        text += (
-            f" Of {net['swept']} single weights {net['best_as_trained']} are best as trained "
-            f"among shifts of up to {settings.shift:g}%; the best shift of one gains "
-            f"{net['best_gain']:.5f}."
-        )
-        found.append(text)
-    for network, own in tables["directions"].groupby("network", sort=False):
-        begins = [f"{loss} {_begin(counts)}" for loss, counts in own.groupby("loss", sort=False)]
-        found.append(
-            f"{network} nets: steps from which fewer than {100.0 * settings.share:g}% of "
-            f"directions ascend ({sure} confidence): {', '.join(begins)}."
-        )
-    return found
 
 
 def _begin(own: pd.DataFrame) -> str:
@@ -241,22 +255,3 @@ def _claim(own: pd.DataFrame, column: str, share: float, sure: str) -> str:
         worst = own.loc[own["step"] == smallest].iloc[0]
         return text + f"steps of {min(steps):g} and more; at {smallest:g} at most {worst['bound']:.1%}."
     return text + f"steps {', '.join(f'{step:g}' for step in steps)}."
-
-
-EXPERIMENT = Experiment(
-    name="optimality",
-    settings=Settings,
-    quick={
-        "data": "artificial:300",
-        "losses": ("lambdarank", "ranknet"),
-        "steps": (0.01, 0.1, 1.0),
-        "shifts": 11,
-        "weights": 10,
-        "epochs": 40,
-        "batch_size": 60,
-    },
-    units=units,
-    tables=tables,
-    pictures=draw,
-    conclusions=conclusions,
-)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, log_ticks, looks, new_figure
-from lmtune.reranking.ranking_measures import parse_measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def draw(settings: Any, tables: dict[str, pd.DataFrame]) -> list[Picture]:
 
 
 def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
-    title = parse_measure(settings.measure).title
+    title = parse_list_measure(settings.measure).title
     networks, losses = (list(dict.fromkeys(counts[name])) for name in ("network", "loss"))
     figure, axes = new_figure(
         PAGE,
@@ -99,7 +99,7 @@ def _line(panel: Axes, height: float, words: str, above: float) -> None:
 
 
 def _sweeps(settings: Any, sweeps: pd.DataFrame) -> Picture:
-    title = parse_measure(settings.measure).title
+    title = parse_list_measure(settings.measure).title
     networks, losses = (list(dict.fromkeys(sweeps[name])) for name in ("network", "loss"))
     figure, axes = new_figure(
         PAGE, 1.75 * len(networks) + 0.3, rows=len(networks), columns=len(losses), sharex=True, sharey="row"

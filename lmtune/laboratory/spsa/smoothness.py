@@ -14,24 +14,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, load
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.roughness import jump_noise, roughness
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
 from lmtune.laboratory.spsa.smoothness_pictures import draw
-from lmtune.reranking.ranking_measures import parse_measure
+from lmtune.measures.measure import parse_list_measure
+from lmtune.options import option
+from lmtune.reporting.figures.style import Picture
 
 
 @dataclass(frozen=True)
-class Settings:
+class Smoothness(Experiment):
     """What the experiment is asked; see the module's text."""
+
+    name: ClassVar[str] = "smoothness"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "data": "artificial:1000",
+        "queries": (100, 300, 1000),
+        "points": 201,
+        "epochs": 40,
+        "batch_size": 50,
+    }
 
     data: str = option("artificial:10000", HELP)
     measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
@@ -46,34 +57,114 @@ class Settings:
     batch_size: int = option(200, "queries a step")
     seed: int = option(0, "draws artificial data, first weights, batches and subsamples")
 
+    def units(self) -> list[Unit]:
+        """Return one piece of work a network."""
+        parse_list_measure(self.measure)
+        for network in self.networks:
+            if network not in NETWORKS:
+                raise InputError("unknown network", value=network, accepted=", ".join(NETWORKS))
+        least = {"weights": 1, "points": 5, "epochs": 1, "batch_size": 1}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{low} or more")
+        if self.points % 2 == 0:
+            raise InputError("bad points", value=self.points, accepted="an odd number")
+        if min(self.queries) < 1:
+            raise InputError("bad queries", value=min(self.queries), accepted="1 or more")
+        for name in ("shift", "zoom"):
+            if not 0.0 < getattr(self, name) < np.inf:
+                raise InputError(f"bad {name}", value=getattr(self, name), accepted="a positive number")
+        chosen = dict.fromkeys(self.networks)
+        return [Unit(network, sweep, {"settings": self, "network": network}) for network in chosen]
 
-def units(settings: Settings) -> list[Unit]:
-    """Return one piece of work a network."""
-    parse_measure(settings.measure)
-    for network in settings.networks:
-        if network not in NETWORKS:
-            raise InputError("unknown network", value=network, accepted=", ".join(NETWORKS))
-    least = {"weights": 1, "points": 5, "epochs": 1, "batch_size": 1}
-    for name, low in least.items():
-        if getattr(settings, name) < low:
-            raise InputError(f"bad {name}", value=getattr(settings, name), accepted=f"{low} or more")
-    if settings.points % 2 == 0:
-        raise InputError("bad points", value=settings.points, accepted="an odd number")
-    if min(settings.queries) < 1:
-        raise InputError("bad queries", value=min(settings.queries), accepted="1 or more")
-    for name in ("shift", "zoom"):
-        if not 0.0 < getattr(settings, name) < np.inf:
-            raise InputError(f"bad {name}", value=getattr(settings, name), accepted="a positive number")
-    chosen = dict.fromkeys(settings.networks)
-    return [Unit(network, sweep, {"settings": settings, "network": network}) for network in chosen]
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Put curves, numbers for their roughness, and the nets in tables."""
+        sign = 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
+        curves, rough, nets = [], [], []
+        for result in results.values():
+            nets.append({name: value for name, value in result.items() if name != "curves"})
+            for curve in result["curves"]:
+                key = {
+                    "network": result["network"],
+                    **{name: curve[name] for name in ("part", "queries", "weight")},
+                }
+                far = self.shift if curve["part"] == "shift" else self.zoom
+                shifts = np.linspace(-far, far, self.points)
+                values = np.array(curve["values"])
+                curves += [
+                    {**key, "shift": shift, "value": value}
+                    for shift, value in zip(shifts.tolist(), curve["values"], strict=True)
+                ]
+                numbers = roughness(sign * values)
+                best = int(np.argmax(sign * values))
+                rough.append(
+                    {
+                        **key,
+                        "trained": curve["trained"],
+                        "variation": numbers.ratio,
+                        "excess": numbers.excess,
+                        "optima": numbers.maxima,
+                        # Of a shift by 1%, whatever the grid.
+                        "noise": jump_noise(values) * np.sqrt((self.points - 1) / (2 * far)),
+                        "range": float(np.ptp(values)),
+                        "best_shift": float(shifts[best]),
+                        "gain": float(sign * (values[best] - values[self.points // 2])),
+                    }
+                )
+        return {"curves": pd.DataFrame(curves), "roughness": pd.DataFrame(rough), "nets": pd.DataFrame(nets)}
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the tables."""
+        return draw(self, found)
+
+    def conclusions(self, tables: Tables) -> list[str]:
+        """Say how roughness falls with the number of queries, and what is left of it."""
+        title, found = parse_list_measure(self.measure).title, []
+        for network, all_rough in tables["roughness"].groupby("network", sort=False):
+            rough = all_rough[all_rough["part"] == "shift"]
+            by_size = rough.groupby("queries")[["variation", "excess", "optima", "noise"]].median()
+            sizes = [f"{size:,}" for size in by_size.index]
+            falls = all(a > b for a, b in pairwise(by_size["variation"]))
+            found.append(
+                f"{network} net, {rough['weight'].nunique()} weights shifted by up to "
+                f"{self.shift:g}%: total variation of mean {title} over its range is "
+                f"{_listed(by_size['variation'], '.2f')} on {_joined(sizes)} queries (median over "
+                f"weights; 2 for a symmetric hill), {_listed(by_size['excess'], '.1%')} more than a "
+                f"single hill needs"
+                + ("; smoother with every larger sample." if falls else "; not smoother every time.")
+            )
+            largest = rough[rough["queries"] == rough["queries"].max()]
+            zoomed = all_rough[(all_rough["part"] == "zoom")]
+            zoomed = zoomed[zoomed["queries"] == zoomed["queries"].max()].iloc[0]
+            found.append(
+                f"{network} net: local optima on the grid of {self.points} shifts are "
+                f"{_listed(by_size['optima'], '.0f')} (median); on {sizes[-1]} queries there are "
+                f"still up to {largest['optima'].max()}, and {zoomed['optima']} within "
+                f"{self.zoom:g}% of the trained value of {zoomed['weight']}, where the measure "
+                f"moves by {zoomed['range']:.5f}."
+            )
+            if len(by_size) > 1:
+                slope = np.polyfit(np.log(by_size.index), np.log(by_size["noise"]), 1)[0]
+                found.append(
+                    f"{network} net: what the jumps of a shift by 1% amount to falls from "
+                    f"{by_size['noise'].iloc[0]:.2g} to {by_size['noise'].iloc[-1]:.2g}, as the "
+                    f"number of queries to the power {slope:.2f} (independent jumps: -0.50)."
+                )
+            gain = largest.loc[largest["gain"].idxmax()]
+            found.append(
+                f"{network} net on {sizes[-1]} queries: the best shift of a single weight "
+                f"({gain['weight']}, {gain['best_shift']:+.3g}%) is worth {gain['gain']:.5f}, against "
+                f"a range of {largest['range'].median():.3f} (median)."
+            )
+        return found
 
 
-def sweep(settings: Settings, network: str) -> dict[str, Any]:
+def sweep(settings: Smoothness, network: str) -> dict[str, Any]:
     """Train a network and take the measure as single weights are shifted."""
     [data] = without_idle_features(load(settings.data, settings.seed).train)
     options = {}
-    measure = parse_measure(settings.measure)
-    if measure.kind == "ndcg" and measure.cutoff is not None:
+    measure = parse_list_measure(settings.measure)
+    if measure.kind == "nDCG" and measure.cutoff is not None:
         options["k"] = measure.cutoff
     training = Training(
         "lambdarank",
@@ -124,105 +215,9 @@ def _weights(flat: FlatNetwork, count: int) -> list[int]:
     return [int(weight) for weight in (order if flat.hidden else order[:count])]
 
 
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Put curves, numbers for their roughness, and the nets in tables."""
-    sign = 1.0 if parse_measure(settings.measure).higher_is_better else -1.0
-    curves, rough, nets = [], [], []
-    for result in results.values():
-        nets.append({name: value for name, value in result.items() if name != "curves"})
-        for curve in result["curves"]:
-            key = {
-                "network": result["network"],
-                **{name: curve[name] for name in ("part", "queries", "weight")},
-            }
-            far = settings.shift if curve["part"] == "shift" else settings.zoom
-            shifts = np.linspace(-far, far, settings.points)
-            values = np.array(curve["values"])
-            curves += [
-                {**key, "shift": shift, "value": value}
-                for shift, value in zip(shifts.tolist(), curve["values"], strict=True)
-            ]
-            numbers = roughness(sign * values)
-            best = int(np.argmax(sign * values))
-            rough.append(
-                {
-                    **key,
-                    "trained": curve["trained"],
-                    "variation": numbers.ratio,
-                    "excess": numbers.excess,
-                    "optima": numbers.maxima,
-                    # Of a shift by 1%, whatever the grid.
-                    "noise": jump_noise(values) * np.sqrt((settings.points - 1) / (2 * far)),
-                    "range": float(np.ptp(values)),
-                    "best_shift": float(shifts[best]),
-                    "gain": float(sign * (values[best] - values[settings.points // 2])),
-                }
-            )
-    return {"curves": pd.DataFrame(curves), "roughness": pd.DataFrame(rough), "nets": pd.DataFrame(nets)}
-
-
-def conclusions(settings: Settings, tables: Tables) -> list[str]:
-    """Say how roughness falls with the number of queries, and what is left of it."""
-    title, found = parse_measure(settings.measure).title, []
-    for network, all_rough in tables["roughness"].groupby("network", sort=False):
-        rough = all_rough[all_rough["part"] == "shift"]
-        by_size = rough.groupby("queries")[["variation", "excess", "optima", "noise"]].median()
-        sizes = [f"{size:,}" for size in by_size.index]
-        falls = all(a > b for a, b in pairwise(by_size["variation"]))
-        found.append(
-            f"{network} net, {rough['weight'].nunique()} weights shifted by up to "
-            f"{settings.shift:g}%: total variation of mean {title} over its range is "
-            f"{_listed(by_size['variation'], '.2f')} on {_joined(sizes)} queries (median over "
-            f"weights; 2 for a symmetric hill), {_listed(by_size['excess'], '.1%')} more than a "
-            f"single hill needs"
-            + ("; smoother with every larger sample." if falls else "; not smoother every time.")
-        )
-        largest = rough[rough["queries"] == rough["queries"].max()]
-        zoomed = all_rough[(all_rough["part"] == "zoom")]
-        zoomed = zoomed[zoomed["queries"] == zoomed["queries"].max()].iloc[0]
-        found.append(
-            f"{network} net: local optima on the grid of {settings.points} shifts are "
-            f"{_listed(by_size['optima'], '.0f')} (median); on {sizes[-1]} queries there are "
-            f"still up to {largest['optima'].max()}, and {zoomed['optima']} within "
-            f"{settings.zoom:g}% of the trained value of {zoomed['weight']}, where the measure "
-            f"moves by {zoomed['range']:.5f}."
-        )
-        if len(by_size) > 1:
-            slope = np.polyfit(np.log(by_size.index), np.log(by_size["noise"]), 1)[0]
-            found.append(
-                f"{network} net: what the jumps of a shift by 1% amount to falls from "
-                f"{by_size['noise'].iloc[0]:.2g} to {by_size['noise'].iloc[-1]:.2g}, as the "
-                f"number of queries to the power {slope:.2f} (independent jumps: -0.50)."
-            )
-        gain = largest.loc[largest["gain"].idxmax()]
-        found.append(
-            f"{network} net on {sizes[-1]} queries: the best shift of a single weight "
-            f"({gain['weight']}, {gain['best_shift']:+.3g}%) is worth {gain['gain']:.5f}, against "
-            f"a range of {largest['range'].median():.3f} (median)."
-        )
-    return found
-
-
 def _listed(values: pd.Series[float], form: str) -> str:
     return _joined([format(value, form) for value in values])
 
 
 def _joined(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-EXPERIMENT = Experiment(
-    name="smoothness",
-    settings=Settings,
-    quick={
-        "data": "artificial:1000",
-        "queries": (100, 300, 1000),
-        "points": 201,
-        "epochs": 40,
-        "batch_size": 50,
-    },
-    units=units,
-    tables=tables,
-    pictures=draw,
-    conclusions=conclusions,
-)

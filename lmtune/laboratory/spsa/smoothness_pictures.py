@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, new_figure
-from lmtune.reranking.ranking_measures import parse_measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def draw(settings: Any, tables: dict[str, pd.DataFrame]) -> list[Picture]:
         Its tables.
     """
     curves, rough = tables["curves"], tables["roughness"]
-    title = parse_measure(settings.measure).title
+    title = parse_list_measure(settings.measure).title
     networks = list(dict.fromkeys(curves["network"]))
     sizes = sorted(set(curves["queries"]))
     figure, axes = new_figure(

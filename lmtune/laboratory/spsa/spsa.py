@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.spsa.descents import check_gradient, count_evaluations, descend, marks_of
 from lmtune.laboratory.spsa.spsa_pictures import draw_costs, draw_steps
+from lmtune.options import option
 
 if TYPE_CHECKING:
     from lmtune.reporting.figures.style import Picture
@@ -25,7 +26,7 @@ _THERE = 0.95
 
 
 @dataclass(frozen=True)
-class Settings:
+class SpsaVersusFdsa(Experiment):
     """What to run.
 
     Raises
@@ -33,6 +34,9 @@ class Settings:
     InputError
         For numbers that make no sense.
     """
+
+    name: ClassVar[str] = "spsa"
+    quick: ClassVar[Mapping[str, Any]] = {"data": "artificial:100", "runs": 5, "evaluations": 1500}
 
     data: str = option("artificial:1000", HELP)
     runs: int = option(10, "starts, the same for all methods")
@@ -65,130 +69,126 @@ class Settings:
         """Evaluations a step by method; None for two a weight."""
         return {FDSA: None, **{f"SPSA:{f}": f for f in self.per_step}}
 
+    def units(self) -> list[Unit]:
+        """Return a unit for each method's choice of rate and runs, and two small ones."""
+        common = {"data": self.data, "seed": self.seed}
+        runs = {
+            **common,
+            "runs": self.runs,
+            "evaluations": self.evaluations,
+            "rates": self.rates,
+            "width": self.width,
+        }
+        return [
+            *(
+                Unit(name.replace(":", "").lower(), descend, {**runs, "per_step": per_step})
+                for name, per_step in self.methods.items()
+            ),
+            Unit("gradient", check_gradient, {**common, "width": self.width}),
+            Unit(
+                "steps",
+                count_evaluations,
+                {"features": self.features, "methods": self.methods, "seed": self.seed},
+            ),
+        ]
 
-def units(settings: Settings) -> list[Unit]:
-    """Return a unit for each method's choice of rate and runs, and two small ones."""
-    common = {"data": settings.data, "seed": settings.seed}
-    runs = {
-        **common,
-        "runs": settings.runs,
-        "evaluations": settings.evaluations,
-        "rates": settings.rates,
-        "width": settings.width,
-    }
-    return [
-        *(
-            Unit(name.replace(":", "").lower(), descend, {**runs, "per_step": per_step})
-            for name, per_step in settings.methods.items()
-        ),
-        Unit("gradient", check_gradient, {**common, "width": settings.width}),
-        Unit(
-            "steps",
-            count_evaluations,
-            {"features": settings.features, "methods": settings.methods, "seed": settings.seed},
-        ),
-    ]
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Return the mean costs with their ranges, what became of each method, and the checks."""
+        import pandas as pd
 
-
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Return the mean costs with their ranges, what became of each method, and the checks."""
-    import pandas as pd
-
-    gradient = results["gradient"]
-    marks = [0, *marks_of(settings.evaluations)]
-    curves, methods, rates = [], [], []
-    for name in settings.methods:
-        own = results[name.replace(":", "").lower()]
-        runs = np.array(own["runs"])
-        mean = runs.mean(axis=0)
-        for mark, column, value in zip(marks, runs.T, mean, strict=True):
-            curves.append(
+        gradient = results["gradient"]
+        marks = [0, *marks_of(self.evaluations)]
+        curves, methods, rates = [], [], []
+        for name in self.methods:
+            own = results[name.replace(":", "").lower()]
+            runs = np.array(own["runs"])
+            mean = runs.mean(axis=0)
+            for mark, column, value in zip(marks, runs.T, mean, strict=True):
+                curves.append(
+                    {
+                        "method": name,
+                        "evaluations": mark,
+                        "cost": value,
+                        "lowest": column.min(),
+                        "highest": column.max(),
+                    }
+                )
+            goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
+            there = np.flatnonzero(mean <= goal)
+            per_step = self.methods[name] or 2 * gradient["features"]
+            methods.append(
                 {
                     "method": name,
-                    "evaluations": mark,
-                    "cost": value,
-                    "lowest": column.min(),
-                    "highest": column.max(),
+                    "evaluations_per_step": per_step,
+                    "rate": own["rate"],
+                    "start": mean[0],
+                    "final": mean[-1],
+                    "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
+                    "minimum": gradient["minimum"],
+                    "evaluations_to_95": marks[there[0]] if there.size else math.nan,
                 }
             )
-        goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
-        there = np.flatnonzero(mean <= goal)
-        per_step = settings.methods[name] or 2 * gradient["features"]
-        methods.append(
-            {
-                "method": name,
-                "evaluations_per_step": per_step,
-                "rate": own["rate"],
-                "start": mean[0],
-                "final": mean[-1],
-                "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
-                "minimum": gradient["minimum"],
-                "evaluations_to_95": marks[there[0]] if there.size else math.nan,
-            }
-        )
-        rates += [{"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]]
-    return {
-        "costs": pd.DataFrame(curves),
-        "methods": pd.DataFrame(methods),
-        "rates": pd.DataFrame(rates),
-        "gradient": pd.DataFrame(gradient["rows"]),
-        "steps": pd.DataFrame(results["steps"]),
-    }
+            rates += [{"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]]
+        return {
+            "costs": pd.DataFrame(curves),
+            "methods": pd.DataFrame(methods),
+            "rates": pd.DataFrame(rates),
+            "gradient": pd.DataFrame(gradient["rows"]),
+            "steps": pd.DataFrame(results["steps"]),
+        }
 
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the costs by evaluations, and a step's evaluations by weights."""
+        return [draw_costs(found["costs"], found["methods"], self.data), draw_steps(found["steps"])]
 
-def pictures(settings: Settings, found: Tables) -> list[Picture]:
-    """Draw the costs by evaluations, and a step's evaluations by weights."""
-    return [draw_costs(found["costs"], found["methods"], settings.data), draw_steps(found["steps"])]
-
-
-def conclusions(settings: Settings, found: Tables) -> list[str]:
-    """Say whether SPSA converges faster, whether its variants are alike, and what a step costs."""
-    methods = found["methods"].set_index("method")
-    there = methods["evaluations_to_95"]
-    spsa = [name for name in methods.index if name != FDSA]
-    sentences = [
-        f"Mean cost after {settings.evaluations:,} evaluations over {settings.runs} runs: "
-        + ", ".join(f"{name} {methods['final'][name]:.4f}" for name in methods.index)
-        + f"; the minimum is {methods['minimum'].iloc[0]:.4f}."
-    ]
-    sentences.append(_faster(there, spsa, settings))
-    sentences.append(_overtaken(found["costs"], methods["final"], spsa))
-    reached = there[spsa].dropna()
-    if len(reached) == len(spsa) > 1:
-        ratio = reached.max() / reached.min()
-        alike = "about alike" if ratio <= 1.5 else "not alike"
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say whether SPSA converges faster, whether its variants are alike, and what a step costs."""
+        methods = found["methods"].set_index("method")
+        there = methods["evaluations_to_95"]
+        spsa = [name for name in methods.index if name != FDSA]
+        sentences = [
+            f"Mean cost after {self.evaluations:,} evaluations over {self.runs} runs: "
+            + ", ".join(f"{name} {methods['final'][name]:.4f}" for name in methods.index)
+            + f"; the minimum is {methods['minimum'].iloc[0]:.4f}."
+        ]
+        sentences.append(_faster(there, spsa, self))
+        sentences.append(_overtaken(found["costs"], methods["final"], spsa))
+        reached = there[spsa].dropna()
+        if len(reached) == len(spsa) > 1:
+            ratio = reached.max() / reached.min()
+            alike = "about alike" if ratio <= 1.5 else "not alike"
+            sentences.append(
+                f"The variants of SPSA are {alike}: the slowest takes {ratio:.2f} times as many "
+                "evaluations as the fastest."
+            )
+        sentences.append(_one_rate(found["rates"], spsa[0]))
+        check = found["gradient"]
+        worst = (check["largest_difference"] / check["largest_slope"].max()).groupby(check["c"]).max()
         sentences.append(
-            f"The variants of SPSA are {alike}: the slowest takes {ratio:.2f} times as many "
-            "evaluations as the fastest."
+            "FDSA's gradient is the closed form, within "
+            + " and ".join(f"{value:.1e} of the largest slope at c = {c:g}" for c, value in worst.items())
+            + "."
         )
-    sentences.append(_one_rate(found["rates"], spsa[0]))
-    check = found["gradient"]
-    worst = (check["largest_difference"] / check["largest_slope"].max()).groupby(check["c"]).max()
-    sentences.append(
-        "FDSA's gradient is the closed form, within "
-        + " and ".join(f"{value:.1e} of the largest slope at c = {c:g}" for c, value in worst.items())
-        + "."
-    )
-    edges = [
-        name for name in methods.index if methods["rate"][name] in (min(settings.rates), max(settings.rates))
-    ]
-    if edges and len(settings.rates) > 1:
-        sentences.append(f"The chosen rate is at the edge of what was tried: {', '.join(edges)}.")
-    steps = found["steps"].pivot_table(index="features", columns="method", values="evaluations")
-    first, last = steps.index[0], steps.index[-1]
-    sentences.append(
-        f"A step's evaluations from {first:,} to {last:,} weights: "
-        + ", ".join(
-            f"{name} {steps[name][first]:,.0f}"
-            + (f" to {steps[name][last]:,.0f}" if steps[name].nunique() > 1 else " throughout")
-            for name in methods.index
+        edges = [
+            name for name in methods.index if methods["rate"][name] in (min(self.rates), max(self.rates))
+        ]
+        if edges and len(self.rates) > 1:
+            sentences.append(f"The chosen rate is at the edge of what was tried: {', '.join(edges)}.")
+        steps = found["steps"].pivot_table(index="features", columns="method", values="evaluations")
+        first, last = steps.index[0], steps.index[-1]
+        sentences.append(
+            f"A step's evaluations from {first:,} to {last:,} weights: "
+            + ", ".join(
+                f"{name} {steps[name][first]:,.0f}"
+                + (f" to {steps[name][last]:,.0f}" if steps[name].nunique() > 1 else " throughout")
+                for name in methods.index
+            )
+            + "."
         )
-        + "."
-    )
-    return sentences
+        return sentences
 
 
-def _faster(there: Any, spsa: list[str], settings: Settings) -> str:
+def _faster(there: Any, spsa: list[str], settings: SpsaVersusFdsa) -> str:
     goal = f"{_THERE:.0%} of the way to the minimum, each with the best of its rates"
     shown = ", ".join(
         f"{name} {'never' if math.isnan(count) else f'{count:,.0f}'}" for name, count in there.items()
@@ -226,14 +226,3 @@ def _one_rate(rates: Any, leader: str) -> str:
         + ", ".join(f"{row['method']} {row['final']:.4f}" for row in same.to_dict("records"))
         + "."
     )
-
-
-EXPERIMENT = Experiment(
-    name="spsa",
-    settings=Settings,
-    quick={"data": "artificial:100", "runs": 5, "evaluations": 1500},
-    units=units,
-    tables=tables,
-    pictures=pictures,
-    conclusions=conclusions,
-)

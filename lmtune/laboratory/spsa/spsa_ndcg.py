@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
 from lmtune.laboratory.data import HELP, load
-from lmtune.laboratory.experiment import Experiment, Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.spsa.spsa_ndcg_pictures import draw_levels
 from lmtune.measures.significance.tests import paired_t_test
+from lmtune.options import option
 from lmtune.reranking.loss_names import make_loss
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
@@ -38,7 +39,7 @@ _LEAST = {"seeds": 1, "evaluations": 10, "epochs": 1, "batch_size": 1, "cutoff":
 
 
 @dataclass(frozen=True)
-class Settings:
+class SpsaOnNdcg(Experiment):
     """What to run.
 
     Raises
@@ -46,6 +47,17 @@ class Settings:
     InputError
         For numbers that make no sense.
     """
+
+    name: ClassVar[str] = "spsa-ndcg"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "data": "artificial:150",
+        "seeds": 2,
+        "evaluations": 1000,
+        "epochs": 15,
+        "rates": (0.3,),
+        "widths": (0.03, 0.1),
+        "learning_rates": (0.03,),
+    }
 
     data: str = option("artificial:1000", HELP)
     seeds: int = option(5, "trainings a method")
@@ -84,32 +96,125 @@ class Settings:
         """All methods, the paper's first two first."""
         return ["LambdaRank", self.spsa, "RankNet"]
 
-
-def units(settings: Settings) -> list[Unit]:
-    """Return a unit a method: its choice of rates, and its trainings."""
-    common = {
-        "data": settings.data,
-        "data_seed": settings.seed,
-        "cutoff": settings.cutoff,
-        "seeds": tuple(range(settings.seed, settings.seed + settings.seeds)),
-    }
-    spsa = Unit(
-        "spsa",
-        descend,
-        {
+    def units(self) -> list[Unit]:
+        """Return a unit a method: its choice of rates, and its trainings."""
+        common = {
+            "data": self.data,
+            "data_seed": self.seed,
+            "cutoff": self.cutoff,
+            "seeds": tuple(range(self.seed, self.seed + self.seeds)),
+        }
+        spsa = Unit(
+            "spsa",
+            descend,
+            {
+                **common,
+                "evaluations": self.evaluations,
+                "per_step": self.per_step,
+                "gains": tuple(product(self.rates, self.widths)),
+            },
+        )
+        gradient = {
             **common,
-            "evaluations": settings.evaluations,
-            "per_step": settings.per_step,
-            "gains": tuple(product(settings.rates, settings.widths)),
-        },
-    )
-    gradient = {
-        **common,
-        "epochs": settings.epochs,
-        "batch_size": settings.batch_size,
-        "rates": settings.learning_rates,
-    }
-    return [spsa, *(Unit(loss, train, {**gradient, "loss": loss}) for loss in LOSSES.values())]
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "rates": self.learning_rates,
+        }
+        return [spsa, *(Unit(loss, train, {**gradient, "loss": loss}) for loss in LOSSES.values())]
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Return NDCG by method and seed, its means, the choices, comparisons and SPSA's courses."""
+        import pandas as pd
+
+        found = _results(self, results)
+        runs, means, tried = [], [], []
+        by_query: dict[str, NDArray[np.float64]] = {}
+        for name, own in found.items():
+            seeds = range(self.seed, self.seed + self.seeds)
+            columns = [*PARTS, "evaluations"]
+            for seed, run in zip(seeds, own["runs"], strict=True):
+                runs.append({"method": name, "seed": seed, **{key: run[key] for key in columns}})
+            table = np.array([[run[key] for key in columns] for run in own["runs"]])
+            means.append({"method": name, **dict(zip(columns, table.mean(axis=0), strict=True))})
+            values = np.array([run["queries"] for run in own["runs"]]).mean(axis=0)
+            by_query[name] = values[np.isfinite(values)]
+            tried += [
+                {"method": name, **row, "chosen": place == own["chosen"]}
+                for place, row in enumerate(own["tried"])
+            ]
+        spsa = by_query[self.spsa]
+        comparisons = [
+            {
+                "method": self.spsa,
+                "baseline": name,
+                "queries": spsa.size,
+                "difference": float((spsa - by_query[name]).mean()),
+                "p_value": paired_t_test(spsa, by_query[name]) if spsa.size > 1 else math.nan,
+            }
+            for name in LOSSES
+        ]
+        courses = [run["course"] for run in found[self.spsa]["runs"]]
+        course = np.array([own["train"] for own in courses])
+        return {
+            "means": pd.DataFrame(means),
+            "runs": pd.DataFrame(runs),
+            "tried": pd.DataFrame(tried),
+            "comparisons": pd.DataFrame(comparisons),
+            "courses": pd.DataFrame(
+                {
+                    "evaluations": courses[0]["evaluations"],
+                    "train": course.mean(axis=0),
+                    "lowest": course.min(axis=0),
+                    "highest": course.max(axis=0),
+                }
+            ),
+        }
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw what each method reaches, and SPSA's way there."""
+        return [
+            draw_levels(
+                found["runs"], found["courses"], spsa=self.spsa, measure=f"NDCG@{self.cutoff}", data=self.data
+            )
+        ]
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say whether SPSA on NDCG itself is worse than the two losses by gradient."""
+        measure = f"NDCG@{self.cutoff}"
+        sentences = [
+            f"{measure} of {row['method']}, train, validation, test: "
+            + ", ".join(f"{row[part]:.4f}" for part in PARTS)
+            + f" (best after {row['evaluations']:,.0f} passes over the training queries)."
+            for row in found["means"].to_dict("records")
+        ]
+        for row in found["comparisons"].to_dict("records"):
+            size, p = row["difference"], row["p_value"]
+            verdict = "not significantly different from"
+            if p < _SIGNIFICANT:
+                verdict = "worse than" if size < 0.0 else "better than"
+            sentences.append(
+                f"On test queries {self.spsa}, trained on {measure} itself, is {verdict} "
+                f"{row['baseline']}: {size:+.4f}, p = {p:.2g} (paired t-test over {row['queries']:,} "
+                "queries, means over seeds)."
+            )
+        train = found["means"].set_index("method")["train"]
+        best = max(LOSSES, key=lambda name: float(train[name]))
+        sentences.append(
+            f"On the training queries, where it sees the measure itself, {self.spsa} is "
+            f"{train[self.spsa] - train[best]:+.4f} from {best}, the better of the two."
+        )
+        against = found["comparisons"].set_index("baseline").loc["LambdaRank"]
+        behind = train[self.spsa] - train["LambdaRank"]
+        seen = "not seen"
+        if against["difference"] < 0.0 and against["p_value"] < _SIGNIFICANT:
+            seen = "seen as well"
+        elif behind < -_CLEAR:
+            seen = f"seen on the training queries alone ({behind:+.4f})"
+        sentences.append(
+            "Yue and Burges found SPSA:4 well below LambdaRank, 0.690 against 0.721 on training and "
+            f"0.677 against 0.707 on test queries; on {self.data} that is {seen}."
+        )
+        return sentences
 
 
 _Parts = tuple[LinearMeasure, LinearMeasure, LinearMeasure]
@@ -230,126 +335,6 @@ def train(
     return {"chosen": best, "tried": tried, "runs": runs}
 
 
-def _results(settings: Settings, results: Mapping[str, Any]) -> dict[str, Any]:
+def _results(settings: SpsaOnNdcg, results: Mapping[str, Any]) -> dict[str, Any]:
     keys = {**LOSSES, settings.spsa: "spsa"}
     return {name: results[keys[name]] for name in settings.methods}
-
-
-def tables(settings: Settings, results: Mapping[str, Any]) -> Tables:
-    """Return NDCG by method and seed, its means, the choices, comparisons and SPSA's courses."""
-    import pandas as pd
-
-    found = _results(settings, results)
-    runs, means, tried = [], [], []
-    by_query: dict[str, NDArray[np.float64]] = {}
-    for name, own in found.items():
-        seeds = range(settings.seed, settings.seed + settings.seeds)
-        columns = [*PARTS, "evaluations"]
-        for seed, run in zip(seeds, own["runs"], strict=True):
-            runs.append({"method": name, "seed": seed, **{key: run[key] for key in columns}})
-        table = np.array([[run[key] for key in columns] for run in own["runs"]])
-        means.append({"method": name, **dict(zip(columns, table.mean(axis=0), strict=True))})
-        values = np.array([run["queries"] for run in own["runs"]]).mean(axis=0)
-        by_query[name] = values[np.isfinite(values)]
-        tried += [
-            {"method": name, **row, "chosen": place == own["chosen"]}
-            for place, row in enumerate(own["tried"])
-        ]
-    spsa = by_query[settings.spsa]
-    comparisons = [
-        {
-            "method": settings.spsa,
-            "baseline": name,
-            "queries": spsa.size,
-            "difference": float((spsa - by_query[name]).mean()),
-            "p_value": paired_t_test(spsa, by_query[name]) if spsa.size > 1 else math.nan,
-        }
-        for name in LOSSES
-    ]
-    courses = [run["course"] for run in found[settings.spsa]["runs"]]
-    course = np.array([own["train"] for own in courses])
-    return {
-        "means": pd.DataFrame(means),
-        "runs": pd.DataFrame(runs),
-        "tried": pd.DataFrame(tried),
-        "comparisons": pd.DataFrame(comparisons),
-        "courses": pd.DataFrame(
-            {
-                "evaluations": courses[0]["evaluations"],
-                "train": course.mean(axis=0),
-                "lowest": course.min(axis=0),
-                "highest": course.max(axis=0),
-            }
-        ),
-    }
-
-
-def pictures(settings: Settings, found: Tables) -> list[Picture]:
-    """Draw what each method reaches, and SPSA's way there."""
-    return [
-        draw_levels(
-            found["runs"],
-            found["courses"],
-            spsa=settings.spsa,
-            measure=f"NDCG@{settings.cutoff}",
-            data=settings.data,
-        )
-    ]
-
-
-def conclusions(settings: Settings, found: Tables) -> list[str]:
-    """Say whether SPSA on NDCG itself is worse than the two losses by gradient."""
-    measure = f"NDCG@{settings.cutoff}"
-    sentences = [
-        f"{measure} of {row['method']}, train, validation, test: "
-        + ", ".join(f"{row[part]:.4f}" for part in PARTS)
-        + f" (best after {row['evaluations']:,.0f} passes over the training queries)."
-        for row in found["means"].to_dict("records")
-    ]
-    for row in found["comparisons"].to_dict("records"):
-        size, p = row["difference"], row["p_value"]
-        verdict = "not significantly different from"
-        if p < _SIGNIFICANT:
-            verdict = "worse than" if size < 0.0 else "better than"
-        sentences.append(
-            f"On test queries {settings.spsa}, trained on {measure} itself, is {verdict} "
-            f"{row['baseline']}: {size:+.4f}, p = {p:.2g} (paired t-test over {row['queries']:,} "
-            "queries, means over seeds)."
-        )
-    train = found["means"].set_index("method")["train"]
-    best = max(LOSSES, key=lambda name: float(train[name]))
-    sentences.append(
-        f"On the training queries, where it sees the measure itself, {settings.spsa} is "
-        f"{train[settings.spsa] - train[best]:+.4f} from {best}, the better of the two."
-    )
-    against = found["comparisons"].set_index("baseline").loc["LambdaRank"]
-    behind = train[settings.spsa] - train["LambdaRank"]
-    seen = "not seen"
-    if against["difference"] < 0.0 and against["p_value"] < _SIGNIFICANT:
-        seen = "seen as well"
-    elif behind < -_CLEAR:
-        seen = f"seen on the training queries alone ({behind:+.4f})"
-    sentences.append(
-        "Yue and Burges found SPSA:4 well below LambdaRank, 0.690 against 0.721 on training and "
-        f"0.677 against 0.707 on test queries; on {settings.data} that is {seen}."
-    )
-    return sentences
-
-
-EXPERIMENT = Experiment(
-    name="spsa-ndcg",
-    settings=Settings,
-    quick={
-        "data": "artificial:150",
-        "seeds": 2,
-        "evaluations": 1000,
-        "epochs": 15,
-        "rates": (0.3,),
-        "widths": (0.03, 0.1),
-        "learning_rates": (0.03,),
-    },
-    units=units,
-    tables=tables,
-    pictures=pictures,
-    conclusions=conclusions,
-)

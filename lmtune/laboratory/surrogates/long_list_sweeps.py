@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.laboratory.experiment import option
 from lmtune.laboratory.surrogates.sweeps import Case, Common
 from lmtune.laboratory.surrogates.trainings import train, train_on_ratings
+from lmtune.options import option
 from lmtune.reranking.settings import Settings
 
 MAIN = 10

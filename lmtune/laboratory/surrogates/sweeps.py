@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Tables, Unit, option
+from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.options import option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ _COURSES = ("objective", "training", "validation")
 
 
 @dataclass(frozen=True)
-class Common:
+class Common(Experiment):
     """What every sweep's settings have."""
 
     data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")

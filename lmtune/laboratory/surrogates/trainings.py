@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from lmtune.laboratory.data import load
+from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
 from lmtune.reranking.data import RankingData, RankingSplit, batches
 from lmtune.reranking.loop import Run
-from lmtune.reranking.ndcg import mean_ndcg, ndcg
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
@@ -238,4 +238,4 @@ def _value(
 
 
 def _mean(scores: NDArray[np.floating], data: RankingData, cutoffs: Sequence[int]) -> list[float]:
-    return [float(value) for value in mean_ndcg(ndcg(scores, data, list(cutoffs)))]
+    return [float(value) for value in mean_over_lists(ndcg(scores, data, list(cutoffs)))]

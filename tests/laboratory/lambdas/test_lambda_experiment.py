@@ -12,7 +12,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.laboratory.catalogue import find_experiment
-from lmtune.laboratory.lambdas.experiment import EXPERIMENT, Settings, margin_costs, walked
+from lmtune.laboratory.lambdas.experiment import LambdaFunctions, margin_costs, walked
 from lmtune.laboratory.running import Result, run, settings_of
 from lmtune.reporting.figures.style import render
 
@@ -31,13 +31,13 @@ COST = {
     "squared_hinge": "yes",
 }
 SMALL = replace(
-    settings_of(EXPERIMENT, {}, quick=True), documents=(3,), label_vectors=2, places=7, deltas=(2.0,)
+    settings_of(LambdaFunctions, {}, quick=True), documents=(3,), label_vectors=2, places=7, deltas=(2.0,)
 )
 
 
 @pytest.fixture(scope="module")
 def small() -> Result:
-    return run(EXPERIMENT, SMALL)
+    return run(SMALL)
 
 
 def test_verdicts_are_the_known_ones(small: Result) -> None:
@@ -61,7 +61,7 @@ def test_verdicts_are_the_known_ones(small: Result) -> None:
 def test_pictures_are_the_same_bytes_and_say_what_they_show(small: Result) -> None:
     names = ["violations", "margin", "walk"]
     assert [picture.name for picture in small.pictures] == names
-    again = EXPERIMENT.pictures(SMALL, small.tables)
+    again = SMALL.pictures(small.tables)
     for first, second in zip(small.pictures, again, strict=True):
         assert render(first.figure, "svg") == render(second.figure, "svg")
     assert render(small.pictures[1].figure, "png") == render(again[1].figure, "png")
@@ -110,10 +110,10 @@ def test_the_margin_table_is_equations_4_to_9() -> None:
 )
 def test_a_users_function(name: str, says: list[str], tmp_path: Path) -> None:
     settings = replace(SMALL, function=f"{EXAMPLES}:{name}")
-    found = run(EXPERIMENT, settings, folder=tmp_path / "out")
+    found = run(settings, folder=tmp_path / "out")
     assert [picture.name for picture in found.pictures] == ["violations"]
     assert (tmp_path / "out" / "violations.svg").is_file()
-    again = EXPERIMENT.pictures(settings, found.tables)
+    again = settings.pictures(found.tables)
     assert render(found.pictures[0].figure, "svg") == render(again[0].figure, "svg")
     text = " ".join(found.conclusions)
     for words in says:
@@ -124,7 +124,7 @@ def test_a_users_function(name: str, says: list[str], tmp_path: Path) -> None:
 def test_lambdas_that_do_not_add_up_are_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def pull(scores, labels):\n    return labels - scores\n", encoding="utf-8")
-    found = run(EXPERIMENT, replace(SMALL, function=f"{file}:pull"))
+    found = run(replace(SMALL, function=f"{file}:pull"))
     assert "do not add up to 0" in found.conclusions[-1]
     assert found.tables["functions"]["convex"].tolist() == ["yes"]
 
@@ -143,8 +143,8 @@ def test_lambdas_that_do_not_add_up_are_named(tmp_path: Path) -> None:
 )
 def test_bad_settings(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        EXPERIMENT.units(replace(Settings(), **changed))
+        replace(LambdaFunctions(), **changed).units()
 
 
 def test_it_is_in_the_catalogue() -> None:
-    assert find_experiment("lambdas") is EXPERIMENT
+    assert find_experiment("lambdas") is LambdaFunctions

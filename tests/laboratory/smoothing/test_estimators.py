@@ -12,12 +12,12 @@ from scipy.stats import ttest_rel
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import load_pool
 from lmtune.laboratory.running import run
-from lmtune.laboratory.smoothing.estimators import EXPERIMENT, Settings, small_splits, units
+from lmtune.laboratory.smoothing.estimators import Estimators, small_splits
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.pairs import Pairs
 
 NAME = "synthetic:1000x40"
-SETTINGS = Settings(datasets=(NAME,), measures=("AP", "P@10"), small=8)
+SETTINGS = Estimators(datasets=(NAME,), measures=("AP", "P@10"), small=8)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(place: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        return run(EXPERIMENT, SETTINGS, workers=0)
+        return run(SETTINGS, workers=0)
 
 
 def test_small_splits_share_no_topic() -> None:
@@ -104,7 +104,7 @@ def test_conclusions_count_the_marks(found: Any) -> None:
 def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        again = run(EXPERIMENT, SETTINGS, workers=0)
+        again = run(SETTINGS, workers=0)
     assert [picture.name for picture in again.pictures] == ["losses-small", "losses"]
     assert_same_results(found, again)
 
@@ -126,4 +126,4 @@ def test_bad_settings_are_refused(
 ) -> None:
     monkeypatch.chdir(place)
     with pytest.raises(InputError, match=problem):
-        units(Settings(**{"datasets": (NAME,), **changes}))
+        Estimators(**{"datasets": (NAME,), **changes}).units()

@@ -14,13 +14,13 @@ from lmtune.errors import InputError
 from lmtune.laboratory.collections import load_pool
 from lmtune.laboratory.directions import random_directions
 from lmtune.laboratory.running import run
-from lmtune.laboratory.smoothing.map_optimality import EXPERIMENT, Objective, Settings, units
+from lmtune.laboratory.smoothing.map_optimality import MapOptimality, Objective
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 
-SETTINGS = Settings(dataset="synthetic:1000x40", topics=20, directions=40, steps=(0.1, 1.0, 20.0))
+SETTINGS = MapOptimality(dataset="synthetic:1000x40", topics=20, directions=40, steps=(0.1, 1.0, 20.0))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(place: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        return run(EXPERIMENT, SETTINGS, workers=0)
+        return run(SETTINGS, workers=0)
 
 
 def test_counts_are_those_of_the_settings(found: Any) -> None:
@@ -77,7 +77,7 @@ def test_lines_hold_cost_and_measure_through_ranknets_choice(found: Any) -> None
 def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        again = run(EXPERIMENT, SETTINGS, workers=0)
+        again = run(SETTINGS, workers=0)
     assert [picture.name for picture in again.pictures] == ["lines", "ascents"]
     assert_same_results(found, again)
 
@@ -112,4 +112,4 @@ def test_bad_settings_are_refused(
 ) -> None:
     monkeypatch.chdir(place)
     with pytest.raises(InputError, match=problem):
-        units(Settings(**{"dataset": SETTINGS.dataset, **changes}))
+        MapOptimality(**{"dataset": SETTINGS.dataset, **changes}).units()

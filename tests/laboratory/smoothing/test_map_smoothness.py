@@ -16,10 +16,10 @@ from lmtune.errors import InputError
 from lmtune.laboratory.collections import load_pool
 from lmtune.laboratory.roughness import roughness
 from lmtune.laboratory.running import run
-from lmtune.laboratory.smoothing.map_smoothness import EXPERIMENT, Settings, smooth_from, units
+from lmtune.laboratory.smoothing.map_smoothness import MapSmoothness, smooth_from
 from lmtune.measures.evaluate import measure
 
-SETTINGS = Settings(
+SETTINGS = MapSmoothness(
     dataset="synthetic:1000x40",
     measures=("AP", "P@10"),
     topics=(5, 20, 1000),
@@ -39,7 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(place: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        return run(EXPERIMENT, SETTINGS, workers=0)
+        return run(SETTINGS, workers=0)
 
 
 def test_curves_are_means_of_nested_samples(found: Any) -> None:
@@ -85,7 +85,7 @@ def test_roughness_is_the_curves(found: Any) -> None:
 def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        again = run(EXPERIMENT, SETTINGS, workers=0)
+        again = run(SETTINGS, workers=0)
     assert [picture.name for picture in again.pictures] == [
         "curves-AP",
         "roughness-AP",
@@ -127,4 +127,4 @@ def test_smooth_from_is_between_rough_and_smooth(excess: list[float], smooth: fl
 )
 def test_bad_settings_are_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        units(Settings(**{"dataset": SETTINGS.dataset, **changes}))
+        MapSmoothness(**{"dataset": SETTINGS.dataset, **changes}).units()

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork, NetworkMeasure  # noqa: E402
-from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
+from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.networks import make_network  # noqa: E402
 
 DATA = made_lists(3, queries=30, features=5)
@@ -32,7 +32,7 @@ def test_scores_are_those_of_the_network(name: str) -> None:
         ]
     found = objective.scores(layout.point)
     assert found == pytest.approx(expected, rel=1e-12)
-    assert objective(layout.point) == pytest.approx(mean_ndcg(ndcg(found, DATA, [10]))[0])
+    assert objective(layout.point) == pytest.approx(mean_over_lists(ndcg(found, DATA, [10]))[0])
 
 
 @pytest.mark.parametrize("name", ["linear", "two-layer"])
@@ -98,5 +98,5 @@ def test_other_networks_and_data_are_refused() -> None:
     with pytest.raises(InputError, match="another number of features"):
         NetworkMeasure(flat("linear"), made_lists(3, features=6), "ndcg")
     none = made_lists(3, features=5, empty=1.0)
-    with pytest.raises(InputError, match="no query counts for ndcg@3"):
+    with pytest.raises(InputError, match=r"no query counts for nDCG\(dcg='exp-log2'\)@3"):
         NetworkMeasure(flat("linear"), none, "ndcg@3")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.gradient_free import fdsa_gradient
 from lmtune.laboratory.spsa.linear_net import LinearMeasure, LinearRankNet
+from lmtune.measures.lists import ndcg
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ndcg import ndcg
 
 
 def made(seed: int, queries: int = 7, features: int = 5) -> RankingData:

@@ -15,13 +15,13 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.directions import random_directions  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
-from lmtune.laboratory.spsa.optimality import EXPERIMENT, Settings, conclusions  # noqa: E402
+from lmtune.laboratory.spsa.optimality import Optimality  # noqa: E402  # noqa: E402
+from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss  # noqa: E402
-from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
-SMALL = Settings(
+SMALL = Optimality(
     data="artificial:60x20",
     losses=("lambdarank", "song"),
     share=0.2,
@@ -37,11 +37,11 @@ SMALL = Settings(
 @pytest.fixture(scope="module")
 def result() -> Any:
     torch.set_num_threads(1)
-    return run(EXPERIMENT, SMALL)
+    return run(SMALL)
 
 
 def test_the_same_bytes_twice(result: Any) -> None:
-    again = run(EXPERIMENT, SMALL)
+    again = run(SMALL)
     assert_same_results(result, again)
 
 
@@ -61,7 +61,7 @@ def test_counts_are_those_of_brute_force(result: Any) -> None:
     features = data.features.astype(np.float64)
 
     def value(at: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-        return float(mean_ndcg(ndcg(features @ at, data, [10]))[0])
+        return float(mean_over_lists(ndcg(features @ at, data, [10]))[0])
 
     table = result.tables["directions"]
     own = table[(table["network"] == "linear") & (table["loss"] == "lambdarank")]
@@ -75,7 +75,7 @@ def test_counts_are_those_of_brute_force(result: Any) -> None:
     nets = result.tables["nets"].set_index(["network", "loss"])
     assert nets.loc[("linear", "lambdarank"), "train"] == pytest.approx(value(weights))
     test = load(SMALL.data, SMALL.seed).test
-    expected = mean_ndcg(ndcg(test.features.astype(np.float64) @ weights, test, [10]))[0]
+    expected = mean_over_lists(ndcg(test.features.astype(np.float64) @ weights, test, [10]))[0]
     assert nets.loc[("linear", "lambdarank"), "test"] == pytest.approx(expected)
 
 
@@ -99,23 +99,23 @@ def test_what_is_claimed(result: Any) -> None:
     tables = {name: table.copy() for name, table in result.tables.items()}
     counts = tables["directions"]
     counts["ascents"], counts["clear_ascents"], counts["fewer"] = 0, 0, True
-    words = conclusions(SMALL, tables)[0]
+    words = SMALL.conclusions(tables)[0]
     assert "fewer than 20% of all directions ascend at every step." in words
     assert "No ascent at any step" in words
     counts["fewer"] = counts["step"] > 0.01
     counts["bound"] = 0.3
-    words = conclusions(SMALL, tables)[0]
+    words = SMALL.conclusions(tables)[0]
     assert "99% confidence" in words
     assert "at steps of 0.3 and more; at 0.01 at most 30.0%" in words
     counts["fewer"] = counts["step"] < 0.3
-    assert "ascend at steps 0.01." in conclusions(SMALL, tables)[0]
-    assert "linear nets: steps from which" in conclusions(SMALL, tables)[4]
-    assert "confidence): lambdarank none, song none." in conclusions(SMALL, tables)[4]
+    assert "ascend at steps 0.01." in SMALL.conclusions(tables)[0]
+    assert "linear nets: steps from which" in SMALL.conclusions(tables)[4]
+    assert "confidence): lambdarank none, song none." in SMALL.conclusions(tables)[4]
     counts["fewer"] = counts["step"] > 0.01
-    assert "confidence): lambdarank 0.3, song 0.3." in conclusions(SMALL, tables)[4]
+    assert "confidence): lambdarank 0.3, song 0.3." in SMALL.conclusions(tables)[4]
     counts["fewer"] = False
     counts.loc[counts["step"] == 0.3, "clear_ascents"] = 2
-    words = conclusions(SMALL, tables)[0]
+    words = SMALL.conclusions(tables)[0]
     assert "At no step can it be claimed" in words
     assert "beyond what jumps come to: up to 2, at 0.3" in words
 
@@ -136,4 +136,4 @@ def test_what_is_claimed(result: Any) -> None:
 )
 def test_settings_without_sense(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        EXPERIMENT.units(replace(SMALL, **change))
+        replace(SMALL, **change).units()

@@ -15,13 +15,13 @@ torch = pytest.importorskip("torch")
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
-from lmtune.laboratory.spsa.smoothness import EXPERIMENT, Settings  # noqa: E402
+from lmtune.laboratory.spsa.smoothness import Smoothness  # noqa: E402  # noqa: E402
+from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss  # noqa: E402
-from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
-SMALL = Settings(
+SMALL = Smoothness(
     data="artificial:60x20", queries=(10, 60), weights=2, points=41, epochs=8, batch_size=20, seed=3
 )
 
@@ -29,11 +29,11 @@ SMALL = Settings(
 @pytest.fixture(scope="module")
 def result() -> Any:
     torch.set_num_threads(1)
-    return run(EXPERIMENT, SMALL)
+    return run(SMALL)
 
 
 def test_the_same_bytes_again(result: Any) -> None:
-    again = run(EXPERIMENT, SMALL)
+    again = run(SMALL)
     assert_same_results(result, again)
 
 
@@ -58,7 +58,7 @@ def test_curves_are_of_the_trained_net(result: Any) -> None:
     for place in (0, 7, 20, 40):
         moved = weights.copy()
         moved[top[1]] *= 1 + own["shift"].iloc[place] / 100
-        expected = mean_ndcg(ndcg(data.features.astype(np.float64) @ moved, data, [10]))[0]
+        expected = mean_over_lists(ndcg(data.features.astype(np.float64) @ moved, data, [10]))[0]
         assert own["value"].iloc[place] == pytest.approx(expected, rel=1e-12)
 
 
@@ -82,7 +82,7 @@ def test_costs_and_fewer_queries_than_asked_for() -> None:
     settings = replace(
         SMALL, measure="wta", queries=(30, 500, 600), networks=("linear",), epochs=2, points=21
     )
-    found = run(EXPERIMENT, settings)
+    found = run(settings)
     rough = found.tables["roughness"]
     assert set(rough["queries"]) == {30, 60}
     assert (rough["gain"] >= 0).all()
@@ -98,7 +98,7 @@ def test_letor_folders_work_too(tmp_path: Path) -> None:
     ]
     for name in ("train", "vali", "test"):
         (tmp_path / f"{name}.txt").write_text("".join(lines))
-    found = run(EXPERIMENT, replace(SMALL, data=str(tmp_path), epochs=2, points=21))
+    found = run(replace(SMALL, data=str(tmp_path), epochs=2, points=21))
     assert set(found.tables["roughness"]["queries"]) == {10, 12}
     linear = found.tables["roughness"].query("network == 'linear'")
     assert set(linear["weight"]) == {"feature 1", "feature 2"}
@@ -120,4 +120,4 @@ def test_letor_folders_work_too(tmp_path: Path) -> None:
 )
 def test_settings_that_make_no_sense(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        EXPERIMENT.units(replace(SMALL, **change))
+        replace(SMALL, **change).units()

@@ -12,13 +12,12 @@ from same_results import assert_same_results
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
-from lmtune.laboratory.catalogue import find_experiment
 from lmtune.laboratory.data import load
 from lmtune.laboratory.running import Result, run
 from lmtune.laboratory.spsa import descents, spsa
 from lmtune.laboratory.spsa.linear_net import LinearRankNet
 
-SETTINGS = spsa.Settings(
+SETTINGS = spsa.SpsaVersusFdsa(
     data="artificial:20x10",
     runs=2,
     evaluations=420,
@@ -31,11 +30,11 @@ SETTINGS = spsa.Settings(
 
 @pytest.fixture(scope="module")
 def found() -> Result:
-    return run(find_experiment("spsa"), SETTINGS)
+    return run(SETTINGS)
 
 
 def test_the_same_bytes_again(found: Result) -> None:
-    again = run(find_experiment("spsa"), SETTINGS)
+    again = run(SETTINGS)
     assert_same_results(found, again)
 
 
@@ -110,7 +109,7 @@ def test_finite_differences_are_the_closed_form(found: Result) -> None:
 def test_either_outcome_is_said(found: Result, there: dict[str, float], text: str) -> None:
     methods = found.tables["methods"].assign(evaluations_to_95=list(there.values()))
     tables = {**found.tables, "methods": methods}
-    assert text in spsa.conclusions(SETTINGS, tables)[1]
+    assert text in SETTINGS.conclusions(tables)[1]
 
 
 def test_who_is_ahead_at_the_end(found: Result) -> None:
@@ -124,7 +123,7 @@ def test_who_is_ahead_at_the_end(found: Result) -> None:
             ]
         )
         methods = found.tables["methods"].assign(final=final)
-        return spsa.conclusions(SETTINGS, {**found.tables, "methods": methods, "costs": costs})[2]
+        return SETTINGS.conclusions({**found.tables, "methods": methods, "costs": costs})[2]
 
     ends = "the cost at which {} ends after 40."
     assert sentence(2.0, 1.0) == f"SPSA:2 has by 30 evaluations {ends.format('FDSA')}"
@@ -147,7 +146,7 @@ def test_who_is_ahead_at_the_end(found: Result) -> None:
 )
 def test_bad_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        spsa.Settings(**changes)
+        spsa.SpsaVersusFdsa(**changes)
 
 
 def test_too_few_evaluations_for_a_step() -> None:

@@ -14,16 +14,15 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.laboratory.catalogue import find_experiment
 from lmtune.laboratory.data import load
 from lmtune.laboratory.running import Result, run
 from lmtune.laboratory.spsa import spsa_ndcg
+from lmtune.measures.lists import ndcg
 from lmtune.reranking.loss_names import parse_loss
-from lmtune.reranking.ndcg import ndcg
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
-SETTINGS = spsa_ndcg.Settings(
+SETTINGS = spsa_ndcg.SpsaOnNdcg(
     data="artificial:20x10",
     seeds=2,
     evaluations=200,
@@ -39,11 +38,11 @@ SETTINGS = spsa_ndcg.Settings(
 
 @pytest.fixture(scope="module")
 def found() -> Result:
-    return run(find_experiment("spsa-ndcg"), SETTINGS)
+    return run(SETTINGS)
 
 
 def test_the_same_bytes_again(found: Result) -> None:
-    again = run(find_experiment("spsa-ndcg"), SETTINGS)
+    again = run(SETTINGS)
     assert_same_results(found, again)
 
 
@@ -114,7 +113,7 @@ def test_comparisons_are_paired_over_queries() -> None:
         return {"chosen": 0, "tried": tried, "runs": runs}
 
     results = {"spsa": result(0.0), "lambdarank": result(0.3), "ranknet": result(0.0)}
-    tables = spsa_ndcg.tables(SETTINGS, results)
+    tables = SETTINGS.tables(results)
     by_query = {
         name: np.mean([run["queries"] for run in own["runs"]], axis=0)[np.arange(30) != 4]
         for name, own in results.items()
@@ -124,14 +123,14 @@ def test_comparisons_are_paired_over_queries() -> None:
         assert row["p_value"] == pytest.approx(stats.ttest_rel(by_query["spsa"], other).pvalue)
         assert row["difference"] == pytest.approx((by_query["spsa"] - other).mean())
         assert row["queries"] == 29
-    said = " ".join(spsa_ndcg.conclusions(SETTINGS, tables))
+    said = " ".join(SETTINGS.conclusions(tables))
     assert "worse than LambdaRank: -0.3" in said
     assert "not significantly different from RankNet" in said
     assert "artificial:20x10 that is seen as well" in said
     tables["comparisons"]["p_value"] = 0.2
-    assert "that is not seen" in spsa_ndcg.conclusions(SETTINGS, tables)[-1]
+    assert "that is not seen" in SETTINGS.conclusions(tables)[-1]
     tables["means"].loc[tables["means"]["method"] == "SPSA:4", "train"] = 0.45
-    said = spsa_ndcg.conclusions(SETTINGS, tables)[-1]
+    said = SETTINGS.conclusions(tables)[-1]
     assert "that is seen on the training queries alone (-0.0500)." in said
 
 
@@ -153,4 +152,4 @@ def test_comparisons_are_paired_over_queries() -> None:
 )
 def test_bad_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        spsa_ndcg.Settings(**changes)
+        spsa_ndcg.SpsaOnNdcg(**changes)

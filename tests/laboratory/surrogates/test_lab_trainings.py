@@ -24,7 +24,7 @@ from lmtune.laboratory.surrogates.trainings import (  # noqa: E402
     whole_objective,
     with_least_grade,
 )
-from lmtune.reranking.ndcg import mean_ndcg, ndcg  # noqa: E402
+from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.song import RelevantPairs  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
@@ -93,7 +93,7 @@ def test_a_training_is_fits_and_is_measured_at_its_best_epoch() -> None:
     trained = fit(fold.train, fold.validation, Settings(**SMALL))
     assert result["best_epoch"] == trained.best_epoch
     assert result["courses"]["validation"] == [row.validation for row in trained.history]
-    expected = mean_ndcg(ndcg(trained.score(fold.test), fold.test, [1, 5])).tolist()
+    expected = mean_over_lists(ndcg(trained.score(fold.test), fold.test, [1, 5])).tolist()
     assert result["test"] == expected
     assert len(result["courses"]["objective"]) == len(result["courses"]["training"]) == 3
     assert all(-1.0 < value < 0.0 for value in result["courses"]["objective"])

@@ -66,7 +66,7 @@ VALUES = {
 @pytest.mark.parametrize("name", TINY)
 def test_a_sweep(name: str) -> None:
     experiment = find_experiment(name)
-    found = run(experiment, settings_of(experiment, TINY[name], quick=False))
+    found = run(settings_of(experiment, TINY[name], quick=False))
     assert {"trials", "summary", "differences"} <= found.tables.keys()
     assert list(found.tables["summary"]["value"].unique()) == VALUES[name]
     assert found.tables["trials"]["ndcg"].between(0.0, 1.0).all()
@@ -84,7 +84,7 @@ def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
     settings = settings_of(experiment, TINY[name], quick=False)
     contents = []
     for folder in (tmp_path / "first", tmp_path / "second"):
-        run(experiment, settings, folder=folder)
+        run(settings, folder=folder)
         files = [path for path in folder.iterdir() if path.is_file()]
         contents.append({path.name: path.read_bytes() for path in files})
     assert contents[0] == contents[1]
@@ -115,9 +115,8 @@ def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
 )
 def test_bad_settings(name: str, changed: dict[str, Any], message: str) -> None:
     experiment = find_experiment(name)
-    settings = settings_of(experiment, {**TINY[name], **changed}, quick=False)
     with pytest.raises(InputError, match=message):
-        experiment.units(settings)
+        settings_of(experiment, {**TINY[name], **changed}, quick=False).units()
 
 
 def test_ratings_as_data(tmp_path: Path) -> None:
@@ -127,8 +126,8 @@ def test_ratings_as_data(tmp_path: Path) -> None:
     for name in ("gamma", "k-song", "full-items"):
         experiment = find_experiment(name)
         settings = settings_of(experiment, {**TINY[name], **data}, quick=False)
-        results = {unit.key: unit.function(**unit.arguments) for unit in experiment.units(settings)}
-        table = experiment.tables(settings, results)["summary"]
+        results = {unit.key: unit.function(**unit.arguments) for unit in settings.units()}
+        table = settings.tables(results)["summary"]
         assert table["cutoff"].unique().tolist() == [10, 20, 50]
         assert list(table["value"].unique()) == VALUES[name]
 
@@ -136,16 +135,16 @@ def test_ratings_as_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_every_setting_says_what_it_is(name: str) -> None:
     experiment = find_experiment(name)
-    assert set(experiment.quick) <= {field.name for field in dataclasses.fields(experiment.settings)}
-    for field in dataclasses.fields(experiment.settings):
+    assert set(experiment.quick) <= {field.name for field in dataclasses.fields(experiment)}
+    for field in dataclasses.fields(experiment):
         assert field.metadata["help"]
-    experiment.units(experiment.settings())
-    experiment.units(settings_of(experiment, {}, quick=True))
+    experiment().units()
+    settings_of(experiment, {}, quick=True).units()
 
 
 @pytest.mark.slow
 def test_running_estimates_beat_the_biased_gradient() -> None:
     experiment = find_experiment("gamma")
-    table = run(experiment, settings_of(experiment, {}, quick=True)).tables["courses"]
+    table = run(settings_of(experiment, {}, quick=True)).tables["courses"]
     last = table[table["epoch"] == table["epoch"].max()].groupby("value")["objective"].mean()
     assert last["0.3"] < last["1"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
 
 _POSTINGS = "Lorg/apache/lucene/index/PostingsEnum;"
 _TERMS = "Lorg/apache/lucene/index/TermsEnum;"

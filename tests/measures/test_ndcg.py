@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import Empty, mean_over_lists, ndcg
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ndcg import Empty, Gains, mean_ndcg, ndcg
 
 LISTS = st.lists(
     st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=6), min_size=1, max_size=5
@@ -30,8 +30,8 @@ def data_of(lists: list[list[tuple[int, int]]]) -> tuple[RankingData, np.ndarray
     return data, np.array([float(score) for _, score in pairs])
 
 
-def dcg(labels: list[int], cutoff: int, gains: str) -> float:
-    gain = [2.0**y - 1 if gains == "exponential" else y for y in labels]
+def dcg(labels: list[int], cutoff: int, dcg_of: str) -> float:
+    gain = [2.0**y - 1 if dcg_of == "exp-log2" else y for y in labels]
     return sum(g / math.log2(rank + 1) for rank, g in enumerate(gain[:cutoff], 1))
 
 
@@ -39,14 +39,14 @@ def dcg(labels: list[int], cutoff: int, gains: str) -> float:
 @given(
     lists=LISTS,
     cutoff=st.integers(1, 7),
-    gains=st.sampled_from(["exponential", "linear"]),
+    gains=st.sampled_from(["exp-log2", "log2"]),
     empty=st.sampled_from(["skip", "zero", "one"]),
 )
 def test_mean_over_ties_is_the_mean_over_all_orders(
-    lists: list[list[tuple[int, int]]], cutoff: int, gains: Gains, empty: Empty
+    lists: list[list[tuple[int, int]]], cutoff: int, gains: str, empty: Empty
 ) -> None:
     data, scores = data_of(lists)
-    found = ndcg(scores, data, [cutoff], gains, empty)[:, 0]
+    found = ndcg(scores, data, [cutoff], empty, dcg=gains)[:, 0]
     for value, one in zip(found, lists, strict=True):
         best = dcg(sorted((label for label, _ in one), reverse=True), cutoff, gains)
         if best == 0:
@@ -77,7 +77,7 @@ def test_linear_gains_equal_trec_eval(lists: list[list[tuple[int, int]]]) -> Non
     cutoffs = [1, 3, 5, 10]
     measures = {f"ndcg_cut.{','.join(map(str, cutoffs))}", "ndcg"}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
-    ours = ndcg(scores, data, [*cutoffs, None], "linear", "zero", ties="docnos")
+    ours = ndcg(scores, data, [*cutoffs, None], "zero", dcg="log2", ties="docnos")
     for query, row in zip(data.queries, ours, strict=True):
         expected = [theirs[query][f"ndcg_cut_{k}"] for k in cutoffs] + [theirs[query]["ndcg"]]
         assert row.tolist() == pytest.approx(expected, rel=1e-12)
@@ -120,10 +120,10 @@ def test_ties_by_row_and_the_best_order() -> None:
 def test_means_leave_out_what_does_not_count() -> None:
     data = RankingData.from_lengths(np.zeros((4, 1)), [1, 0, 0, 0], [2, 2])
     scores = [1, 2, 1, 2]
-    assert mean_ndcg(ndcg(scores, data, [1, 2])).tolist() == [0.0, 1 / math.log2(3)]
-    assert mean_ndcg(ndcg(scores, data, [2], empty="zero"))[0] == 0.5 / math.log2(3)
+    assert mean_over_lists(ndcg(scores, data, [1, 2])).tolist() == [0.0, 1 / math.log2(3)]
+    assert mean_over_lists(ndcg(scores, data, [2], empty="zero"))[0] == 0.5 / math.log2(3)
     nothing = data.select(["1"])
-    assert np.isnan(mean_ndcg(ndcg([1, 2], nothing, [1]))).all()
+    assert np.isnan(mean_over_lists(ndcg([1, 2], nothing, [1]))).all()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_means_leave_out_what_does_not_count() -> None:
         ({"scores": [1, 2]}, "scores do not fit"),
         ({"scores": [1, math.nan, 2]}, "score of row 1"),
         ({"cutoffs": [0]}, "bad cutoff: 0"),
-        ({"gains": "log"}, "unknown gains: 'log'; accepted: exponential, linear"),
+        ({"dcg": "log"}, "unknown dcg: 'log'; accepted: exp-log2, log2"),
         ({"empty": "two"}, "unknown empty"),
         ({"ties": "random"}, "unknown ties"),
         ({"ties": "docnos"}, "need docnos"),
@@ -141,4 +141,4 @@ def test_means_leave_out_what_does_not_count() -> None:
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     data = RankingData.from_lengths(np.zeros((3, 1)), [0, 1, 1], [3])
     with pytest.raises(InputError, match=message):
-        ndcg(**{"scores": [1, 2, 3], "data": data, **arguments})
+        ndcg(**{"scores": [1, 2, 3], "lists": data, **arguments})

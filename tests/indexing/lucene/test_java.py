@@ -12,7 +12,7 @@ import pytest
 from made_lucene import require_java
 
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
 
 
 def made_home(folder: Path, version: str | None, *, release: bool = True) -> Path:
@@ -82,7 +82,7 @@ def test_starting_java_is_quiet_and_leaves_torch_and_ctrl_c_alone(tmp_path: Path
     require_java()
     program = """
 import os, signal, sys
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
 java.start()
 assert "torch" not in sys.modules and "transformers" not in sys.modules
 java.start().autoclass("java.lang.System").out.println("aside")

@@ -1,26 +1,16 @@
-"""Which measures are wanted, in trec_eval's and ir_measures' names."""
+"""What `evaluate` computes, by trec_eval's and ir_measures' names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
-from lmtune.measures.trec_names import (
-    FAMILIES,
-    NICKNAMES,
-    Family,
-    ParameterError,
-    Summary,
-    families,
-    split_name,
-)
-
-if TYPE_CHECKING:
-    from lmtune.measures.measure import Measure
+from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
+from lmtune.measures.trec_names import NICKNAMES, Family, ParameterError, Summary, families, split_name
 
 ACCEPTED = (
     "official, all_trec, set, trec_eval's names with parameters (map, P.5,10, ndcg_cut_20, "
@@ -37,27 +27,7 @@ _FUNCTIONS: dict[str, Callable[..., Sequence[float]]] = {
 }
 
 
-class Wanted(NamedTuple):
-    """What to compute.
-
-    Attributes
-    ----------
-    families : tuple of Family
-        Computed here, in the order of the output.
-    others : tuple of str
-        Names that ir_measures computes.
-    """
-
-    families: tuple[Family, ...]
-    others: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> list[str]:
-        """What the measures are called in the output, in its order."""
-        return [*(label for family in self.families for label in family.labels), *self.others]
-
-
-def parse_wanted(names: str | Iterable[str]) -> Wanted:
+def parse_families(names: str | Iterable[str]) -> tuple[Family, ...]:
     """Read names of measures.
 
     Parameters
@@ -68,8 +38,9 @@ def parse_wanted(names: str | Iterable[str]) -> Wanted:
 
     Returns
     -------
-    Wanted
-        trec_eval's measures in its order, then the others as they are named.
+    tuple of Family
+        trec_eval's measures in its order, then the others as they are named; those that
+        ir_measures computes last.
 
     Raises
     ------
@@ -80,24 +51,17 @@ def parse_wanted(names: str | Iterable[str]) -> Wanted:
     if not names:
         raise InputError("no measures", accepted=ACCEPTED)
     trec: list[tuple[str, str]] = []
-    own: list[Family] = []
-    others: list[str] = []
+    own: list[Measure] = []
     wrong: list[tuple[str, str]] = []
     for name in names:
         try:
             if name in NICKNAMES:
                 trec += [(family, "") for family in NICKNAMES[name]]
             elif (split := split_name(name)) is not None:
-                FAMILIES[split[0]](split[1])
+                families([split])
                 trec.append(split)
             else:
-                from lmtune.measures.measure import parse_measure
-
-                measure = parse_measure(name)
-                if measure.is_slow:
-                    others.append(str(measure))
-                else:
-                    own.append(_family(measure))
+                own.append(parse_measure(name))
         except ParameterError as error:
             wrong.append((name, str(error)))
         except InputError:
@@ -113,15 +77,17 @@ def parse_wanted(names: str | Iterable[str]) -> Wanted:
         made = families(trec)
     except ParameterError as error:
         raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
-    unique = {family.labels: family for family in own}
-    return Wanted((*made, *unique.values()), tuple(dict.fromkeys(others)))
+    unique = sorted(dict.fromkeys(own), key=lambda measure: measure.is_slow)
+    return (*made, *(_family(measure) for measure in unique))
 
 
 def _family(measure: Measure) -> Family:
+    if measure.is_slow:
+        return Family((str(measure),), None)
     if measure.kind == "Bpref":
         return Family((str(measure),), lambda ranking: (of.binary_preference(ranking),), level=measure.rel)
     settings: dict[str, Any] = {"cutoffs": (measure.cutoff,)}
     if measure.kind == "nDCG":
-        settings["exponential"] = measure.dcg == "exp-log2"
+        settings["exponential"] = measure.dcg == EXPONENTIAL
     values: Callable[[JudgedRanking], Sequence[float]] = partial(_FUNCTIONS[measure.kind], **settings)
     return Family((str(measure),), values, Summary.MEAN, measure.rel)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.lucene.loops import FREQS, loops
+from lmtune.indexing.lucene.loops import FREQS, loops
 
 CONTENTS = "contents"
 """The field that Anserini indexes text in."""

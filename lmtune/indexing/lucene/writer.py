@@ -14,7 +14,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource
 from lmtune.formats.files import atomic_directory
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
 
 NOTE = "lmtune.json"
 """The file that notes, beside Lucene's own, how documents were analysed."""

@@ -13,16 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
+from lmtune.measures.measure import ACCEPTED_OF_LISTS, Measure, parse_list_measure
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.ndcg import mean_ndcg, ndcg
-from lmtune.reranking.ranking_measures import (
-    ACCEPTED,
-    Measurer,
-    RankingMeasure,
-    mean_over_queries,
-    measure_scores,
-    parse_measure,
-)
 
 NAMES = ["ndcg", "ndcg@1", "ndcg@3", "pairwise-error", "mrr", "mrr@2", "wta", "ap"]
 ITEMS = st.tuples(st.integers(0, 3), st.integers(-2, 2))
@@ -71,7 +64,7 @@ def test_values_are_the_mean_over_all_orders_of_equal_scores(
     lists: list[list[tuple[int, int]]], name: str, threshold: int
 ) -> None:
     data, scores = data_of(lists)
-    found = measure_scores(name, scores, data, threshold=threshold)
+    found = Measurer(name, data, threshold=threshold).values(scores)
     for value, one in zip(found, lists, strict=True):
         orders = [
             brute(name, [label for label, _ in order], threshold)
@@ -85,7 +78,7 @@ def test_values_are_the_mean_over_all_orders_of_equal_scores(
 @given(lists=LISTS, name=st.sampled_from(NAMES), ties=st.sampled_from(["rows", "docnos"]))
 def test_ties_by_row_or_docno_are_one_order(lists: list[list[tuple[int, int]]], name: str, ties: Any) -> None:
     data, scores = data_of(lists)
-    found = measure_scores(name, scores, data, ties=ties)
+    found = Measurer(name, data).values(scores, ties=ties)
     for value, one in zip(found, lists, strict=True):
         signed = enumerate(one) if ties == "rows" else reversed(list(enumerate(one)))
         ranked = [label for _, (label, _) in sorted(signed, key=lambda item: -item[1][1])]
@@ -93,7 +86,7 @@ def test_ties_by_row_or_docno_are_one_order(lists: list[list[tuple[int, int]]], 
 
 
 @pytest.mark.parametrize("cutoff", [1, 10, 64, 65, None])
-def test_ndcg_is_that_of_the_module_ndcg(cutoff: int | None) -> None:
+def test_ndcg_is_that_of_the_function(cutoff: int | None) -> None:
     random = np.random.default_rng(7)
     lengths = random.integers(1, 150, 60)
     rows = int(lengths.sum())
@@ -109,7 +102,9 @@ def test_ndcg_is_that_of_the_module_ndcg(cutoff: int | None) -> None:
     for row, scores in zip(values, vectors, strict=True):
         # The same terms, added in another order.
         assert row == pytest.approx(ndcg(scores, data, [cutoff])[:, 0], rel=1e-13, abs=1e-15, nan_ok=True)
-        assert measurer.mean(scores) == pytest.approx(mean_ndcg(ndcg(scores, data, [cutoff]))[0], rel=1e-13)
+        assert measurer.mean(scores) == pytest.approx(
+            mean_over_lists(ndcg(scores, data, [cutoff]))[0], rel=1e-13
+        )
     assert (values[3][measurer.counted] == 1.0).all()  # to the last bit
     assert not measurer.counted[0]
     assert np.isnan(values[:, 0]).all()
@@ -141,7 +136,7 @@ def test_reciprocal_rank_and_ap_equal_trec_eval_and_ir_measures() -> None:
         run[str(q)][docno] = float(score)
     theirs = pytrec_eval.RelevanceEvaluator(qrels, {"recip_rank", "map"}).evaluate(run)
     for name, their_name in (("mrr", "recip_rank"), ("ap", "map")):
-        ours = measure_scores(name, scores, data, ties="docnos")
+        ours = Measurer(name, data).values(scores, ties="docnos")
         assert np.isnan(ours).any()
         for query, value in zip(data.queries, np.nan_to_num(ours), strict=True):
             assert value == pytest.approx(theirs[query][their_name], rel=1e-12)
@@ -150,7 +145,7 @@ def test_reciprocal_rank_and_ap_equal_trec_eval_and_ir_measures() -> None:
         run[str(q)][data.docnos[row]] = float(untied[row])
     pairs = {"RR(rel=2)@3": ("mrr@3", 2), "AP(rel=2)": ("ap", 2), "RR": ("mrr", 1)}
     for their_name, (name, threshold) in pairs.items():
-        ours = np.nan_to_num(measure_scores(name, untied, data, threshold=threshold))
+        ours = np.nan_to_num(Measurer(name, data, threshold=threshold).values(untied))
         measure = ir_measures.parse_measure(their_name)
         found = list(ir_measures.iter_calc([measure], qrels, run))
         assert len(found) == len(lists)
@@ -164,7 +159,7 @@ def test_pairwise_error_is_one_minus_the_area_under_the_roc_curve() -> None:
     random = np.random.default_rng(11)
     labels, scores = random.integers(0, 2, 400), random.integers(0, 30, 400)
     data = RankingData.from_lengths(np.zeros((400, 1)), labels, [40] * 10)
-    found = measure_scores("pairwise-error", scores, data)
+    found = Measurer("pairwise-error", data).values(scores)
     for q, value in enumerate(found):
         here = data.rows(q)
         hits, misses = (scores[here][labels[here] == y] for y in (1, 0))
@@ -177,7 +172,7 @@ def test_pairwise_error_agrees_with_sklearn() -> None:
     random = np.random.default_rng(12)
     labels, scores = random.integers(0, 2, 300), random.integers(0, 40, 300)
     data = RankingData.from_lengths(np.zeros((300, 1)), labels, [300])
-    found = measure_scores("pairwise-error", scores, data)[0]
+    found = Measurer("pairwise-error", data).values(scores)[0]
     assert found == pytest.approx(1 - metrics.roc_auc_score(labels, scores), rel=1e-13)
 
 
@@ -188,7 +183,7 @@ def test_pairwise_error_of_a_long_list() -> None:
     above, below = labels[:, None] > labels, scores[:, None] < scores
     equal = scores[:, None] == scores
     expected = Fraction(int(2 * (above & below).sum() + (above & equal).sum()), 2 * int(above.sum()))
-    assert measure_scores("pairwise-error", scores, data)[0] == float(expected)
+    assert Measurer("pairwise-error", data).values(scores)[0] == float(expected)
 
 
 def test_the_example_of_burges() -> None:
@@ -199,7 +194,7 @@ def test_the_example_of_burges() -> None:
         labels = np.zeros(1000)
         labels[np.array(ranks) - 1] = 1
         data = RankingData.from_lengths(np.zeros((1000, 1)), labels, [1000])
-        values[ranks] = [measure_scores(name, scores, data)[0] for name in ("pairwise-error", "wta")]
+        values[ranks] = [Measurer(name, data).values(scores)[0] for name in ("pairwise-error", "wta")]
     pairs = 2 * 998
     assert values[1, 1000] == [998 / pairs, 0.0]
     assert values[2, 3] == [2 / pairs, 1.0]
@@ -211,59 +206,88 @@ def test_means_leave_out_what_cannot_count() -> None:
     scores = [2, 1, 2, 1, 2, 1]
     expected = {"ndcg@1": (1 + 0) / 2, "pairwise-error": 1.0, "mrr": 0.75, "wta": 0.5, "ap": 0.75}
     for name, value in expected.items():
-        assert mean_over_queries(measure_scores(name, scores, data)) == value
-    assert math.isnan(mean_over_queries(measure_scores("wta", scores, data, threshold=3)))
+        assert mean_over_lists(Measurer(name, data).values(scores)) == value
+    assert math.isnan(mean_over_lists(Measurer("wta", data, threshold=3).values(scores)))
+
+
+EXPONENTIAL = "nDCG(dcg='exp-log2')"
 
 
 @pytest.mark.parametrize(
-    ("name", "expected", "better", "title"),
+    ("name", "canonical", "better", "title"),
     [
-        ("ndcg", RankingMeasure("ndcg"), True, "NDCG"),
-        (" nDCG@10 ", RankingMeasure("ndcg", 10), True, "NDCG@10"),
-        ("MRR@5", RankingMeasure("mrr", 5), True, "MRR@5"),
-        ("pairwise-error", RankingMeasure("pairwise-error"), False, "pairwise error"),
-        ("wta", RankingMeasure("wta"), False, "WTA cost"),
-        ("ap", RankingMeasure("ap"), True, "MAP"),
+        ("ndcg", EXPONENTIAL, True, "NDCG(dcg='exp-log2')"),
+        (" nDCG@10 ", f"{EXPONENTIAL}@10", True, "NDCG(dcg='exp-log2')@10"),
+        ("nDCG(dcg='log2')@10", "nDCG@10", True, "NDCG@10"),
+        ("MRR@5", "RR@5", True, "MRR@5"),
+        ("pairwise-error", "pairwise-error", False, "pairwise error"),
+        ("wta", "WTA", False, "WTA cost"),
+        ("ap", "AP", True, "MAP"),
+        ("AP(rel=2)", "AP(rel=2)", True, "MAP(rel=2)"),
     ],
 )
-def test_names(name: str, expected: RankingMeasure, better: bool, title: str) -> None:
-    found = parse_measure(name)
-    assert (found, found.higher_is_better, found.title) == (expected, better, title)
-    assert parse_measure(str(found)) == found
+def test_names(name: str, canonical: str, better: bool, title: str) -> None:
+    found = parse_list_measure(name)
+    assert (str(found), found.higher_is_better, found.title) == (canonical, better, title)
+    if found.dcg != "log2" or found.kind != "nDCG":
+        assert parse_list_measure(str(found)) == found
 
 
 @given(name=st.text(max_size=12))
 def test_other_names_are_refused(name: str) -> None:
     try:
-        found = parse_measure(name)
+        found = parse_list_measure(name)
     except InputError as error:
-        assert ACCEPTED in str(error)
+        assert ACCEPTED_OF_LISTS in str(error)
         assert "\n" not in str(error)
     else:
-        assert str(found) == name.strip().lower()
+        assert name.strip().lower().startswith(("ndcg", "rr", "mrr", "ap", "wta", "pairwise-error"))
+        assert isinstance(found, Measure)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "message"),
     [
-        ({"name": "ndcg@0"}, "unknown measure: 'ndcg@0'; accepted: ndcg"),
-        ({"name": "wta@3"}, "unknown measure"),
-        ({"name": "ndcg@٣"}, "unknown measure"),
-        ({"scores": [1, 2]}, "scores do not fit"),
-        ({"scores": [[1, 2, 3]]}, "scores do not fit"),
-        ({"scores": [1, math.nan, 2]}, "score of row 1"),
-        ({"scores": [1, math.nan, 2], "ties": "rows"}, "score of row 1"),
-        ({"ties": "random"}, "unknown ties"),
-        ({"ties": "docnos"}, "need docnos"),
-        ({"threshold": 0.0}, "bad threshold: 0.0"),
+        ("ndcg@0", "has a cutoff of 1 or more: 'ndcg@0'; accepted: ndcg"),
+        ("wta@3", "has no cutoff"),
+        ("ndcg@٣", "unknown measure"),
+        ("P@10", "unknown measure"),
+        ("nDCG(dcg=other)", "unknown measure"),
     ],
 )
-def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+def test_bad_names_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_list_measure(name)
+
+
+def test_the_name_tells_gains_and_the_least_relevant_label() -> None:
+    data = RankingData.from_lengths(np.zeros((3, 1)), [1, 3, 2], [3])
+    scores = [3, 2, 1]
+    for name, dcg in (("ndcg@2", "exp-log2"), ("nDCG(dcg='log2')@2", "log2")):
+        assert Measurer(name, data).values(scores) == pytest.approx(ndcg(scores, data, [2], dcg=dcg)[:, 0])
+    assert Measurer("RR(rel=2)", data).values(scores).tolist() == [1 / 2]
+    assert Measurer("RR(rel=2)", data, threshold=1).values(scores).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "message"),
+    [
+        ([1, 2], {}, "scores do not fit"),
+        ([[[1, 2, 3]]], {}, "scores do not fit"),
+        ([1, math.nan, 2], {}, "score of row 1"),
+        ([1, math.nan, 2], {"ties": "rows"}, "score of row 1"),
+        ([1, 2, 3], {"ties": "random"}, "unknown ties"),
+        ([1, 2, 3], {"ties": "docnos"}, "need docnos"),
+    ],
+)
+def test_bad_arguments_are_named(scores: Any, options: dict[str, Any], message: str) -> None:
     data = RankingData.from_lengths(np.zeros((3, 1)), [0, 1, 1], [3])
     with pytest.raises(InputError, match=message):
-        measure_scores(**{"name": "ndcg", "scores": [1, 2, 3], "data": data, **arguments})
+        Measurer("ndcg", data).values(scores, **options)
+    with pytest.raises(InputError, match="bad threshold: 0"):
+        Measurer("ndcg", data, threshold=0.0)
 
 
 def test_infinite_scores_are_no_nan() -> None:
     data = RankingData.from_lengths(np.zeros((3, 1)), [0, 1, 1], [3])
-    assert measure_scores("wta", [math.inf, -math.inf, 0], data).tolist() == [1.0]
+    assert Measurer("wta", data).values([math.inf, -math.inf, 0]).tolist() == [1.0]

@@ -13,7 +13,7 @@ from scipy import stats
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.reporting.tables import parameter_table, plain, table
+from lmtune.reporting.tuning_tables import parameter_table, tuning_table
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
@@ -47,7 +47,7 @@ def result(name: str) -> CollectionResult:
 
 
 def test_plain_text_marks_what_is_significant() -> None:
-    lines = table([result("one"), result("two")]).splitlines()
+    lines = tuning_table([result("one"), result("two")]).splitlines()
     assert lines[0].split() == ["Metric", "Estimate", "one", "two"]
     assert lines[1].split() == ["MAP", "Direct", ".4663‡", ".4663‡"]
     assert lines[2].split() == ["RankNet", ".4500", ".4500"]
@@ -57,18 +57,18 @@ def test_plain_text_marks_what_is_significant() -> None:
 
 
 def test_markdown_and_latex_mark_in_their_own_way() -> None:
-    markdown = table([result("a_b")], "markdown").splitlines()
+    markdown = tuning_table([result("a_b")], "markdown").splitlines()
     assert markdown[2] == "| MAP | Direct | **.4663** |"
     assert markdown[4] == "| MAP | Optimal | **_.4825_** |"
-    latex = table([result("a_b")], "latex")
+    latex = tuning_table([result("a_b")], "latex")
     assert r"Metric & Estimate & a\_b \\" in latex
     assert r"MAP & Direct & \textbf{.4663} \\" in latex
     assert r" & Optimal & \textbf{\textit{.4825}} \\" in latex
 
 
 def test_csv_and_json_hold_every_figure() -> None:
-    rows = list(csv.DictReader(io.StringIO(table([result('a,"b"')], "csv"))))
-    assert json.loads(table([result('a,"b"')], "json")) == [
+    rows = list(csv.DictReader(io.StringIO(tuning_table([result('a,"b"')], "csv"))))
+    assert json.loads(tuning_table([result('a,"b"')], "json")) == [
         {
             "collection": row["collection"],
             "measure": row["measure"],
@@ -90,11 +90,11 @@ def test_csv_and_json_hold_every_figure() -> None:
 
 
 def test_parameters_name_each_row_once() -> None:
-    lines = plain(parameter_table([result("one")])).splitlines()
+    lines = parameter_table([result("one")]).text().splitlines()
     assert len(lines) == 7
     assert lines[1].split()[:7] == ["one", "MAP", "Direct", "1", "0.5000", "100.00", "0.3100"]
 
 
 def test_unknown_formats_are_refused() -> None:
     with pytest.raises(InputError, match="markdown"):
-        table([result("one")], "html")
+        tuning_table([result("one")], "html")

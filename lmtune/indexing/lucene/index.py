@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.index import Postings
-from lmtune.indexing.lucene_store import FORMAT, LuceneStore, store_path, stored_paths
+from lmtune.indexing.lucene.names import find_prebuilt
+from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
+from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
+from lmtune.indexing.lucene.writer import read_note, write_lucene_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH, load_stopwords
-from lmtune.lucene.names import find_prebuilt
-from lmtune.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
-from lmtune.lucene.writer import read_note, write_lucene_index
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -324,7 +324,7 @@ def build_lucene_index(
     Raises
     ------
     InputError
-        As `lmtune.lucene.writer.write_lucene_index`.
+        As `lmtune.indexing.lucene.writer.write_lucene_index`.
     MissingExtraError
         If pyserini is not installed.
     """

@@ -1,8 +1,9 @@
-"""What an index says about the documents that a run ranks for one topic."""
+"""The documents that a run ranks for a topic, with what an index says about them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.indexing.index import Index
+from lmtune.measures.order import trec_eval_order
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RankedDocuments:
     """One topic's ranked documents as columns, named as in `CandidatePool`.
 
     Attributes
@@ -75,61 +77,53 @@ class Evidence:
         return self.tf / np.maximum(self.length, 1)
 
 
-class Gatherer:
-    """Gathers evidence from an index, term by term.
+def look_up(
+    index: Index,
+    query: str,
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    *,
+    lambda_: float,
+    mu: float,
+) -> RankedDocuments:
+    """Return what an index says of one topic's ranked documents.
 
     Parameters
     ----------
     index : Index
-        The collection; it also analyses queries.
+        The collection; it also analyses the query.
+    query : str
+        The topic's text.
+    docs : numpy.ndarray of int32, shape (documents,)
+        Document numbers, distinct, best first; -1 for a document that the index lacks.
+    scores : numpy.ndarray of float64, shape (documents,)
+        The run's scores.
     lambda_, mu : float
         The tuned parameters of two-stage smoothing.
     """
-
-    def __init__(self, index: Index, lambda_: float, mu: float) -> None:
-        self._index = index
-        self._lengths = np.asarray(index.lengths)
-        self._parameters = lambda_, mu
-
-    def evidence(self, text: str, docs: NDArray[np.int32], scores: NDArray[np.float64]) -> Evidence:
-        """Return what the index says of one topic's documents.
-
-        Parameters
-        ----------
-        text : str
-            The query.
-        docs : numpy.ndarray of int32, shape (documents,)
-            Document numbers, distinct; -1 for a document that the index lacks.
-        scores : numpy.ndarray of float64, shape (documents,)
-            The run's scores.
-        """
-        index = self._index
-        counts: dict[str, int] = {}
-        for term in index.analyze(text):
-            counts[term] = counts.get(term, 0) + 1
-        found = {term: postings for term in counts if (postings := index.postings(term))}
-        tf = np.zeros((len(found), docs.size), np.int32)
-        for row, postings in zip(tf, found.values(), strict=True):
-            place = np.searchsorted(postings.docs, docs)
-            place[place == postings.docs.size] = 0
-            row[:] = np.where(postings.docs[place] == docs, postings.tfs[place], 0)
-        cf = [int(postings.tfs.sum(dtype=np.int64)) for postings in found.values()]
-        return Evidence(
-            tf=tf,
-            length=np.where(docs >= 0, self._lengths[docs], 0).astype(np.int32),
-            p=np.array(cf, np.float64) / index.total_terms,
-            df=np.array([postings.docs.size for postings in found.values()], np.int64),
-            count=np.array([counts[term] for term in found], np.int64),
-            score=scores,
-            num_docs=index.num_docs,
-            mean_length=index.total_terms / index.num_docs,
-            lambda_=self._parameters[0],
-            mu=self._parameters[1],
-        )
+    counts = Counter(index.analyze(query))
+    found = {term: postings for term in counts if (postings := index.postings(term))}
+    tf = np.zeros((len(found), docs.size), np.int32)
+    for row, postings in zip(tf, found.values(), strict=True):
+        place = np.searchsorted(postings.docs, docs)
+        place[place == postings.docs.size] = 0
+        row[:] = np.where(postings.docs[place] == docs, postings.tfs[place], 0)
+    cf = [int(postings.tfs.sum(dtype=np.int64)) for postings in found.values()]
+    return RankedDocuments(
+        tf=tf,
+        length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
+        p=np.array(cf, np.float64) / index.total_terms,
+        df=np.array([postings.docs.size for postings in found.values()], np.int64),
+        count=np.array([counts[term] for term in found], np.int64),
+        score=scores,
+        num_docs=index.num_docs,
+        mean_length=index.total_terms / index.num_docs,
+        lambda_=lambda_,
+        mu=mu,
+    )
 
 
 def in_order(scores: Mapping[str, float]) -> tuple[list[str], NDArray[np.float64]]:
-    """Return a topic's docnos and scores as trec_eval ranks them: ties by docno, descending."""
-    docnos: Sequence[str] = sorted(scores, reverse=True)
-    docnos = sorted(docnos, key=lambda docno: -scores[docno])
-    return list(docnos), np.array([scores[docno] for docno in docnos], np.float64)
+    """Return a topic's docnos and scores as trec_eval ranks them."""
+    docnos = trec_eval_order(list(scores), list(scores.values()))
+    return docnos, np.array([scores[docno] for docno in docnos], np.float64)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lmtune.errors import InputError
-from lmtune.lucene import java
+from lmtune.indexing.lucene import java
 
 Role = Literal["topics", "qrels"]
 

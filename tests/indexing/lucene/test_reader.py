@@ -11,7 +11,7 @@ import pytest
 from made_lucene import require_java, write_index
 
 from lmtune.errors import InputError
-from lmtune.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
+from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
 
 
 def made_segments(seed: int, sizes: list[int], empty: float = 0.1) -> list[dict[str, str]]:
@@ -101,8 +101,8 @@ def test_an_index_without_norms_has_no_quantised_lengths(tmp_path: Path) -> None
 
 
 def test_postings_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtune.lucene.loops._PIECE", 7)
-    monkeypatch.setattr("lmtune.lucene.loops._TERMS_AT_A_TIME", 4)
+    monkeypatch.setattr("lmtune.indexing.lucene.loops._PIECE", 7)
+    monkeypatch.setattr("lmtune.indexing.lucene.loops._TERMS_AT_A_TIME", 4)
     segments = made_segments(11, [40, 15])
     reader = LuceneReader(write_index(tmp_path / "index", segments))
     check(reader, {docno: text for segment in segments for docno, text in segment.items()})

@@ -1,0 +1,340 @@
+r"""Measures of ranked lists of labels in the forms of the learning-to-rank papers.
+
+With the labels y of a list's own documents, ranked by falling score, and a document relevant if
+its label is at least a threshold, 1 by default (names: see `parse_list_measure`):
+
+- ``ndcg@k``, ``ndcg``: NDCG, :math:`\sum_{r \le k} G_r / \log_2(1 + r)` over its maximum, by
+  default over all ranks, with the gain :math:`G = 2^y - 1` of label y (Burges et al. 2005), or
+  :math:`G = y` (Järvelin and Kekäläinen 2002, as trec_eval has it) where the name says
+  ``dcg='log2'``. The logarithm's base cancels. The maximum is over the orders of the list's own
+  documents: relevant documents that are not among them do not count.
+- ``pairwise-error``: pairs of different labels in the wrong order, as a fraction of all pairs of
+  different labels (Burges 2005, section 2). A cost.
+- ``mrr``, ``mrr@k``: 1 over the rank of the first relevant document; 0 if it is beyond k.
+- ``wta``: winner takes all, 0 if the first document is relevant, else 1. A cost.
+- ``ap``: the mean, over the relevant documents, of the share of relevant ones down to each.
+
+A list that no order could better or worsen for want of relevant documents (for pairwise error, of
+different labels) gets NaN and is left out of means. Documents of equal score stand in every order
+equally often: each value is the exact mean over these orders (McSherry and Najork 2008), so that a
+pair of equal scores is half an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmtune.errors import InputError
+from lmtune.measures import list_kernels as kernels
+from lmtune.measures.measure import EXPONENTIAL, LINEAR, Measure, parse_list_measure
+from lmtune.measures.order import trec_eval_order
+
+Empty = Literal["skip", "zero", "one"]
+Ties = Literal["mean", "rows", "docnos"]
+
+_EMPTY = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+_TIES = ("mean", "rows", "docnos")
+
+
+class LabelledLists(Protocol):
+    """Lists whose documents have labels; `lmtune.reranking.data.RankingData` is such."""
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Grades of documents, 0 or more, list by list, shape (rows,)."""
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """List q has the rows from starts[q] to starts[q + 1], one at least, shape (lists + 1,)."""
+
+    @property
+    def docnos(self) -> Sequence[str] | None:
+        """Documents' names, one a row."""
+
+
+def ndcg(
+    scores: ArrayLike,
+    lists: LabelledLists,
+    cutoffs: Sequence[int | None] = (1, 3, 5, 10),
+    empty: Empty = "skip",
+    *,
+    dcg: str = EXPONENTIAL,
+    ties: Ties = "mean",
+) -> NDArray[np.float64]:
+    """Compute every list's NDCG at each cutoff; see the module's text.
+
+    Parameters
+    ----------
+    scores : array_like of float, shape (rows,)
+        One score a row, higher is better; not NaN.
+    lists : LabelledLists
+        Labels and lists.
+    cutoffs : sequence of int or None
+        Ranks down to which documents count, 1 or more; None for all.
+    empty : {"skip", "zero", "one"}
+        What a list without relevant documents gets: NaN, to be left out of means; 0, as the
+        authors of SONG count it; or 1, as LightGBM does.
+    dcg : {"exp-log2", "log2"}
+        Gains: 2^y - 1, or y.
+    ties : {"mean", "rows", "docnos"}
+        Documents of equal score: the mean over all their orders; the earlier row first; or the
+        order of trec_eval, the higher docno first among scores that are equal in 32 bits.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (lists, cutoffs)
+
+    Raises
+    ------
+    InputError
+        For scores of another shape or NaN, cutoffs below 1, unknown options, or docnos that the
+        lists lack.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> lists = SimpleNamespace(labels=np.array([0, 2, 1]), starts=np.array([0, 3]), docnos=None)
+    >>> ndcg([0.3, 0.2, 0.1], lists, cutoffs=[1, 3]).round(4)
+    array([[0.    , 0.659]])
+    """
+    for name, value, known in (("empty", empty, tuple(_EMPTY)), ("dcg", dcg, (EXPONENTIAL, LINEAR))):
+        if value not in known:
+            raise InputError(f"unknown {name}", value=value, accepted=", ".join(known))
+    for cutoff in cutoffs:
+        if cutoff is not None and cutoff < 1:
+            raise InputError("bad cutoff", value=cutoff, accepted="1 or more, or None for all")
+    values = _checked(scores, lists, 1, ties)[0]
+    gains, starts = _gains(lists.labels, dcg), lists.starts
+    lengths = np.diff(starts)
+    depth = max((cutoff or gains.size for cutoff in cutoffs), default=0)
+    found, ideal = np.empty(gains.size), np.empty(gains.size)
+    kernels.expected_gains(values, gains, starts, depth, found)
+    kernels.expected_gains(gains, gains, starts, depth, ideal)
+    place = np.arange(gains.size) - np.repeat(starts[:-1], lengths)
+    discount = _discount(place)
+    out = np.empty((lengths.size, len(cutoffs)))
+    for c, cutoff in enumerate(cutoffs):
+        counts = discount if cutoff is None else np.where(place < cutoff, discount, 0.0)
+        best = np.add.reduceat(ideal * counts, starts[:-1])
+        reached = np.add.reduceat(found * counts, starts[:-1])
+        out[:, c] = np.where(best > 0.0, reached / np.where(best > 0.0, best, 1.0), _EMPTY[empty])
+    return out
+
+
+def ndcg_of_ranks(
+    lists: NDArray[np.int64], gains: NDArray[np.float64], ranks: NDArray[np.int64], cutoffs: Sequence[int]
+) -> NDArray[np.float64]:
+    """Compute NDCG of lists of which only the relevant documents are known, with their ranks.
+
+    Parameters
+    ----------
+    lists : numpy.ndarray of int64, shape (documents,)
+        The list of each relevant document; those from 0 on have one at least.
+    gains : numpy.ndarray of float64, shape (documents,)
+        Gains above 0.
+    ranks : numpy.ndarray of int64, shape (documents,)
+        From 1.
+    cutoffs : sequence of int
+        Ranks down to which documents count.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (lists, cutoffs)
+    """
+    order = np.lexsort((-gains, lists))
+    first = np.searchsorted(lists[order], np.arange(int(lists.max()) + 1))
+    best = np.empty(lists.size, np.int64)
+    best[order] = np.arange(lists.size) - first[lists[order]] + 1
+    out = np.empty((first.size, len(cutoffs)))
+    for c, cutoff in enumerate(cutoffs):
+        reached, most = (
+            np.bincount(lists, weights=np.where(at <= cutoff, gains * _discount(at - 1), 0.0))
+            for at in (ranks, best)
+        )
+        out[:, c] = reached / most
+    return out
+
+
+class Measurer:
+    """A measure made ready for some lists, to be taken of many score vectors.
+
+    What depends on the labels alone is computed once. NDCG down to rank 64 or less, MRR and WTA
+    sort nothing: 10,000 lists of 50 documents take NDCG@10 about 7 ms.
+
+    Parameters
+    ----------
+    measure : str or Measure
+        As `parse_list_measure` takes.
+    lists : LabelledLists
+        Labels and lists.
+    threshold : float, optional
+        The lowest label that is relevant, above 0, for ``mrr``, ``wta`` and ``ap``; the measure's
+        `rel` by default.
+
+    Raises
+    ------
+    InputError
+        For an unknown measure, or a threshold that is no positive number.
+    """
+
+    def __init__(
+        self, measure: str | Measure, lists: LabelledLists, *, threshold: float | None = None
+    ) -> None:
+        self.measure = parse_list_measure(measure) if isinstance(measure, str) else measure
+        threshold = self.measure.rel if threshold is None else threshold
+        if not (np.isfinite(threshold) and threshold > 0):
+            raise InputError("bad threshold", value=threshold, accepted="a label above 0")
+        self._lists = lists
+        self._starts = np.ascontiguousarray(lists.starts, np.int64)
+        labels, lengths = np.asarray(lists.labels, np.float64), np.diff(self._starts)
+        if self.measure.kind == "nDCG":
+            self._gains = _gains(labels, self.measure.dcg)
+            depth = min(self.measure.cutoff or labels.size, int(lengths.max(initial=0)))
+            self._discount = _discount(np.arange(depth))
+            best = np.empty((1, lengths.size))
+            kernels.dcg_lists(self._gains[np.newaxis], self._gains, self._starts, self._discount, best)
+            self._best = np.where(best[0] > 0.0, best[0], np.nan)
+            self._counts: NDArray[np.bool_] = best[0] > 0.0
+        elif self.measure.kind == "pairwise-error":
+            self._grades, self._pairs = _grades(labels, self._starts)
+            self._counts = self._pairs > 0
+        else:
+            self._relevant = labels >= threshold
+            self._counts = np.logical_or.reduceat(self._relevant, self._starts[:-1])
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which lists count, shape (lists,)."""
+        return self._counts
+
+    def values(self, scores: ArrayLike, *, ties: Ties = "mean") -> NDArray[np.float64]:
+        """Measure score vectors, list by list.
+
+        Parameters
+        ----------
+        scores : array_like of float, shape (rows,) or (vectors, rows)
+            Higher is better; not NaN.
+        ties : {"mean", "rows", "docnos"}
+            As for `ndcg`.
+
+        Returns
+        -------
+        numpy.ndarray of float64, shape (lists,) or (vectors, lists)
+            NaN where a list does not count.
+
+        Raises
+        ------
+        InputError
+            For scores of another shape or NaN, unknown ties, or docnos that the lists lack.
+        """
+        table = _checked(scores, self._lists, 2, ties)
+        values = np.empty((table.shape[0], self._counts.size))
+        kind, starts = self.measure.kind, self._starts
+        if kind == "nDCG":
+            kernels.dcg_lists(table, self._gains, starts, self._discount, values)
+            values /= self._best
+        elif kind == "pairwise-error":
+            kernels.pairwise_error_lists(table, self._grades, starts, self._pairs, values)
+        else:
+            code, cutoff = _RELEVANCE[kind], self.measure.cutoff or table.shape[1]
+            kernels.relevance_lists(code, table, self._relevant, starts, self._counts, cutoff, values)
+        return values.reshape((*np.shape(scores)[:-1], -1))
+
+    def means(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Measure score vectors: the mean over the lists that count.
+
+        Parameters
+        ----------
+        scores : array_like of float, shape (vectors, rows)
+            As of `values`.
+
+        Returns
+        -------
+        numpy.ndarray of float64, shape (vectors,)
+            NaN where no list counts.
+
+        Raises
+        ------
+        InputError
+            As `values`.
+        """
+        return np.array([self.mean(row) for row in np.atleast_2d(np.asarray(scores, np.float64))])
+
+    def mean(self, scores: ArrayLike) -> float:
+        """Measure one score vector: the mean over the lists that count; NaN without one."""
+        counted = self.values(np.asarray(scores, np.float64))[self._counts]
+        return float(counted.sum() / counted.size) if counted.size else float("nan")
+
+
+_RELEVANCE = {"RR": kernels.RECIPROCAL_RANK, "WTA": kernels.WINNER, "AP": kernels.AVERAGE_PRECISION}
+
+
+def mean_over_lists(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average values over the lists that count.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float64, shape (lists, ...)
+        NaN where a list is left out.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (...)
+        NaN where no list counts.
+    """
+    counted = ~np.isnan(values)
+    number = counted.sum(axis=0)
+    total = np.where(counted, values, 0.0).sum(axis=0)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def _gains(labels: NDArray[Any], dcg: str) -> NDArray[np.float64]:
+    gains = labels.astype(np.float64)
+    return np.exp2(gains) - 1.0 if dcg == EXPONENTIAL else gains
+
+
+def _discount(places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the discount of places from 0: 1 / log2(1 + rank)."""
+    discount: NDArray[np.float64] = 1.0 / np.log2(places + 2.0)
+    return discount
+
+
+def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Ties) -> NDArray[np.float64]:
+    """Return scores in shape (vectors, rows), equal ones told apart if ties are to have an order."""
+    values, rows = np.ascontiguousarray(scores, np.float64), int(lists.starts[-1])
+    if not 1 <= values.ndim <= dimensions or values.shape[-1] != rows:
+        accepted = f"one score a row, ({rows},)" + (f" or (vectors, {rows})" if dimensions > 1 else "")
+        raise InputError("scores do not fit", value=values.shape, accepted=accepted)
+    if np.isnan(values).any():
+        row = int(np.argmax(np.isnan(values).ravel())) % rows
+        raise InputError(f"the score of row {row} is not a number", accepted="no NaN")
+    if ties not in _TIES:
+        raise InputError("unknown ties", value=ties, accepted=", ".join(_TIES))
+    table = values.reshape(-1, rows)
+    if ties == "mean":
+        return table
+    if ties == "docnos" and lists.docnos is None:
+        raise InputError("ties by docno need docnos", accepted="data with docnos, or other ties")
+    untied, named = np.empty(table.shape), list(zip(lists.docnos or (), range(rows), strict=False))
+    for ranked, own in zip(untied, table, strict=True):
+        if ties == "rows":
+            ranked[np.argsort(-own, kind="stable")] = -np.arange(rows)
+        else:
+            ranked[[row for _, row in trec_eval_order(named, own.tolist())]] = -np.arange(rows)
+    return untied
+
+
+def _grades(
+    labels: NDArray[np.float64], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return labels as places among their list's own, and the pairs of different ones."""
+    grades, pairs = np.empty(labels.size, np.int64), np.empty(starts.size - 1, np.int64)
+    for q in range(pairs.size):
+        rows = slice(starts[q], starts[q + 1])
+        _, grades[rows], counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
+        pairs[q] = (int(counts.sum()) ** 2 - int((counts.astype(np.int64) ** 2).sum())) // 2
+    return grades, pairs

@@ -1,0 +1,276 @@
+"""One table of text for terminals, Markdown, LaTeX and plain text; the records behind it as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lmtune.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+Record = Mapping[str, object]
+
+_DAGGERS = {"†": r"\dagger", "‡": r"\ddagger"}
+# Unicode has no raised q that fonts have.
+_RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡", strict=True))
+_LATEX = (
+    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "∞": r"$\infty$"}
+    | {character: rf"\{character}" for character in "&%$#_{}"}
+    | {character: f"${character}$" for character in "<>|"}
+    | {dagger: f"${command}$" for dagger, command in _DAGGERS.items()}
+)
+
+
+class Cell(NamedTuple):
+    """A figure or a name.
+
+    Attributes
+    ----------
+    text : str
+        What it says.
+    mark : str
+        What stands raised behind it: daggers, or letters.
+    style : str
+        ``"italic"``, ``"bold"`` or both; in Markdown and LaTeX they stand for the mark.
+    repeated : bool
+        Whether the row above says the same; shown in Markdown alone.
+    """
+
+    text: str
+    mark: str = ""
+    style: str = ""
+    repeated: bool = False
+
+
+class Column(NamedTuple):
+    """A column's header, and how its cells are set.
+
+    Attributes
+    ----------
+    name : str
+        The header.
+    align : {"right", "left"}
+        Figures stand flush right, names flush left.
+    marked : bool
+        Whether marks may follow the figures: plain text sets these flush left.
+    """
+
+    name: str
+    align: str = "right"
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's cells.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+        From left to right.
+    groups : sequence of sequence of rows
+        Rows of cells, in groups that a line parts where the format has lines.
+    caption : str
+        What it shows; only LaTeX prints it.
+    legend : str
+        What the marks mean.
+    typeset_legend : tuple of Cell
+        The same for Markdown and LaTeX, where that differs.
+    """
+
+    columns: Sequence[Column]
+    groups: Sequence[Sequence[Sequence[Cell]]]
+    caption: str
+    legend: str = ""
+    typeset_legend: tuple[Cell, ...] = ()
+
+    def text(self) -> str:
+        """Render as plain text with aligned columns."""
+        from rich.cells import cell_len
+
+        lines = [[one_line(column.name) for column in self.columns]]
+        lines += [[_plain(cell) for cell in row] for row in self._rows()]
+        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        left = [side == "left" for side in self._sides()]
+        shown = []
+        for line in lines:
+            blanks = [" " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True)]
+            cells = [t + b if flush else b + t for t, b, flush in zip(line, blanks, left, strict=True)]
+            shown.append("  ".join(cells).rstrip() + "\n")
+        return "".join(shown) + (f"{self.legend}\n" if self.legend else "")
+
+    def terminal(self) -> RichTable:
+        """Render for a terminal, with italics and bold, without the legend."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        shown = RichTable(box=None, pad_edge=False)
+        for column, side in zip(self.columns, self._sides(), strict=True):
+            shown.add_column(Text(one_line(column.name)), justify="left" if side == "left" else "right")
+        for row in self._rows():
+            shown.add_row(*(Text(_plain(cell), style=cell.style) for cell in row))
+        return shown
+
+    def markdown(self) -> str:
+        """Render as a Markdown table, and its legend below."""
+        rules = ["---" if column.align == "left" else "---:" for column in self.columns]
+        lines = [[markdown_escape(column.name) for column in self.columns], rules]
+        lines += [[_markdown(cell) for cell in row] for row in self._rows()]
+        legend = "".join(map(_markdown, self._typeset_legend()))
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (f"\n{legend}\n" if legend else "")
+
+    def latex(self) -> str:
+        """Render as LaTeX's table, with the lines of the package booktabs."""
+        sides = "".join(column.align[0] for column in self.columns)
+        lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(self.caption)}}}"]
+        lines += [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
+        lines.append(" & ".join(latex_escape(column.name) for column in self.columns) + r" \\")
+        for group in self.groups:
+            lines.append(r"\midrule")
+            lines += [" & ".join(map(_latex, row)) + r" \\" for row in group]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if legend := "".join(map(_latex, self._typeset_legend())):
+            lines.append(rf"\par\smallskip{{\footnotesize {legend}\par}}")
+        return "\n".join([*lines, r"\end{table}", ""])
+
+    def _rows(self) -> Iterator[Sequence[Cell]]:
+        return (row for group in self.groups for row in group)
+
+    def _sides(self) -> list[str]:
+        """Say how plain text aligns each column: figures line up only where no mark follows them."""
+        return [
+            "left" if column.marked or any(row[place].mark for row in self._rows()) else column.align
+            for place, column in enumerate(self.columns)
+        ]
+
+    def _typeset_legend(self) -> tuple[Cell, ...]:
+        return self.typeset_legend or ((Cell(f"{self.legend}."),) if self.legend else ())
+
+
+_RENDERERS: dict[str, Callable[[Table], str]] = {
+    "table": Table.text,
+    "markdown": Table.markdown,
+    "latex": Table.latex,
+}
+STYLES = (*_RENDERERS, "csv", "json")
+"""The formats of every table of lmtune; ``"table"`` is plain text."""
+
+FILES = {"table.txt": "table", "table.md": "markdown", "table.tex": "latex"} | {
+    f"table.{style}": style for style in ("csv", "json")
+}
+"""The files that keep a table in all formats, and their formats."""
+
+
+def render(
+    style: str,
+    tables: Callable[[], Sequence[Table]],
+    records: Callable[[], Sequence[Record]],
+    *,
+    columns: Sequence[str] = (),
+    content: Callable[[], object] | None = None,
+    indent: int = 2,
+) -> str:
+    """Render tables, or the records behind them, in one of `STYLES`.
+
+    Parameters
+    ----------
+    style : {"table", "markdown", "latex", "csv", "json"}
+        The first three show the tables, one below the other.
+    tables, records : callable
+        Make the tables, and the rows of CSV, with every figure at full precision.
+    columns : sequence of str, optional
+        Those of CSV; by default the first record's.
+    content : callable, optional
+        Makes what JSON holds; by default the records.
+    indent : int
+        Of JSON.
+
+    Returns
+    -------
+    str
+        Ends with a line end.
+
+    Raises
+    ------
+    InputError
+        For an unknown style.
+    """
+    if style == "csv":
+        return csv_text(records(), columns)
+    if style == "json":
+        return json.dumps((content or records)(), indent=indent) + "\n"
+    if style not in _RENDERERS:
+        raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
+    return "\n".join(_RENDERERS[style](table) for table in tables())
+
+
+def csv_text(records: Sequence[Record], columns: Sequence[str] = ()) -> str:
+    """Write records with the same keys as CSV with a header line; None is an empty cell."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns or list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
+def name_columns(*headers: str) -> list[Column]:
+    """Make columns of names."""
+    return [Column(header, "left") for header in headers]
+
+
+def short(value: float) -> str:
+    """Print four digits, without the zero before the point, as papers do.
+
+    Examples
+    --------
+    >>> short(0.25), short(-0.25), short(1.0)
+    ('.2500', '-.2500', '1.0000')
+    """
+    text = f"{value:.4f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
+
+
+def one_line(text: str) -> str:
+    """Put single spaces for all white space."""
+    return re.sub(r"\s+", " ", text)
+
+
+def markdown_escape(text: str) -> str:
+    """Make text fit for a cell of a Markdown table."""
+    return one_line(text).replace("|", r"\|")
+
+
+def latex_escape(text: str) -> str:
+    """Make text fit for LaTeX."""
+    return "".join(_LATEX.get(character, character) for character in one_line(text))
+
+
+def _plain(cell: Cell) -> str:
+    if cell.repeated:
+        return ""
+    raised = "".join(_RAISED.get(letter, " ") for letter in cell.mark)
+    return one_line(cell.text) + (f"^{cell.mark}" if " " in raised else raised)
+
+
+def _markdown(cell: Cell) -> str:
+    before = ("**" if "bold" in cell.style else "") + ("_" if "italic" in cell.style else "")
+    raised = cell.mark if set(cell.mark) <= _DAGGERS.keys() else f"<sup>{cell.mark}</sup>"
+    return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}"
+
+
+def _latex(cell: Cell) -> str:
+    if cell.repeated:
+        return ""
+    text = latex_escape(cell.text)
+    for name, command in (("italic", "textit"), ("bold", "textbf")):
+        if name in cell.style:
+            text = rf"\{command}{{{text}}}"
+    raised = "".join(_DAGGERS.get(letter, letter) for letter in cell.mark)
+    return text + (f"$^{{{raised}}}$" if cell.mark and not cell.style else "")
