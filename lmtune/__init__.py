@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lmtune.measures.significance.comparison import compare
     from lmtune.models.ranking import rank
     from lmtune.models.two_stage import score, score_and_gradient
-    from lmtune.tuning.certificate import CertifiedOptimum
+    from lmtune.tuning.certificate.optimum import CertifiedOptimum
     from lmtune.tuning.coordinate_ascent import CoordinateAscent
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.folds import cross_validation
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lmtune.tuning.spsa import FDSA, SPSA
 
 _HOMES = {
-    "CertifiedOptimum": "tuning.certificate",
+    "CertifiedOptimum": "tuning.certificate.optimum",
     "write_run": "formats.runs",
     "read_run": "formats.runs",
     "cross_validation": "tuning.folds",

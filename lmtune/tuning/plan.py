@@ -9,8 +9,8 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
-from lmtune.tuning.certificate import check_tolerance
-from lmtune.tuning.certificate_problem import Problem
+from lmtune.tuning.certificate.optimum import check_tolerance
+from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.ranknet import OPTIMIZERS
 from lmtune.tuning.result import ALSO
 from lmtune.tuning.space import ParameterSpace

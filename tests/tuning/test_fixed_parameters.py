@@ -20,7 +20,7 @@ from lmtune.indexing.quantised import quantised_lengths
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model, find_model
-from lmtune.tuning.certificate import CertifiedOptimum
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import cross_validation

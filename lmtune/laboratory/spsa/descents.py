@@ -94,7 +94,6 @@ def _course(
         seed=seed * 1000 + run,
         together=True,
         gradient=None if per_step else net.gradient,
-        keep_iterates=False,
         observe=observe,
     )
     points += [last] * (len(marks) - len(points))
@@ -151,7 +150,6 @@ def count_evaluations(
                 gains=Gains(0.1, 0.01),
                 seed=seed,
                 together=True,
-                keep_iterates=False,
             )
             # But for the two ends, which belong to no step.
             rows.append({"method": name, "features": d, "evaluations": (asked.count - 2) // found.steps})

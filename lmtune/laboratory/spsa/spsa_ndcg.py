@@ -276,7 +276,6 @@ def _descent(
         gains=Gains(rate * (stability + 1.0) ** _ALPHA, width, stability),
         seed=seed,
         together=True,
-        keep_iterates=False,
         observe=observe,
     )
     best = int(np.argmax(validation.means(np.stack(points))))

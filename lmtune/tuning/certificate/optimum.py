@@ -13,8 +13,8 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.branch_and_bound import Search
-from lmtune.tuning.certificate_problem import Problem
+from lmtune.tuning.certificate.branch_and_bound import Search
+from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace

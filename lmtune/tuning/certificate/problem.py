@@ -41,7 +41,7 @@ _NEUTRAL = 1e-13
 
 @dataclass(frozen=True)
 class Problem:
-    r"""Columns for `lmtune.tuning.certificate_kernels.bound_box`.
+    r"""Columns for `lmtune.tuning.certificate.bound_kernels.bound_box`.
 
     Only topics with a relevant candidate are here; the others measure 0 at every setting.
     Nonrelevant documents with the same term frequencies, length and class are one group.

@@ -29,7 +29,7 @@ import numpy as np
 
 from lmtune.compiled import compiled
 from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
-from lmtune.tuning.taylor_kernels import ERROR, ROWS, VALUE, models
+from lmtune.tuning.certificate.taylor_kernels import ERROR, ROWS, VALUE, models
 
 
 @compiled()
@@ -69,7 +69,7 @@ def bound_box(  # type: ignore[no-untyped-def]
 ):
     """Bound every topic over a box, from the state that its parent box left.
 
-    The first arguments are `lmtune.tuning.certificate_problem.Problem.columns`; ``box`` is low and
+    The first arguments are `lmtune.tuning.certificate.problem.Problem.columns`; ``box`` is low and
     high of log(1 - lambda) and of log mu. Groups come in two classes a topic: judged nonrelevant
     ones for Bpref (none for the other measures), then the rest. Class c of topic t has the list
     ``docs[doc_start[2 t + c] : doc_start[2 t + c + 1]]``, and ``base[c]`` counts what is above each

@@ -19,10 +19,10 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning import branch_and_bound
-from lmtune.tuning.branch_and_bound import Box, bound_part, whole
-from lmtune.tuning.certificate import CertifiedOptimum
-from lmtune.tuning.certificate_problem import Problem, Sides
+from lmtune.tuning.certificate import branch_and_bound
+from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, whole
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.certificate.problem import Problem, Sides
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = [

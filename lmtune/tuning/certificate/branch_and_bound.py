@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.threads import over_slices
-from lmtune.tuning.certificate_kernels import bound_box
-from lmtune.tuning.certificate_problem import Problem, Sides
+from lmtune.tuning.certificate.bound_kernels import bound_box
+from lmtune.tuning.certificate.problem import Problem, Sides
 
 # Boxes split at a time. Fixed, so that the result does not depend on the number of workers.
 _BATCH = 16
@@ -29,7 +29,7 @@ _MEMORY = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is undecided: see `lmtune.tuning.certificate_kernels.bound_box`."""
+    """What is undecided: see `lmtune.tuning.certificate.bound_kernels.bound_box`."""
 
     docs: NDArray[np.int32]
     doc_start: NDArray[np.int64]
