@@ -99,33 +99,12 @@ def song_case(
     if settings.least < 1:
         raise InputError("bad least label", value=settings.least, accepted="1 or more")
     warm = settings.warm_up if warm_up is None else warm_up
-    if warm >= settings.epochs:
-        raise InputError(
-            "no epoch is left after the warm-up",
-            value=warm,
-            accepted=f"fewer than the {settings.epochs} epochs in all",
-        )
     given = {"margin": settings.margin, **options}
     common: dict[str, Any] = {
         "cutoffs": list(cutoffs_of(settings)),
         "watched": watched,
         "margin": settings.margin,
     }
-    if settings.data.startswith(RATINGS):
-        theoretical = given.pop("theoretical", True)
-        name = "k-song-theoretical" if loss == "k-song" and theoretical else loss
-        trained: dict[str, Any] = {
-            "loss": name,
-            "relevant": settings.relevant,
-            "others": 0 if whole else settings.sampled - settings.relevant,
-            "epochs": settings.epochs,
-            "warm_up": warm,
-            "batch": settings.batch_size,
-            "learning_rate": settings.learning_rate,
-            "options": given,
-        }
-        path = settings.data.removeprefix(RATINGS)
-        return Case(label, train_on_ratings, {"path": path, "settings": trained, **common})
     trained = {
         "loss": loss,
         "loss_options": given,
@@ -138,6 +117,9 @@ def song_case(
         "list_relevant": None if whole else settings.relevant,
         "learning_rate": settings.learning_rate,
     }
-    Settings(**trained)
+    Settings.from_record(trained)
+    if settings.data.startswith(RATINGS):
+        path = settings.data.removeprefix(RATINGS)
+        return Case(label, train_on_ratings, {"path": path, "settings": trained, **common})
     where = {"data": settings.data, "data_seed": settings.seed, "least": settings.least}
     return Case(label, train, {**where, "settings": trained, **common})

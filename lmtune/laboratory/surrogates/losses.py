@@ -24,8 +24,8 @@ from lmtune.laboratory.surrogates.sweeps import (
 from lmtune.laboratory.surrogates.trainings import grow
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture, short
-from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
-from lmtune.reranking.objectives import loss_names
+from lmtune.reranking.comparison import tree_settings
+from lmtune.reranking.loss_names import LAMBDAMART, parse_loss
 
 CUTOFFS = (1, 3, 5, 10)
 _SHOWN = 5
@@ -176,22 +176,18 @@ class Losses(Common):
 
 def _cases(settings: Losses, text: str) -> list[Case]:
     """Make one case a learning rate; trees have their own."""
-    contender = parse_contender(text)
-    if contender.loss == LAMBDAMART:
-        trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT, "threads": 1}
+    loss = parse_loss(text)
+    if loss.family == "trees":
+        trees = asdict(tree_settings(loss, 0)) | {"measure": CHOSEN_AT, "threads": 1}
         where = {"data": settings.data, "data_seed": settings.seed}
         return [Case(text, grow, {**where, "settings": trees, "cutoffs": list(CUTOFFS)})]
-    if contender.loss not in loss_names():
-        raise InputError(
-            "unknown loss", value=contender.loss, accepted=", ".join([*loss_names(), LAMBDAMART])
-        )
     return [
         network_case(
             settings,
             f"{text}, rate {rate:g}",
             settings.network,
-            contender.loss,
-            contender.options,
+            loss.name,
+            loss.options,
             cutoffs=CUTOFFS,
             learning_rate=rate,
             warm_up=settings.warm_up,
@@ -205,11 +201,11 @@ def _names(settings: Losses) -> dict[str, str]:
     """Name losses as papers do, with their options where that alone tells them apart."""
     plain = {}
     for text in settings.losses:
-        loss = parse_contender(text).loss
+        loss = parse_loss(text).name
         plain[text] = _NAMES.get(loss, loss)
     counts = Counter(plain.values())
     return {
-        text: name if counts[name] == 1 else name + text[len(parse_contender(text).loss) :]
+        text: name if counts[name] == 1 else name + text[len(parse_loss(text).name) :]
         for text, name in plain.items()
     }
 

@@ -104,7 +104,7 @@ def network_case(
         "measure": CHOSEN_AT,
         **more,
     }
-    Settings(**trained)
+    Settings.from_record(trained)
     parse_network(network)
     where = {"data": settings.data, "data_seed": settings.seed}
     return Case(label, train, {**where, "settings": trained, "cutoffs": list(cutoffs)})
