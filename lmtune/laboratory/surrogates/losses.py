@@ -24,7 +24,7 @@ from lmtune.laboratory.surrogates.sweeps import (
 from lmtune.laboratory.surrogates.trainings import grow
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture, short
-from lmtune.reranking.comparison import tree_settings
+from lmtune.reranking.lambdamart import TreeSettings
 from lmtune.reranking.loss_names import LAMBDAMART, parse_loss
 
 CUTOFFS = (1, 3, 5, 10)
@@ -178,7 +178,7 @@ def _cases(settings: Losses, text: str) -> list[Case]:
     """Make one case a learning rate; trees have their own."""
     loss = parse_loss(text)
     if loss.family == "trees":
-        trees = asdict(tree_settings(loss, 0)) | {"measure": CHOSEN_AT, "threads": 1}
+        trees = asdict(TreeSettings(**loss.options)) | {"measure": CHOSEN_AT, "threads": 1}
         where = {"data": settings.data, "data_seed": settings.seed}
         return [Case(text, grow, {**where, "settings": trees, "cutoffs": list(CUTOFFS)})]
     return [

@@ -103,7 +103,7 @@ def grow(
     grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
     return {
         **{
-            name: _mean(grown.model.predict(part), part, cutoffs)
+            name: _mean(grown.score(part), part, cutoffs)
             for name, part in (("validation", fold.validation), ("test", fold.test))
         },
         "best_epoch": 0,
