@@ -14,7 +14,7 @@ import pandas as pd
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.reporting.results import write_results
+from lmtune.reporting.results_writer import write_results
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
@@ -97,10 +97,9 @@ def write_made(folder: Path, results: list[CollectionResult]) -> Path:
     }
     # No pools: nothing is ranked for them.
     pools = cast(list[CandidatePool], [None] * len(results))
-    header = "collection,measure,method,recall,precision\n"
     with (
-        patch("lmtune.reporting.results._write_runs"),
-        patch("lmtune.reporting.results._recall", return_value=header),
+        patch("lmtune.reporting.results_writer._write_runs"),
+        patch("lmtune.reporting.results_writer._recall", return_value=()),
     ):
         write_results(folder, results, pools, record)
     return folder

@@ -17,6 +17,7 @@ ROOT = Path(lmtune.__file__).parent
 ROOMS = [
     "errors",
     "options",
+    "progress",
     "threads",
     "processes",
     "compiled",

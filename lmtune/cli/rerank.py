@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lmtune.cli import options, rerank_options, values
+from lmtune.cli.groups import Member, of_module
 from lmtune.cli.prepare import Names
-from lmtune.cli.rerank_compare import compare
 from lmtune.cli.rerank_data import RunSource, from_letor, from_run, run_features
-from lmtune.cli.rerank_features import features
-from lmtune.cli.screen import stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
-
-if TYPE_CHECKING:
-    pass
-
-app = typer.Typer(help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None)
-app.command()(compare)
-app.command()(features)
+from lmtune.progress import timed
 
 
-@app.command()
+def members() -> Iterator[Member]:
+    """Yield the group's commands."""
+    for name in ("train", "apply"):
+        yield of_module("lmtune.cli.rerank", name)
+    yield of_module("lmtune.cli.rerank_compare", "compare")
+    yield of_module("lmtune.cli.rerank_features", "features")
+
+
 def train(
     data: Annotated[
         str | None,
@@ -157,7 +158,6 @@ def train(
             print(line)
 
 
-@app.command()
 def apply(
     model: Annotated[Path, typer.Argument(help="A folder that lmtune rerank train wrote.")],
     dataset: Annotated[

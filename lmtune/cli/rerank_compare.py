@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmtune.cli import rerank_options
-from lmtune.cli.screen import note, stages, timed, utf8_output
+from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.progress import note, timed
 from lmtune.reporting.table import FILES
 
 if TYPE_CHECKING:

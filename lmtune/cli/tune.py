@@ -11,8 +11,9 @@ import typer
 
 from lmtune.cli import options, values
 from lmtune.cli.prepare import Names, Split, prepare
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool
@@ -86,7 +87,8 @@ def tune(
     from lmtune.formats.files import check_directory
     from lmtune.measures.measure import parse_measures
     from lmtune.reporting.provenance import command, versions
-    from lmtune.reporting.results import CONTENT, RECORD, file_name, write_results
+    from lmtune.reporting.results_files import CONTENT, RECORD, file_name
+    from lmtune.reporting.results_writer import write_results
     from lmtune.reporting.table import STYLES
     from lmtune.tuning.experiment import run_experiment
     from lmtune.tuning.lines import measure_lines

@@ -13,7 +13,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.reporting.page_rows import differences, parameters
-from lmtune.reporting.stored import StoredResults
+from lmtune.reporting.results_reader import StoredResults
 from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table
 from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
 
@@ -74,7 +74,7 @@ def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_ro
     Parameters
     ----------
     stored : StoredResults
-        What `lmtune.reporting.stored.read_results` read.
+        What `lmtune.reporting.results_reader.read_results` read.
     pictures : sequence of PagePicture
         Shown in this order.
     most_rows : int

@@ -18,7 +18,7 @@ from scipy import stats
 from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.reporting.page import PagePicture, page
-from lmtune.reporting.stored import read_results
+from lmtune.reporting.results_reader import read_results
 from lmtune.tuning.result import DIRECT, RANKNET
 
 NASTY = "</script><img src=x onerror=alert(1)>"

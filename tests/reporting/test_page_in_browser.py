@@ -12,7 +12,7 @@ import pytest
 from reported import PNG, SVG, made_results, write_made
 
 from lmtune.reporting.page import PagePicture, page
-from lmtune.reporting.stored import read_results
+from lmtune.reporting.results_reader import read_results
 from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult
 
 if TYPE_CHECKING:

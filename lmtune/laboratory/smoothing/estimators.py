@@ -24,7 +24,7 @@ from lmtune.laboratory.smoothing.estimator_claims import NEAR, SLACK, weigh
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
-from lmtune.reporting.results import file_name
+from lmtune.reporting.results_files import file_name
 from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import Fold, cross_validation

@@ -21,7 +21,7 @@ from lmtune.laboratory.smoothing.map_smoothness_pictures import COLUMN
 from lmtune.laboratory.smoothing.sampled_lines import LAMBDA, measure_lines
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.options import option
-from lmtune.reporting.results import file_name
+from lmtune.reporting.results_files import file_name
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:

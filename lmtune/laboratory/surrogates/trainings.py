@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -79,14 +79,7 @@ def train(
 
     trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
     courses["validation"] = [row.validation for row in trained.history]
-    return {
-        **{
-            name: _mean(trained.score(part), part, cutoffs)
-            for name, part in (("validation", fold.validation), ("test", fold.test))
-        },
-        "best_epoch": trained.best_epoch,
-        "courses": courses,
-    }
+    return {**_measured(trained.score, fold, cutoffs), "best_epoch": trained.best_epoch, "courses": courses}
 
 
 def grow(
@@ -101,14 +94,7 @@ def grow(
     """
     fold = with_least_grade(load(data, data_seed), least)
     grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
-    return {
-        **{
-            name: _mean(grown.score(part), part, cutoffs)
-            for name, part in (("validation", fold.validation), ("test", fold.test))
-        },
-        "best_epoch": 0,
-        "courses": {},
-    }
+    return {**_measured(grown.model.predict, fold, cutoffs), "best_epoch": 0, "courses": {}}
 
 
 def train_on_ratings(
@@ -164,32 +150,54 @@ def whole_objective(
     Whatever a training estimates of it as it goes, this is its value at the weights that gave the
     scores: no sampling, no running estimates.
     """
-    loss = _loss(pairs, margin, cutoff)
-    # Item ids of `RelevantPairs.from_lists` are rows.
-    total, count = 0.0, 0
     bare = replace(data, features=np.empty((data.labels.size, 0), np.float32))
-    for batch in batches(bare, size=_LISTS, seed=0, epoch=0, shuffle=False):
-        taken = np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0)
-        value, own = _value(loss, taken, batch.labels, batch.queries, batch.rows)
-        total, count = total + value * own, count + own
-    return total / max(count, 1)
+    # Item ids of `RelevantPairs.from_lists` are rows.
+    blocks = (
+        (
+            np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0),
+            batch.labels,
+            batch.queries,
+            batch.rows,
+        )
+        for batch in batches(bare, size=_LISTS, seed=0, epoch=0, shuffle=False)
+    )
+    return _objective(pairs, blocks, margin, cutoff)
 
 
 def objective_of_ratings(
     pairs: RelevantPairs, scores: NDArray[np.floating], *, margin: float, cutoff: int | None = None
 ) -> float:
     """Compute what `whole_objective` does for users' lists of all items, scores (U, I)."""
-    loss = _loss(pairs, margin, cutoff)
-    total, count = 0.0, 0
     labels = np.zeros(scores.shape)
     labels[np.repeat(pairs.queries, pairs.counts), pairs.items] = pairs.labels
     items = np.arange(scores.shape[1], dtype=np.int64)
-    for first in range(0, len(pairs.queries), _LISTS):
-        own = pairs.queries[first : first + _LISTS]
-        rows = np.tile(items, (len(own), 1))
-        value, some = _value(loss, scores[own], labels[own], own, rows)
-        total, count = total + value * some, count + some
-    return total / max(count, 1)
+    users = (pairs.queries[first : first + _LISTS] for first in range(0, len(pairs.queries), _LISTS))
+    blocks = ((scores[own], labels[own], own, np.tile(items, (len(own), 1))) for own in users)
+    return _objective(pairs, blocks, margin, cutoff)
+
+
+def _objective(
+    pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], margin: float, cutoff: int | None
+) -> float:
+    """Average over the lists that have a relevant item; blocks: scores, labels, queries, items."""
+    loss = (
+        Song(pairs, gamma=1.0, margin=margin)
+        if cutoff is None
+        else KSong(pairs, gamma=1.0, margin=margin, cutoff=cutoff, eta="solve")
+    ).eval()
+    total, counted = 0.0, 0
+    for scores, labels, queries, items in blocks:
+        count = int((labels > 0).any(axis=1).sum())
+        with torch.no_grad():
+            loss(
+                torch.from_numpy(np.asarray(scores, np.float64)),
+                torch.from_numpy(np.asarray(labels, np.float64)),
+                queries=torch.from_numpy(queries),
+                items=torch.from_numpy(items),
+            )
+        if count:
+            total, counted = total + float(loss.objective) * count, counted + count
+    return total / max(counted, 1)
 
 
 @lru_cache(maxsize=1)
@@ -209,32 +217,11 @@ def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:
     return fold.map(lowered)
 
 
-def _loss(pairs: RelevantPairs, margin: float, cutoff: int | None) -> Song:
-    loss = (
-        Song(pairs, gamma=1.0, margin=margin)
-        if cutoff is None
-        else KSong(pairs, gamma=1.0, margin=margin, cutoff=cutoff, eta="solve")
-    )
-    return loss.eval()
-
-
-def _value(
-    loss: Song,
-    scores: NDArray[np.floating],
-    labels: NDArray[np.floating],
-    queries: NDArray[np.int64],
-    items: NDArray[np.int64],
-) -> tuple[float, int]:
-    """Return the mean over the lists that have a relevant item, and how many these are."""
-    count = int((labels > 0).any(axis=1).sum())
-    with torch.no_grad():
-        loss(
-            torch.from_numpy(np.asarray(scores, np.float64)),
-            torch.from_numpy(np.asarray(labels, np.float64)),
-            queries=torch.from_numpy(queries),
-            items=torch.from_numpy(items),
-        )
-    return float(loss.objective) if count else 0.0, count
+def _measured(
+    score: Callable[[RankingData], NDArray[np.floating]], fold: RankingSplit, cutoffs: Sequence[int]
+) -> dict[str, list[float]]:
+    parts = {"validation": fold.validation, "test": fold.test}
+    return {name: _mean(score(part), part, cutoffs) for name, part in parts.items()}
 
 
 def _mean(scores: NDArray[np.floating], data: RankingData, cutoffs: Sequence[int]) -> list[float]:

@@ -20,17 +20,14 @@ from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import Picture, alt_text
 from lmtune.reporting.figures.surface import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
-from lmtune.reporting.results import file_name
+from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
 from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_TEXT = ("collection", "measure", "method", "line")
-_RECALL = ("collection", "measure", "method", "recall", "precision")
 _SETTING = ("lambda", "mu")
-_LINE = ("line", "position", *_SETTING, "cost", "train", "test")
 _CERTIFICATE = ("boxes", "best", "bound")
 _BOX = ("lambda_low", "lambda_high", "mu_low", "mu_high", "bound")
 
@@ -41,7 +38,7 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     Parameters
     ----------
     path : path-like
-        A folder that `lmtune.reporting.results.write_results` wrote. Pictures whose tables it
+        A folder that `lmtune.reporting.results_writer.write_results` wrote. Pictures whose tables it
         lacks are left out.
     results : sequence of CollectionResult
         What was written, or read back.
@@ -96,12 +93,12 @@ class _Kept:
         self.folder = folder
         self.result = result
 
-    def path(self, kind: str, name: str) -> Path:
-        return self.folder / kind / file_name(self.result.name) / f"{file_name(name)}.csv"
-
-    def table(self, kind: str, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
-        path = self.path(kind, name)
-        return read_table(path, columns) if path.is_file() else None
+    def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
+        table = self.result.traces.get(name)
+        if table is None or not (missing := [column for column in columns if column not in table]):
+            return table
+        path = TRACE.path(self.folder, self.result.name, name)
+        raise InputError("a column is missing", file=path, value=missing[0], accepted=UNCHANGED)
 
     def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")
@@ -122,10 +119,9 @@ class _Kept:
         return self.picture(f"{measure}-topics", title, figure)
 
     def recall(self, row: Row) -> Iterator[Picture]:
-        path = self.folder / "recall.csv"
-        if not path.is_file():
+        table = RECALL.frame(self.folder)
+        if table is None:
             return
-        table = read_table(path, _RECALL)
         own = table[table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))]
         curves = {
             str(method): part.sort_values("recall")["precision"].to_numpy(np.float64)
@@ -143,7 +139,7 @@ class _Kept:
         if len(self.result.folds) > 1:
             part += f", fold {number}"
         title = f"{self.result.name}, {part}"
-        grid = self.table("surfaces", name, (*_SETTING, "train", "test"))
+        grid = SURFACE.frame(self.folder, self.result.name, name, parameters=_SETTING)
         # With one free parameter there is a line, which the next picture shows.
         if grid is not None and not find_model(self.result.model).fixed:
             panels = self.panels(grid, rows, number)
@@ -152,12 +148,12 @@ class _Kept:
             except InputError as error:
                 raise InputError(
                     error.message,
-                    file=self.path("surfaces", name),
+                    file=SURFACE.path(self.folder, self.result.name, name),
                     value=error.value,
                     accepted=error.accepted,
                 ) from None
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
-        if (lines := self.table("lines", name, _LINE)) is not None:
+        if (lines := PROFILES.frame(self.folder, self.result.name, name, parameters=_SETTING)) is not None:
             figure = cost_and_measure(lines, measure=measure.title, title=title)
             yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part)
         if searches := self.searches(grid, str(measure), number):
@@ -169,8 +165,8 @@ class _Kept:
     ) -> tuple[SurfacePanel, SurfacePanel]:
         measure = rows[0].measure
         points = {row.method: _setting(row, number) for row in rows}
-        ranknet = self.table("traces", f"ranknet-fold{number}", ("start", "cost", *_SETTING))
-        direct = self.table("traces", f"direct-{measure}-fold{number}", (*_SETTING, str(measure)))
+        ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *_SETTING))
+        direct = self.trace(f"direct-{measure}-fold{number}", (*_SETTING, str(measure)))
         ways = [] if ranknet is None else [part for _, part in ranknet.groupby("start")]
         train = SurfacePanel(
             "training topics",
@@ -185,7 +181,7 @@ class _Kept:
             *_settings(grid),
             grid["test"].to_numpy(),
             points=points,
-            boxes=self.table("traces", f"boxes-{measure}-fold{number}", _BOX),
+            boxes=self.trace(f"boxes-{measure}-fold{number}", _BOX),
         )
         return train, test
 
@@ -197,61 +193,27 @@ class _Kept:
             points = len(grid)
             best = best_so_far(grid["train"])
             searches.append(Search("grid", np.arange(1, points + 1), best, topics=train))
-        direct = self.table("traces", f"direct-{measure}-fold{number}", (measure,))
+        direct = self.trace(f"direct-{measure}-fold{number}", (measure,))
         if direct is not None and len(direct):
             # It begins where the grid has ended.
             best = best_so_far(direct[measure])
             steps = points + np.arange(1, best.size + 1)
             searches.append(Search("coordinate ascent", steps, best, topics=train))
         for name, title in ALSO.items():
-            evaluated = self.table("traces", f"{name}-{measure}-fold{number}", (measure,))
+            evaluated = self.trace(f"{name}-{measure}-fold{number}", (measure,))
             if evaluated is not None and len(evaluated):
                 best = best_so_far(evaluated[measure])
                 searches.append(Search(title, np.arange(1, best.size + 1), best, topics=train))
-        ranknet = self.table("traces", f"ranknet-fold{number}", ("cost",))
+        ranknet = self.trace(f"ranknet-fold{number}", ("cost",))
         if ranknet is not None and measure in ranknet and len(ranknet):
             best = at_lowest(ranknet["cost"], ranknet[measure])
             steps = np.arange(1, best.size + 1)
             searches.append(Search("RankNet (iterates)", steps, best, topics=train))
-        proof = self.table("traces", f"certificate-{measure}-fold{number}", _CERTIFICATE)
+        proof = self.trace(f"certificate-{measure}-fold{number}", _CERTIFICATE)
         if proof is not None and len(proof):
             boxes, best, bound = (proof[column].to_numpy() for column in ("boxes", "best", "bound"))
             searches.append(Search("certificate", boxes, best, bound, topics="test topics"))
         return searches
-
-
-def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a CSV file that has these columns; all of them but names are finite numbers.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-    """
-    import pandas as pd
-
-    accepted = f"columns {', '.join(columns)}, unchanged"
-    try:
-        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str), keep_default_na=False)
-    except ValueError as error:
-        message = " ".join(str(error).split())
-        raise InputError("not CSV", file=path, value=message, accepted=accepted) from None
-    for column in columns:
-        if column not in table:
-            raise InputError("a column is missing", file=path, value=column, accepted=accepted)
-        if column in _TEXT:
-            continue
-        numbers = pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64)
-        if not np.isfinite(numbers).all():
-            at = int(np.argmin(np.isfinite(numbers)))
-            raise InputError(
-                f"not a number in column {column}",
-                file=path,
-                line=at + 2,
-                value=table[column].iloc[at],
-                accepted="a finite number",
-            )
-    return table
 
 
 def _setting(row: Row, number: int) -> tuple[float, float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +17,14 @@ from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import find_model
 from lmtune.models.ranking import rank
+from lmtune.reporting import results_files as files
+from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import FILES
-from lmtune.reporting.tuning_tables import parameter_table, tuning_table
+from lmtune.reporting.tuning_tables import parameter_table, parameters, setting, tuning_table
 from lmtune.tuning.result import CollectionResult, Row
 
 if TYPE_CHECKING:
     import pandas as pd
-
-RECORD = "made.json"
-"""The file that says how the results were made, and marks a folder as ours to replace."""
-
-PAGE = "report.html"
-"""The page that ``lmtune report`` puts in the folder."""
-
-PICTURES = "pictures"
-"""The folder that ``lmtune plot`` puts there."""
-
-CONTENT = frozenset(
-    {*FILES, RECORD, "parameters.txt", "parameters.csv", "topics.csv", "folds.json", "traces"}
-    | {"recall.csv", "surfaces", "lines", "runs", PAGE, PICTURES}
-)
-"""Everything that a results folder holds; `write_results` replaces no folder that holds more."""
 
 
 def write_results(
@@ -108,53 +94,102 @@ def write_results(
     InputError
         Where the path is something else than an older results folder.
     """
-    with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
+    names = parameters(results)
+    with atomic_directory(path, marker=files.RECORD, own=files.CONTENT) as folder:
         for name, style in FILES.items():
             _write(folder / name, tuning_table(results, style))
-        _write(folder / "parameters.txt", parameter_table(results).text())
-        _write(folder / "parameters.csv", _parameters(results))
-        _write(folder / "topics.csv", _topics(results))
+        _write(folder / files.PARAMETER_TABLE, parameter_table(results).text())
+        for file, rows in (
+            (files.CHOSEN, _chosen(results)),
+            (files.TOPICS, _topics(results)),
+            (files.RECALL, _recall(results, pools, hits)),
+        ):
+            _write(file.path(folder), file.text(names, rows))
         folds = {
             result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds]
             for result in results
         }
-        _write(folder / "recall.csv", _recall(results, pools, hits))
-        _write(folder / "folds.json", json.dumps(folds, indent=1) + "\n")
-        _write(folder / RECORD, json.dumps(record, indent=2) + "\n")
+        _write(folder / files.FOLDS, json.dumps(folds, indent=1) + "\n")
+        _write(folder / files.RECORD, json.dumps(record, indent=2) + "\n")
         for result, pool in zip(results, pools, strict=True):
-            _write_tables(folder / "traces", result, result.traces)
-            _write_tables(folder / "surfaces", result, surfaces(result, pool))
-        for result, collection in zip(results, lines, strict=bool(lines)):
-            _write_tables(folder / "lines", result, collection)
-        _write_runs(folder / "runs", results, pools, hits, progress)
+            _write_tables(folder, files.TRACE, result, result.traces)
+            _write_tables(folder, files.SURFACE, result, surfaces(result, pool))
+        for result, profiles in zip(results, lines, strict=bool(lines)):
+            _write_tables(folder, files.PROFILES, result, profiles)
+        _write_runs(folder / files.RUNS, results, pools, hits, progress)
 
 
 def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.DataFrame]:
-    """Return the grid's means by ``MEASURE-foldN``: lambda, mu, train, test."""
+    """Return the grid's means by ``MEASURE-foldN``: the parameters, train, test."""
     import pandas as pd
 
     surface = result.surface
     if surface is None:
         return {}
-    tables = {}
-    for number, fold in enumerate(result.folds, 1):
-        train, test = pool.positions(fold.train), pool.positions(fold.test)
-        for measure in surface.measures:
-            tables[f"{measure}-fold{number}"] = pd.DataFrame(
-                {
-                    "lambda": surface.lambdas,
-                    "mu": surface.mus,
-                    "train": surface.means(measure, train),
-                    "test": surface.means(measure, test),
-                }
-            )
-    return tables
+    settings = {"lambda": surface.lambdas, "mu": surface.mus}
+    return {
+        f"{measure}-fold{number}": pd.DataFrame(
+            {
+                **settings,
+                "train": surface.means(measure, pool.positions(fold.train)),
+                "test": surface.means(measure, pool.positions(fold.test)),
+            }
+        )
+        for number, fold in enumerate(result.folds, 1)
+        for measure in surface.measures
+    }
 
 
-def _write_tables(folder: Path, result: CollectionResult, tables: Mapping[str, pd.DataFrame]) -> None:
-    for name, content in tables.items():
-        target = folder / file_name(result.name) / f"{file_name(name)}.csv"
-        _write(target, content.to_csv(index=False, lineterminator="\n"))
+def _write_tables(
+    folder: Path, file: files.CsvFile, result: CollectionResult, tables: Mapping[str, pd.DataFrame]
+) -> None:
+    for name, table in tables.items():
+        _write(file.path(folder, result.name, name), table.to_csv(index=False, lineterminator="\n"))
+
+
+def _rows(results: Sequence[CollectionResult]) -> Iterator[tuple[Row, tuple[str, str, str]]]:
+    """Yield each row with the cells that name it."""
+    for result in results:
+        for row in result.rows:
+            yield row, (result.name, str(row.measure), row.method)
+
+
+def _chosen(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
+    for row, name in _rows(results):
+        for number, fit in enumerate(row.fits, 1):
+            means = fit.train_value, fit.test_value
+            edges = " and ".join(fit.at_edge)
+            yield (*name, number, *setting(fit).values(), *means, fit.evaluations, edges, fit.bound)
+
+
+def _topics(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
+    for row, name in _rows(results):
+        for topic, value in zip(row.topics, row.values.tolist(), strict=True):
+            yield (*name, topic, value)
+
+
+def _recall(
+    results: Sequence[CollectionResult], pools: Sequence[CandidatePool], depth: int
+) -> Iterator[tuple[object, ...]]:
+    curves: dict[tuple[object, ...], NDArray[np.float64]] = {}
+    found = {result.name: (result, pool) for result, pool in zip(results, pools, strict=True)}
+    for row, name in _rows(results):
+        result, pool = found[name[0]]
+        own = []
+        for number, (fold, fit) in enumerate(zip(result.folds, row.fits, strict=True)):
+            key = (name[0], number, row.measure.rel, *setting(fit).values())
+            if key not in curves:
+                curves[key] = setting_recall_precision(
+                    pool,
+                    fit.lambda_,
+                    fit.mu,
+                    topics=pool.positions(fold.test),
+                    rel=row.measure.rel,
+                    depth=depth,
+                )
+            own.append(curves[key])
+        for level, mean in zip(LEVELS, np.concatenate(own).mean(axis=0).tolist(), strict=True):
+            yield (*name, f"{level:g}", mean)
 
 
 def _write_runs(
@@ -173,11 +208,8 @@ def _write_runs(
             target = folder / file_name(result.name) / f"{file_name(name)}.run.gz"
             runs.setdefault(target, (result, pool, row))
     for done, (target, (result, pool, row)) in enumerate(runs.items(), 1):
-        write_run(
-            target,
-            _rankings(result, pool, row, hits),
-            tag=find_model(result.model).label(target.name.removesuffix(".run.gz")),
-        )
+        label = target.name.removesuffix(".run.gz")
+        write_run(target, _rankings(result, pool, row, hits), tag=find_model(result.model).label(label))
         if progress is not None:
             progress(done, len(runs))
 
@@ -189,65 +221,6 @@ def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int
         for ranking in rank(pool, lambda_=fit.lambda_, mu=fit.mu, hits=hits, topics=fold.test)
     }
     return [rankings[topic] for topic in pool.topics if topic in rankings]
-
-
-def _parameters(results: Sequence[CollectionResult]) -> str:
-    lines = ["collection,measure,method,fold,lambda,mu,train,test,evaluations,at_edge,bound"]
-    for result in results:
-        for row in result.rows:
-            for number, fit in enumerate(row.fits, 1):
-                edges = " and ".join(fit.at_edge)
-                bound = "" if fit.bound is None else repr(fit.bound)
-                lines.append(
-                    f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method},{number},"
-                    f"{fit.lambda_!r},{fit.mu!r},{fit.train_value!r},{fit.test_value!r},"
-                    f"{fit.evaluations},{edges},{bound}"
-                )
-    return "\n".join(lines) + "\n"
-
-
-def _topics(results: Sequence[CollectionResult]) -> str:
-    lines = ["collection,measure,method,topic,value"]
-    for result in results:
-        for row in result.rows:
-            start = f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method}"
-            lines += [
-                f"{start},{_quoted(topic)},{value!r}"
-                for topic, value in zip(row.topics, row.values.tolist(), strict=True)
-            ]
-    return "\n".join(lines) + "\n"
-
-
-def _recall(results: Sequence[CollectionResult], pools: Sequence[CandidatePool], depth: int) -> str:
-    lines = ["collection,measure,method,recall,precision"]
-    for result, pool in zip(results, pools, strict=True):
-        curves: dict[tuple[int, int, float, float], NDArray[np.float64]] = {}
-        for row in result.rows:
-            rel = row.measure.rel
-            own = []
-            for number, (fold, fit) in enumerate(zip(result.folds, row.fits, strict=True)):
-                key = (number, rel, fit.lambda_, fit.mu)
-                if key not in curves:
-                    curves[key] = setting_recall_precision(
-                        pool, fit.lambda_, fit.mu, topics=pool.positions(fold.test), rel=rel, depth=depth
-                    )
-                own.append(curves[key])
-            start = f"{_quoted(result.name)},{_quoted(str(row.measure))},{row.method}"
-            means = np.concatenate(own).mean(axis=0).tolist()
-            lines += [f"{start},{level:g},{mean!r}" for level, mean in zip(LEVELS, means, strict=True)]
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    if not re.search(r'[",\r\n]', text):
-        return text
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def file_name(text: str) -> str:
-    """Make a file name of any text, keeping letters, digits and ``.@()=-_``."""
-    return re.sub(r"[^\w.@()=-]+", "_", text)
 
 
 def _write(path: Path, text: str) -> None:

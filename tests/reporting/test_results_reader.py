@@ -12,7 +12,7 @@ import pytest
 from reported import made_results, write_made
 
 from lmtune.errors import InputError
-from lmtune.reporting.stored import read_results
+from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_tables import tuning_table
 
@@ -96,8 +96,8 @@ def _cut(name: str) -> Callable[[Path], None]:
         (_write("folds.json", b"{}"), "folds.json: no collection"),
         (_replace("folds.json", '"train"', '"trains"'), "folds.json: bad folds of plain"),
         (_replace("folds.json", '"plain"', '"other"'), "other collections than topics.csv"),
-        (_write("topics.csv", b""), "topics.csv:1: not the header"),
-        (_replace("topics.csv", "value", "values"), "topics.csv:1: not the header"),
+        (_write("topics.csv", b""), "topics.csv:1: a column is missing: 'collection'"),
+        (_replace("topics.csv", "value", "values"), "topics.csv:1: a column is missing: 'value'"),
         (_replace("topics.csv", "plain,AP,Direct,1,", "plain,AP,Direct,1,x"), "csv:2: not a"),
         (_replace("topics.csv", "plain,AP,Direct,1,0", "plain,AP,Direct,1,nan,0"), "6 columns"),
         (_replace("topics.csv", "Direct,1,", "Direct,2,"), "topics.csv:3: a topic twice: '2'"),
@@ -108,7 +108,10 @@ def _cut(name: str) -> Callable[[Path], None]:
         (_cut("topics.csv"), "topics.csv"),
         (_cut("parameters.csv"), "parameters.csv"),
         (_replace("parameters.csv", "Direct,2,", "Direct,3,"), "a fold out of order: '3'; acc"),
-        (_replace("parameters.csv", ",522,", ",many,"), "parameters.csv:2: not a count: 'many'"),
+        (
+            _replace("parameters.csv", ",522,", ",many,"),
+            "parameters.csv:2: not a count in column evaluations: 'many'",
+        ),
         (_replace("table.json", '"mean": 0', '"mean": 1'), "not the mean in topics.csv"),
         (_replace("table.json", '"mean"', '"median"'), "table.json: not a row of the table"),
         (_replace("table.json", '"RankNet"', '"Net"'), "table.json: other rows than topics.csv"),
@@ -116,7 +119,7 @@ def _cut(name: str) -> Callable[[Path], None]:
         (_write("traces/plain/ranknet-fold1.csv", b"a,b\n1,2\n1\n"), "fold1.csv:3: 1 columns: '1'"),
         (
             _write("traces/plain/ranknet-fold1.csv", b"iteration,cost\n0,1\n1,low\n"),
-            "ranknet-fold1.csv:3: not a number: 'low'",
+            "ranknet-fold1.csv:3: not a number in column cost: 'low'",
         ),
     ],
 )

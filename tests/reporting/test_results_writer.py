@@ -15,7 +15,8 @@ from lmtune.formats.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.recall_precision import recall_precision
-from lmtune.reporting.results import CONTENT, PAGE, PICTURES, write_results
+from lmtune.reporting.results_files import CONTENT, PAGE, PICTURES
+from lmtune.reporting.results_writer import write_results
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import cross_validation
 from lmtune.tuning.lines import measure_lines

@@ -1,11 +1,15 @@
-"""A sweep's tables in words: means, differences and what is significant."""
+"""What a sweep's tables say: means, differences in words, and which are significant."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from lmtune.laboratory.experiment import Tables
 from lmtune.reporting.figures.style import short
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEVEL = 0.05
 """A difference with a smaller p-value, corrected by Holm, is called significant."""
@@ -13,18 +17,19 @@ LEVEL = 0.05
 
 def mean_of(made: Tables, value: str, cutoff: int, queries: str = "validation") -> float:
     """Return a mean of the summary."""
-    table = made["summary"]
-    row = table[(table["value"] == value) & (table["queries"] == queries) & (table["cutoff"] == cutoff)]
-    return float(row["mean"].iloc[0])
+    return float(_row(made["summary"], value=value, cutoff=cutoff, queries=queries)["mean"])
 
 
 def difference_of(made: Tables, a: str, b: str, cutoff: int, queries: str = "validation") -> dict[str, float]:
     """Return a row of the differences: ``difference``, ``low``, ``high``, ``p``, ``p_holm``."""
-    table = made["differences"]
-    row = table[
-        (table["a"] == a) & (table["b"] == b) & (table["queries"] == queries) & (table["cutoff"] == cutoff)
-    ].iloc[0]
+    row = _row(made["differences"], a=a, b=b, cutoff=cutoff, queries=queries)
     return {name: float(row[name]) for name in ("difference", "low", "high", "p", "p_holm")}
+
+
+def _row(table: pd.DataFrame, **wanted: Any) -> pd.Series:
+    for column, value in wanted.items():
+        table = table[table[column] == value]
+    return table.iloc[0]
 
 
 def in_words(row: Mapping[str, float]) -> str:
@@ -40,6 +45,12 @@ def verdict(row: Mapping[str, float]) -> str:
     if row["p_holm"] >= LEVEL:
         return "not significantly different"
     return "better" if row["difference"] > 0 else "worse"
+
+
+def compared(made: Tables, a: str, b: str, cutoff: int, queries: str = "validation") -> str:
+    """Say by how much a differs from b, and whether it is better."""
+    row = difference_of(made, a, b, cutoff, queries)
+    return f"{in_words(row)}, {verdict(row)}"
 
 
 def at_end(made: Tables, value: str, course: str) -> float:
