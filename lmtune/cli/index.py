@@ -11,7 +11,7 @@ from lmtune.datasets.collection import Collection
 
 
 def index(
-    dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "[DATASET]"],
+    dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[Collection, "index", "topics", "qrels", "topic_fields", "lengths", "indexes"],
     building: Building,
 ) -> None:

@@ -28,14 +28,18 @@ class Run:
 
 
 def search(
-    dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "[DATASET]"],
+    dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[Collection, "qrels"],
     setting: Setting,
     run: Run,
 ) -> None:
     """Write a TREC run."""
     values = setting.values
-    tag = f"lmtune-{find_model(setting.model).describe(*values.values())}" if run.run_tag is None else run.run_tag
+    tag = (
+        f"lmtune-{find_model(setting.model).describe(*values.values())}"
+        if run.run_tag is None
+        else run.run_tag
+    )
     check_tag(tag)
     on_screen = str(run.output) in ("-", "/dev/stdout")
     if not on_screen:

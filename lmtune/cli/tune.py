@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,9 +37,7 @@ class Output:
 
 
 def tune(
-    datasets: Annotated[
-        list[str] | None, "pydocs, folders, irds:ID ...; several make one table.", "[DATASET]..."
-    ],
+    datasets: Annotated[list[str] | None, "pydocs, folders, irds:ID ...; several make one table.", "DATASET"],
     collection: Collection,
     split: Split,
     plan: Annotated[dict[str, Any], Plan],
@@ -50,9 +48,7 @@ def tune(
     collections = named_collections(datasets or [], collection)
     check_names([own.name for own in collections])
     given = ranges.of(plan.get("model", Plan.model))
-    space = ParameterSpace.of(
-        plan.get("model", Plan.model), lambdas=given.get("lambda"), mus=given.get("mu")
-    )
+    space = ParameterSpace.of(plan.get("model", Plan.model), lambdas=given.get("lambda"), mus=given.get("mu"))
     searching = Plan(**plan, space=space)
     if output.output is not None:
         check_directory(output.output, marker=RECORD, own=CONTENT)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
+from lmtune.formats.runs import Ranking
 from lmtune.models.model import find_model
-from lmtune.models.ranking import Ranking, rank
+from lmtune.models.ranking import rank
 from lmtune.models.two_stage import check_parameters
 from lmtune.progress import Progress, note, silent, timed
 
 
-class Searched(NamedTuple):
+@dataclass(frozen=True)
+class Searched:
     """What a search found, and in what.
 
     Attributes

@@ -23,7 +23,9 @@ _MOST_POINTS = 1_000_000
 
 
 def _grid(text: str) -> tuple[int, ...]:
-    points = tuple(map(int, text.split("x"))) if re.fullmatch(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5})+", text) else ()
+    points = (
+        tuple(map(int, text.split("x"))) if re.fullmatch(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5})+", text) else ()
+    )
     if not points or math.prod(points) > _MOST_POINTS:
         raise InputError(
             "bad --grid", value=text, accepted=f"points along each, such as 20x26; up to {_MOST_POINTS}"
@@ -88,10 +90,7 @@ class Plan:
     ascents: int = option(3, "Coordinate ascents from the best grid points.", low=1, flag="")
     restarts: int = option(2, "Random restarts of the coordinate ascent.", low=0)
     optimizer: str = option(
-        "coordinate-descent",
-        "coordinate-descent or l-bfgs.",
-        choices=OPTIMIZERS,
-        flag="--ranknet-optimizer",
+        "coordinate-descent", "coordinate-descent or l-bfgs.", choices=OPTIMIZERS, flag="--ranknet-optimizer"
     )
     starts: int = option(4, "Starts of the descent.", low=1, flag="--ranknet-starts")
     validation: float = option(
@@ -102,14 +101,10 @@ class Plan:
         flag="--ranknet-validation",
     )
     rel: int = option(1, "Smallest gain that RankNet takes for relevant.", low=1, flag="--ranknet-rel")
-    negatives_depth: int = option(
-        100, "Unjudged stand-ins where nothing is judged nonrelevant.", low=1
-    )
+    negatives_depth: int = option(100, "Unjudged stand-ins where nothing is judged nonrelevant.", low=1)
     seed: int = option(0, "Of folds, starts and restarts.", low=0)
     depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
-    also: tuple[str, ...] = option(
-        (), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO
-    )
+    also: tuple[str, ...] = option((), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO)
     evaluations: int = option(
         EVALUATIONS, "Settings that each of them may measure, a fold and measure.", low=FEWEST
     )
@@ -123,7 +118,11 @@ class Plan:
         check(self)
         self.space.require(find_model(self.model))
         if len(set(self.also)) < len(self.also):
-            raise InputError("a further method named twice", value=",".join(self.also), accepted=f"each once of {', '.join(ALSO)}")
+            raise InputError(
+                "a further method named twice",
+                value=",".join(self.also),
+                accepted=f"each once of {', '.join(ALSO)}",
+            )
         if self.certify is not None:
             check_tolerance(self.certify)
             find_model(self.model).formula.require_two_stage("the certificate's proof")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.storage import pool_for
@@ -51,10 +50,13 @@ class Split:
 
     def __post_init__(self) -> None:
         if self.folds is not None and (self.train_topics or self.test_topics):
-            raise InputError("both folds and a split", value=self.folds, accepted="--folds, or --train-topics")
+            raise InputError(
+                "both folds and a split", value=self.folds, accepted="--folds, or --train-topics"
+            )
 
 
-class Prepared(NamedTuple):
+@dataclass(frozen=True)
+class Prepared:
     """A collection ready to tune on.
 
     Attributes
@@ -78,9 +80,7 @@ class Prepared(NamedTuple):
     index: AnyIndex
 
 
-def prepare(
-    collection: Collection, split: Split, plan: Plan, *, progress: Progress = silent
-) -> Prepared:
+def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progress = silent) -> Prepared:
     """Load, check, split and index a collection, and extract its candidates.
 
     Parameters
