@@ -99,7 +99,8 @@ def train(
     from lmtune.options import check
     from lmtune.reporting.provenance import command, versions
     from lmtune.reranking import distributed, model_folder
-    from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
+    from lmtune.reranking.comparison import tree_settings
+    from lmtune.reranking.loss_names import parse_loss
     from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
     from lmtune.reranking.training import fit
@@ -108,11 +109,10 @@ def train(
         raise InputError("no --output", accepted="--output DIR, the model's folder")
     if data is None and run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    named = parse_contender(loss)
-    trees = tree_settings(named, seed) if named.loss == LAMBDAMART else None
+    named = parse_loss(loss)
+    trees = tree_settings(named, seed) if named.family == "trees" else None
     settings = Settings(
-        loss="lambdarank" if trees else named.loss,
-        loss_options={} if trees else named.options,
+        loss=named,
         network=net,
         dropout=dropout,
         optimizer=optimizer,
@@ -125,7 +125,7 @@ def train(
         clip=clip,
         patience=patience,
         warm_up=warm_up,
-        warm_up_loss=warm_up_loss,
+        warm_up_loss=parse_loss(warm_up_loss),
         amp_bf16=bf16,
         seed=seed,
         evaluations_per_step=evaluations_per_step,

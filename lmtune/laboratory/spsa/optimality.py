@@ -31,7 +31,7 @@ from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_
 from lmtune.measures.measure import Measure, parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reranking.objectives import loss_names
+from lmtune.reranking.loss_names import loss_names
 
 # Two-layer nets come to rest so much more slowly.
 _MORE = 4

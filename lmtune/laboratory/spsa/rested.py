@@ -11,10 +11,12 @@ import torch
 
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork
 from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.loss_names import make_loss
 from lmtune.reranking.networks import make_network
-from lmtune.reranking.objectives import Lists, make_objective
+from lmtune.reranking.objectives import BatchLabels, make_objective
 from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training import fit
 
 _QUERIES = 500
@@ -27,7 +29,7 @@ class Training:
     Attributes
     ----------
     loss : str
-        As `lmtune.reranking.objectives.loss_names` has.
+        As `lmtune.reranking.loss_names.loss_names` has.
     options : mapping
         The loss's own.
     network : str
@@ -78,8 +80,7 @@ def train_to_rest(data: RankingData, training: Training) -> Rested:
         For unknown names, or as `lmtune.reranking.training.fit`.
     """
     settings = Settings(
-        loss=training.loss,
-        loss_options=dict(training.options),
+        loss=make_loss(training.loss, training.options),
         network=training.network,
         epochs=training.epochs,
         batch_size=min(training.batch_size, len(data.queries)),
@@ -133,7 +134,8 @@ def full_gradient(model: Any, data: RankingData, training: Training) -> Any:
     numpy.ndarray of float64, shape (weights,)
         In the order of `FlatNetwork.point`; the mean over queries that count.
     """
-    objective = make_objective(training.loss, dict(training.options), data, "cpu")
+    pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
+    objective = make_objective(make_loss(training.loss, training.options), lambda: pairs, "cpu")
     feed = Feed(data, "cpu")
     parameters = dict(model.named_parameters())
     total = {name: np.zeros(tuple(one.shape)) for name, one in parameters.items()}
@@ -143,7 +145,7 @@ def full_gradient(model: Any, data: RankingData, training: Training) -> Any:
         arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
         labels, mask, queries, rows = (feed.to_device(array) for array in arrays)
         scores = model(*feed.inputs(model, batch.rows))
-        loss, _ = objective(scores, Lists(labels, mask, queries, rows, 0), None)
+        loss, _ = objective(BatchLabels(0, labels, mask, queries, rows), scores)
         loss.backward()  # type: ignore[no-untyped-call]
         # Losses are means over the queries that have something relevant.
         weight = int(((batch.labels > 0) & batch.mask).any(axis=1).sum())

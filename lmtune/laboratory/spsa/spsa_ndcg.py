@@ -20,6 +20,7 @@ from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.spsa.spsa_ndcg_pictures import draw_levels
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
+from lmtune.reranking.loss_names import make_loss
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
@@ -309,7 +310,7 @@ def train(
 
     def trained(seed: int, rate: float) -> dict[str, Any]:
         settings = Training(
-            loss=loss,
+            loss=make_loss(loss),
             network="linear",
             learning_rate=rate,
             epochs=epochs,
