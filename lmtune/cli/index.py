@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmtune.cli import options, values
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lmtune.cli import options, rerank_options, values
+from lmtune.cli.groups import Member, of_module
 from lmtune.cli.prepare import Names
-from lmtune.cli.rerank_compare import compare
 from lmtune.cli.rerank_data import Known, RunSource, from_letor, from_run, run_features
-from lmtune.cli.rerank_features import features
-from lmtune.cli.screen import stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import timed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from lmtune.reranking.data import RankingData
     from lmtune.reranking.lambdamart import TreeSettings
 
-app = typer.Typer(help="Rerank runs by learning to rank.", no_args_is_help=True, rich_markup_mode=None)
-app.command()(compare)
-app.command()(features)
+
+def members() -> Iterator[Member]:
+    """Yield the group's commands."""
+    for name in ("train", "apply"):
+        yield of_module("lmtune.cli.rerank", name)
+    yield of_module("lmtune.cli.rerank_compare", "compare")
+    yield of_module("lmtune.cli.rerank_features", "features")
 
 
-@app.command()
 def train(
     data: Annotated[
         str | None,
@@ -95,7 +99,8 @@ def train(
     from lmtune.options import check
     from lmtune.reporting.provenance import command, versions
     from lmtune.reranking import distributed, model_folder
-    from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
+    from lmtune.reranking.comparison import tree_settings
+    from lmtune.reranking.loss_names import parse_loss
     from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
     from lmtune.reranking.training import fit
@@ -104,11 +109,10 @@ def train(
         raise InputError("no --output", accepted="--output DIR, the model's folder")
     if data is None and run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    named = parse_contender(loss)
-    trees = tree_settings(named, seed) if named.loss == LAMBDAMART else None
+    named = parse_loss(loss)
+    trees = tree_settings(named, seed) if named.family == "trees" else None
     settings = Settings(
-        loss="lambdarank" if trees else named.loss,
-        loss_options={} if trees else named.options,
+        loss=named,
         network=net,
         dropout=dropout,
         optimizer=optimizer,
@@ -121,7 +125,7 @@ def train(
         clip=clip,
         patience=patience,
         warm_up=warm_up,
-        warm_up_loss=warm_up_loss,
+        warm_up_loss=parse_loss(warm_up_loss),
         amp_bf16=bf16,
         seed=seed,
         evaluations_per_step=evaluations_per_step,
@@ -168,7 +172,6 @@ def train(
             _report(known.test, trained.score(scaler.transform(known.test)))
 
 
-@app.command()
 def apply(
     model: Annotated[Path, typer.Argument(help="A folder that lmtune rerank train wrote.")],
     dataset: Annotated[

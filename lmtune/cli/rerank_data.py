@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lmtune.cli import values
 from lmtune.cli.prepare import Names, open_dataset, open_index
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.reranking.data import RankingData

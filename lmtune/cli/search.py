@@ -10,8 +10,9 @@ import typer
 
 from lmtune.cli import options, values
 from lmtune.cli.prepare import Names, open_dataset, open_index, unknown_terms
-from lmtune.cli.screen import note, stages, timed, utf8_output
+from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 
 def search(

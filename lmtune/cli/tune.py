@@ -11,8 +11,9 @@ import typer
 
 from lmtune.cli import options, values
 from lmtune.cli.prepare import Names, Split, prepare
-from lmtune.cli.screen import note, stages, timed
+from lmtune.cli.screen import stages
 from lmtune.errors import InputError
+from lmtune.progress import note, timed
 
 if TYPE_CHECKING:
     from lmtune.candidates.pool import CandidatePool

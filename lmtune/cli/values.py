@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
     from lmtune.tuning.space import ParameterSpace
 
 _MOST_POINTS = 1_000_000
-_COMPRESSED = (".gz", ".bz2", ".zst")
-_RUN_SUFFIXES = (".run", ".txt", ".trec", ".res")
 
 
 def grid(text: str) -> tuple[int, int]:
@@ -92,46 +88,6 @@ def is_lucene(index: str) -> bool:
 def fields(text: str) -> tuple[str, ...]:
     """Read ``title,desc``; a plus sign separates as well."""
     return tuple(re.split(r"[,+]", text))
-
-
-def run_labels(paths: Sequence[Path]) -> list[str]:
-    """Name runs after their files, with as much of the path as tells them apart.
-
-    Examples
-    --------
-    >>> run_labels([Path("x.run.gz"), Path("y.run"), Path("y.txt"), Path("a/z"), Path("b/z")])
-    ['x', 'y.run', 'y.txt', 'a/z', 'b/z']
-    >>> run_labels([Path("x.run"), Path("x.run")])
-    ['x', 'x (2)']
-    """
-    different = list(dict.fromkeys(paths))
-    ladders = [_ladder(path) for path in different]
-    steps = [0] * len(different)
-    while True:
-        names = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
-        short = [
-            place
-            for place, name in enumerate(names)
-            if names.count(name) > 1 and steps[place] + 1 < len(ladders[place])
-        ]
-        if not short:
-            break
-        for place in short:
-            steps[place] += 1
-    label = dict(zip(different, names, strict=True))
-    out: list[str] = []
-    for path in paths:
-        again = (f"{label[path]} ({number})" for number in itertools.count(2))
-        out.append(next(new for new in itertools.chain([label[path]], again) if new not in out))
-    return out
-
-
-def _ladder(path: Path) -> list[str]:
-    """List a file's possible names, from the shortest to the whole path."""
-    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-    shortest = plain.stem if plain.suffix.lower() in _RUN_SUFFIXES else plain.name
-    parts = path.parts
-    return [shortest, *(Path(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))]
 
 
 def _range(option: str, text: str | None, example: str) -> tuple[float, float] | None:

@@ -92,15 +92,13 @@ class Table:
 
     def text(self) -> str:
         """Render as plain text with aligned columns."""
-        from rich.cells import cell_len
-
         lines = [[one_line(column.name) for column in self.columns]]
         lines += [[_plain(cell) for cell in row] for row in self._rows()]
-        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
         left = [side == "left" for side in self._sides()]
         shown = []
         for line in lines:
-            blanks = [" " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True)]
+            blanks = [" " * (width - _width(text)) for text, width in zip(line, widths, strict=True)]
             cells = [t + b if flush else b + t for t, b, flush in zip(line, blanks, left, strict=True)]
             shown.append("  ".join(cells).rstrip() + "\n")
         return "".join(shown) + (f"{self.legend}\n" if self.legend else "")
@@ -266,3 +264,12 @@ def _latex(cell: Cell) -> str:
             text = rf"\{command}{{{text}}}"
     raised = "".join(_DAGGERS.get(letter, letter) for letter in cell.mark)
     return text + (f"$^{{{raised}}}$" if cell.mark and not cell.style else "")
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)  # without rich, which takes a while to import
+    from rich.cells import cell_len
+
+    return cell_len(text)

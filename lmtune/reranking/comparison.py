@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
 from lmtune.measures.lists import Empty, ndcg
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.losses.lambda_functions import LAMBDAS
+from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
@@ -23,17 +21,7 @@ if TYPE_CHECKING:
     from lmtune.reranking.lambdamart import TreeSettings
 
 CUTOFFS = (1, 3, 5, 10)
-LAMBDAMART = "lambdamart"
 Report = Callable[[str, int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A loss with its options, as the user wrote it: ``k-song:theoretical=true:gamma=0.5``."""
-
-    label: str
-    loss: str
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,7 +31,7 @@ class Outcome:
     Attributes
     ----------
     label : str
-        The contender's.
+        The loss, as the user wrote it.
     rate : float
         The learning rate that validation chose; NaN where there is none.
     values : dict of str to numpy.ndarray, shape (trials, cutoffs)
@@ -68,47 +56,9 @@ class Outcome:
         return confidence_interval(self.values[empty][:, CUTOFFS.index(cutoff)].tolist())
 
 
-def parse_contender(text: str) -> Contender:
-    """Read a loss with options.
-
-    Parameters
-    ----------
-    text : str
-        ``NAME`` or ``NAME:OPTION=VALUE:OPTION=VALUE``; values are numbers, true, false or words.
-        Or ``lambdas:FILE.py:NAME``, a lambda-function.
-
-    Raises
-    ------
-    InputError
-        Where an option has no value.
-    """
-    name, *parts = text.strip().split(":")
-    if name.lower() == LAMBDAS:
-        return Contender(text.strip(), LAMBDAS, {"function": ":".join(parts)})
-    options = {}
-    for part in parts:
-        option, equals, value = part.partition("=")
-        if not (option and equals and value):
-            raise InputError("bad loss", value=text, accepted="NAME or NAME:OPTION=VALUE:...")
-        options[option.replace("-", "_")] = _value(value)
-    return Contender(text.strip(), name.lower(), options)
-
-
-def _value(text: str) -> Any:
-    words: dict[str, Any] = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def compare(
     folds: Sequence[RankingSplit],
-    contenders: Sequence[Contender],
+    losses: Sequence[Loss],
     settings: Settings,
     *,
     rates: Sequence[float] = (),
@@ -123,7 +73,7 @@ def compare(
     ----------
     folds : sequence of RankingSplit
         Test queries of all folds count together in each trial.
-    contenders : sequence of Contender
+    losses : sequence of Loss
         ``lambdamart`` is LightGBM's.
     settings : Settings
         All but the loss; trial t has seed ``settings.seed + t``.
@@ -146,11 +96,11 @@ def compare(
     """
     scaled = [fold.map((normalisation or Normalisation()).fit(fold.train).transform) for fold in folds]
     outcomes = []
-    for contender in contenders:
-        if contender.loss == LAMBDAMART:
-            outcomes.append(_trees(folds, contender, settings.seed, trials, report))
+    for loss in losses:
+        if loss.family == "trees":
+            outcomes.append(_trees(folds, loss, settings.seed, trials, report))
             continue
-        own_settings = asked(settings, contender)
+        own_settings = replace(settings, loss=loss)
         best: tuple[float, float, list[list[Trained]]] | None = None
         for rate in rates or [settings.learning_rate]:
             found = []
@@ -160,7 +110,7 @@ def compare(
                     if report is not None:
                         where = f"fold {number + 1}, " if len(scaled) > 1 else ""
                         text = f"rate {rate:g}, {where}{words}"  # noqa: B023
-                        name = contender.label  # noqa: B023
+                        name = str(loss)  # noqa: B023
                         report(name, number * total + done, len(scaled) * total, text)
 
                 found.append(
@@ -183,13 +133,8 @@ def compare(
             [own[trial].score(test, device=device) for own, test in zip(kept, tests, strict=True)]
             for trial in range(trials)
         ]
-        outcomes.append(Outcome(contender.label, rate, _measure(tests, scores), tuple(map(tuple, kept))))
+        outcomes.append(Outcome(str(loss), rate, _measure(tests, scores), tuple(map(tuple, kept))))
     return outcomes
-
-
-def asked(settings: Settings, contender: Contender) -> Settings:
-    """Return the settings with a contender's loss."""
-    return replace(settings, loss=contender.loss, loss_options=contender.options)
 
 
 def _measure(
@@ -208,29 +153,19 @@ def _measure(
     return values
 
 
-def tree_settings(contender: Contender, seed: int) -> TreeSettings:
-    """Return the settings of trees with a contender's options.
-
-    Raises
-    ------
-    InputError
-        For an option that there is not.
-    """
+def tree_settings(loss: Loss, seed: int) -> TreeSettings:
+    """Return the settings of trees with a loss's options."""
     from lmtune.reranking.lambdamart import TreeSettings
 
-    names = [own.name for own in dataclasses.fields(TreeSettings)]
-    for option in contender.options:
-        if option not in names:
-            raise InputError(f"{contender.loss} has no such option", value=option, accepted=", ".join(names))
-    return TreeSettings(**{"seed": seed, **contender.options})
+    return TreeSettings(**{"seed": seed, **loss.options})
 
 
 def _trees(
-    folds: Sequence[RankingSplit], contender: Contender, seed: int, trials: int, report: Report | None
+    folds: Sequence[RankingSplit], loss: Loss, seed: int, trials: int, report: Report | None
 ) -> Outcome:
     from lmtune.reranking import lambdamart
 
-    asked_for = tree_settings(contender, seed)
+    asked_for = tree_settings(loss, seed)
     grown: list[list[NDArray[np.floating]]] = []
     for trial in range(trials):
         scores: list[NDArray[np.floating]] = []
@@ -239,14 +174,14 @@ def _trees(
             def tell(done: int, total: int, words: str, place: int = len(folds) * trial + number) -> None:
                 if report is not None:
                     count = len(folds) * trials
-                    report(contender.label, place * total + done, count * total, words)
+                    report(str(loss), place * total + done, count * total, words)
 
             settings = replace(asked_for, seed=seed + trial)
             found = lambdamart.fit(fold.train, fold.validation, settings, progress=tell)
             scores.append(found.model.predict(fold.test))
         grown.append(scores)
     rate = asked_for.learning_rate
-    return Outcome(contender.label, rate, _measure([fold.test for fold in folds], grown))
+    return Outcome(str(loss), rate, _measure([fold.test for fold in folds], grown))
 
 
 def empty_queries(folds: Sequence[RankingSplit]) -> int:

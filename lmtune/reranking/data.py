@@ -230,7 +230,7 @@ class Batch:
     """
 
     features: NDArray[np.float32]
-    labels: NDArray[np.float32]
+    labels: NDArray[np.floating]
     mask: NDArray[np.bool_]
     rows: NDArray[np.int64]
     queries: NDArray[np.int64]

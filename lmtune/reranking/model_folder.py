@@ -84,7 +84,7 @@ class Model:
     @property
     def label(self) -> str:
         """What to call it in a run."""
-        return f"{self.settings.loss}-{self.settings.network}"
+        return f"{self.settings.loss.name}-{self.settings.network}"
 
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights."""
@@ -250,7 +250,7 @@ def load_model(path: str | os.PathLike[str]) -> Model | TreeModel:
         tensors = load(read_bytes(home / _WEIGHTS))
         arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
         model = Model(
-            Settings(**kept["settings"]),
+            Settings.from_record(kept["settings"]),
             tuple(kept["features"]),
             Normaliser.from_arrays(arrays),
             without_prefix("network", tensors),

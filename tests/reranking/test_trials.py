@@ -15,14 +15,14 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.comparison import parse_contender  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.model_folder import Model, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normaliser  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 from lmtune.reranking.trials import confidence_interval, run_trials  # noqa: E402
 
-SMALL = Settings(loss="listnet", network="b64", dropout=0.1, epochs=2, batch_size=8)
+SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=8)
 
 
@@ -47,14 +47,6 @@ def test_trials_differ_by_seed_alone() -> None:
     assert seen == [(step, 18) for step in range(1, 19)]
     alone = fit(TRAIN, VALIDATION, replace(SMALL, seed=2))
     assert all(torch.equal(alone.weights[name], found[2].weights[name]) for name in alone.weights)
-
-
-def test_contenders() -> None:
-    found = parse_contender("K-SONG:theoretical=true:gamma=.5:eta=solve:cutoff=5")
-    assert found.loss == "k-song"
-    assert found.options == {"theoretical": True, "gamma": 0.5, "eta": "solve", "cutoff": 5}
-    with pytest.raises(InputError, match="NAME:OPTION=VALUE"):
-        parse_contender("song:=1")
 
 
 def test_models_come_back_as_they_were(tmp_path: Path) -> None:

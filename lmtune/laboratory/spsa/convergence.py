@@ -11,10 +11,12 @@ import torch
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork
 from lmtune.measures.measure import Measure
 from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.loss_names import Loss, make_loss
 from lmtune.reranking.networks import make_network
-from lmtune.reranking.objectives import Lists, make_objective
+from lmtune.reranking.objectives import BatchLabels, make_objective
 from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training import fit
 
 _QUERIES = 500
@@ -69,10 +71,10 @@ def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
     return Converged(network, last, first)
 
 
-def truncation(loss: str, measure: Measure) -> dict[str, Any]:
-    """Return the options by which LambdaRank follows a measure: NDCG's cutoff is its truncation."""
+def loss_for(loss: str, measure: Measure) -> Loss:
+    """Make a loss; LambdaRank follows a measure, with NDCG's cutoff as its truncation."""
     follows = loss == "lambdarank" and measure.kind == "nDCG" and measure.cutoff is not None
-    return {"k": measure.cutoff} if follows else {}
+    return make_loss(loss, {"k": measure.cutoff} if follows else {})
 
 
 def without_idle_features(*parts: RankingData) -> list[RankingData]:
@@ -109,7 +111,8 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     numpy.ndarray of float64, shape (weights,)
         In the order of `FlatNetwork.point`; the mean over queries that count.
     """
-    objective = make_objective(settings.loss, dict(settings.loss_options), data, "cpu")
+    pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
+    objective = make_objective(settings.loss, lambda: pairs, "cpu")
     feed = Feed(data, "cpu")
     parameters = dict(model.named_parameters())
     total = {name: np.zeros(tuple(one.shape)) for name, one in parameters.items()}
@@ -119,7 +122,7 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
         arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
         labels, mask, queries, rows = (feed.to_device(array) for array in arrays)
         scores = model(*feed.inputs(model, batch.rows))
-        loss, _ = objective(scores, Lists(labels, mask, queries, rows, 0), None)
+        loss, _ = objective(BatchLabels(0, labels, mask, queries, rows), scores)
         loss.backward()  # type: ignore[no-untyped-call]
         # Losses are means over the queries that have something relevant.
         weight = int(((batch.labels > 0) & batch.mask).any(axis=1).sum())

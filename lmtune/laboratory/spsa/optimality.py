@@ -25,13 +25,13 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.spsa.convergence import train_to_convergence, truncation, without_idle_features
+from lmtune.laboratory.spsa.convergence import loss_for, train_to_convergence, without_idle_features
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.optimality_pictures import draw_directions, draw_sweeps
 from lmtune.measures.measure import parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reranking.objectives import loss_names
+from lmtune.reranking.loss_names import loss_names
 from lmtune.reranking.settings import Settings
 
 # Two-layer nets converge so much more slowly.
@@ -94,8 +94,7 @@ class Optimality(Experiment):
         train, test = without_idle_features(fold.train, fold.test)
         measure = parse_list_measure(self.measure)
         settings = Settings(
-            loss=loss,
-            loss_options=truncation(loss, measure),
+            loss=loss_for(loss, measure),
             network=network,
             epochs=self.epochs if network == "linear" else _MORE * self.epochs,
             batch_size=self.batch_size,

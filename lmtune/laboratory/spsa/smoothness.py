@@ -24,7 +24,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.roughness import jump_noise, roughness
-from lmtune.laboratory.spsa.convergence import train_to_convergence, truncation, without_idle_features
+from lmtune.laboratory.spsa.convergence import loss_for, train_to_convergence, without_idle_features
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
 from lmtune.laboratory.spsa.smoothness_pictures import draw_curves
 from lmtune.measures.measure import parse_list_measure
@@ -74,8 +74,7 @@ class Smoothness(Experiment):
         [data] = without_idle_features(load(self.data, self.seed).train)
         measure = parse_list_measure(self.measure)
         settings = Settings(
-            loss="lambdarank",
-            loss_options=truncation("lambdarank", measure),
+            loss=loss_for("lambdarank", measure),
             network=network,
             epochs=self.epochs,
             batch_size=self.batch_size,

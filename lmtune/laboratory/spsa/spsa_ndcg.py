@@ -21,6 +21,7 @@ from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.spsa.spsa_ndcg_pictures import draw_levels
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
+from lmtune.reranking.loss_names import make_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import fit
 
@@ -147,7 +148,7 @@ class SpsaOnNdcg(Experiment):
         del width
         fold = load(self.data, self.seed)
         settings = Settings(
-            loss=loss,
+            loss=make_loss(loss),
             network="linear",
             learning_rate=rate,
             epochs=self.epochs,

@@ -120,7 +120,7 @@ class Sweep(Experiment):
 
         own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": self.main_cutoff}
         settings = {**own, **trained}
-        parse_network(Settings(**settings).network)
+        parse_network(Settings.from_record(settings).network)
         return self.case(label, train, settings, **more)
 
     def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:

@@ -63,17 +63,17 @@ def train(
         training queries.
     """
     fold = with_least_grade(load(data, data_seed), least)
-    asked = Settings(**settings)
+    asked = Settings.from_record(settings)
     courses: dict[str, list[float]] = {}
     if watched:
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
-        options = asked.loss_options
+        options = asked.loss.options
         cutoff = options.get("cutoff", 50) if watched == "k-song" else None
         feed = Feed(fold.train, "cpu")
 
     def watch(run: Run) -> None:
-        scores = predict(run.network, fold.train, feed)
+        scores = predict(run.task.network, fold.train, feed)
         courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
         courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
 
@@ -110,32 +110,29 @@ def train_on_ratings(
     path : str
         A file as `lmtune.reranking.ratings.read_ratings` takes.
     settings : mapping
-        Of `lmtune.reranking.long_lists.Settings`.
+        Of `lmtune.reranking.settings.Settings`, besides `long_lists.LONG_LISTS`.
     cutoffs, margin, watched
         As for `train`; the first cutoff chooses the epoch.
     """
     ratings, split = _ratings(path)
-    asked = long_lists.Settings(**settings)
-    pairs = long_lists.training_pairs(ratings, split, graded=asked.graded)
+    asked = Settings.from_record(long_lists.LONG_LISTS.as_record() | dict(settings))
+    pairs = long_lists.training_pairs(ratings, split)
     objective: list[float] = []
-    cutoff = (asked.options or {}).get("cutoff", 50) if watched == "k-song" else None
+    cutoff = asked.loss.options.get("cutoff", 50) if watched == "k-song" else None
 
-    def watch(network: long_lists.NeuMF) -> None:
-        scores = long_lists.score_all(network)
+    def watch(run: Run) -> None:
+        scores = long_lists.score_all(run.task.network)
         objective.append(objective_of_ratings(pairs, scores, margin=margin, cutoff=cutoff))
 
     fitted = long_lists.fit(ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None)
-    first = [epoch.ndcg[0] for epoch in fitted.epochs]
-    own = [epoch.loss == asked.loss for epoch in fitted.epochs]
-    best = int(np.argmax(np.where(own, first, -np.inf)))
     seen = np.concatenate([split.train, split.validation])
     scores = long_lists.score_all(fitted.network)
-    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs, graded=asked.graded)
-    courses = {"validation": first} | ({"objective": objective} if watched else {})
+    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs)
+    courses = {"validation": fitted.ndcg[:, 0].tolist()} | ({"objective": objective} if watched else {})
     return {
-        "validation": list(fitted.epochs[best].ndcg),
+        "validation": fitted.ndcg[fitted.best_epoch - 1].tolist(),
         "test": tested.mean(axis=0).tolist(),
-        "best_epoch": best + 1,
+        "best_epoch": fitted.best_epoch,
         "courses": courses,
     }
 

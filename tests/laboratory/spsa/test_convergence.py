@@ -10,12 +10,13 @@ torch = pytest.importorskip("torch")
 
 from lmtune.laboratory.spsa.convergence import (  # noqa: E402
     full_gradient,
+    loss_for,
     train_to_convergence,
-    truncation,
     without_idle_features,
 )
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork  # noqa: E402
 from lmtune.measures.measure import parse_list_measure  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
 from lmtune.reranking.networks import make_network  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
@@ -41,7 +42,7 @@ def test_the_full_gradient_is_that_of_the_loss(name: str, monkeypatch: pytest.Mo
         ]
         return float(np.mean(losses))
 
-    found = full_gradient(network, DATA, Settings(loss="ranknet", network=name))
+    found = full_gradient(network, DATA, Settings(loss=parse_loss("ranknet"), network=name))
     for weight in range(0, layout.point.size, 7):
         up, down = layout.point.copy(), layout.point.copy()
         up[weight] += 1e-4
@@ -49,14 +50,14 @@ def test_the_full_gradient_is_that_of_the_loss(name: str, monkeypatch: pytest.Mo
         assert found[weight] == pytest.approx((loss_at(up) - loss_at(down)) / 2e-4, abs=2e-5)
     # Parts of all queries add up to the whole.
     monkeypatch.setattr("lmtune.laboratory.spsa.convergence._QUERIES", 7)
-    assert full_gradient(network, DATA, Settings(loss="ranknet", network=name)) == pytest.approx(
+    assert full_gradient(network, DATA, Settings(loss=parse_loss("ranknet"), network=name)) == pytest.approx(
         found, abs=1e-6
     )
 
 
 @pytest.mark.parametrize("loss", ["lambdarank", "ranknet"])
 def test_training_converges(loss: str) -> None:
-    settings = Settings(loss=loss, network="linear", epochs=60, batch_size=40, learning_rate=0.1)
+    settings = Settings(loss=parse_loss(loss), network="linear", epochs=60, batch_size=40, learning_rate=0.1)
     converged = train_to_convergence(DATA, settings)
     assert converged.gradient < 0.1 * converged.first_gradient
     assert converged.network.point.size == 5
@@ -76,6 +77,6 @@ def test_features_without_values_are_left_out() -> None:
 
 
 def test_lambdarank_follows_the_measures_cutoff() -> None:
-    assert truncation("lambdarank", parse_list_measure("ndcg@7")) == {"k": 7}
+    assert loss_for("lambdarank", parse_list_measure("ndcg@7")) == parse_loss("lambdarank:k=7")
     for loss, measure in (("ranknet", "ndcg@7"), ("lambdarank", "ndcg"), ("lambdarank", "mrr@7")):
-        assert truncation(loss, parse_list_measure(measure)) == {}
+        assert loss_for(loss, parse_list_measure(measure)) == parse_loss(loss)
