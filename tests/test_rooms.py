@@ -15,6 +15,7 @@ ROOT = Path(lmtune.__file__).parent
 
 # From the ground up: a room imports only from itself and from those before it.
 ROOMS = [
+    "_version",
     "errors",
     "options",
     "progress",
@@ -25,8 +26,8 @@ ROOMS = [
     "formats",
     "indexing",
     "datasets",
-    "candidates",
     "models",
+    "candidates",
     "measures",
     "tuning",
     "reranking",

@@ -226,7 +226,6 @@ def build_pool(
     Returns the pool and what to tell of unknown terms.
     """
     from lmtune.candidates.storage import pool_for
-    from lmtune.models.model import find_model
 
     with stages() as report, timed(f"{dataset.name}: {len(topics)} topics extracted"):
         pool = pool_for(
@@ -234,7 +233,7 @@ def build_pool(
             {topic: dataset.topics[topic] for topic in topics},
             dataset.qrels,
             name=dataset.name,
-            model=find_model(plan.model).formula.name,
+            model=plan.model,
             depth=plan.depth,
             negatives_depth=plan.negatives_depth,
             ranges=plan.space.ranges,

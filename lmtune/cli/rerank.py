@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from lmtune.cli import options, rerank_options, values
 from lmtune.cli.groups import Member, of_module
 from lmtune.cli.prepare import Names
-from lmtune.cli.rerank_data import Known, RunSource, from_letor, from_run, run_features
+from lmtune.cli.rerank_data import RunSource, from_letor, from_run, run_features
 from lmtune.cli.screen import stages
 from lmtune.errors import InputError
 from lmtune.progress import timed
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from lmtune.reranking.data import RankingData
-    from lmtune.reranking.lambdamart import TreeSettings
 
 
 def members() -> Iterator[Member]:
@@ -99,20 +93,17 @@ def train(
     from lmtune.options import check
     from lmtune.reporting.provenance import command, versions
     from lmtune.reranking import distributed, model_folder
-    from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
+    from lmtune.reranking.loss_names import parse_loss
     from lmtune.reranking.normalisation import Normalisation
+    from lmtune.reranking.reranker import learn
     from lmtune.reranking.settings import Settings
-    from lmtune.reranking.training import fit
 
     if output is None:
         raise InputError("no --output", accepted="--output DIR, the model's folder")
     if data is None and run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    named = parse_contender(loss)
-    trees = tree_settings(named, seed) if named.loss == LAMBDAMART else None
     settings = Settings(
-        loss="lambdarank" if trees else named.loss,
-        loss_options={} if trees else named.options,
+        loss=parse_loss(loss),
         network=net,
         dropout=dropout,
         optimizer=optimizer,
@@ -125,7 +116,7 @@ def train(
         clip=clip,
         patience=patience,
         warm_up=warm_up,
-        warm_up_loss=warm_up_loss,
+        warm_up_loss=parse_loss(warm_up_loss),
         amp_bf16=bf16,
         seed=seed,
         evaluations_per_step=evaluations_per_step,
@@ -145,17 +136,15 @@ def train(
     else:
         known = from_letor(str(data), validation, seed)
     made = {"command": command(), "versions": versions() | libraries(), **known.record}
-    if trees is not None:
-        _grow(known, trees, output, made)
-        return
-    scaler = normalisation.fit(known.train)
-    scaled, held = scaler.transform(known.train), scaler.transform(known.validation)
     with distributed.process_group(device) as place, stages() as report:
         with timed(f"{len(known.train.queries)} queries learnt from"):
-            trained = fit(
-                scaled,
-                held,
+            reranker = learn(
+                known.train,
+                known.validation,
                 settings,
+                normalisation=normalisation,
+                names=known.names,
+                facts=known.facts,
                 device=place,
                 checkpoint=checkpoint,
                 checkpoint_every=checkpoint_every,
@@ -163,13 +152,10 @@ def train(
             )
         if distributed.rank() > 0:
             return
-        model_folder.save_model(output, trained, scaler, known.names, made, facts=known.facts)
-        print(
-            f"best epoch {trained.best_epoch} of {len(trained.history)}, "
-            f"validation nDCG@{settings.measure} {trained.validation:.4f}"
-        )
-        if known.test is not None:
-            _report(known.test, trained.score(scaler.transform(known.test)))
+        model_folder.save_model(output, reranker, made)
+        print(reranker.scorer.summary)
+        for line in reranker.report(known.test) if known.test is not None else ():
+            print(line)
 
 
 def apply(
@@ -206,7 +192,7 @@ def apply(
     from lmtune.formats.runs import check_tag, read_run, write_run
     from lmtune.reporting.provenance import command, versions
     from lmtune.reranking.features import FEATURES
-    from lmtune.reranking.model_folder import check_features, load_model
+    from lmtune.reranking.model_folder import load_model
     from lmtune.reranking.runs import reranked
 
     if run is None or output is None:
@@ -215,8 +201,8 @@ def apply(
     check_file(output)
     loaded = load_model(model)
     feature_names = tuple(feature.name for feature in FEATURES)
-    check_features(loaded.names, feature_names, file=model)
-    tag = run_tag or f"lmtune-{loaded.label}"
+    loaded.check_features(feature_names, file=model)
+    tag = run_tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
     rerank_options.use_threads(threads)
     names = Names(
@@ -230,7 +216,7 @@ def apply(
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
     data, record = run_features(source, ranked, judged=False)
     with timed(f"{len(data.queries)} topics reranked"):
-        scores = loaded.score(data, feature_names, device=device)
+        scores = loaded.score(data, device=device)
         write_run(output, reranked(ranked, data, scores), tag=tag)
     made = {
         "command": command(),
@@ -240,37 +226,6 @@ def apply(
     }
     with atomic_write(f"{output}.made.json") as file:
         file.write(json.dumps(made, indent=2) + "\n")
-
-
-def _grow(known: Known, trees: TreeSettings, output: Path, made: dict[str, Any]) -> None:
-    from lmtune.reranking import lambdamart, model_folder
-
-    with stages() as report, timed(f"{len(known.train.queries)} queries learnt from"):
-        grown = lambdamart.fit(
-            known.train,
-            known.validation,
-            trees,
-            progress=lambda done, total, words: report("growing trees", done, total, words),
-        )
-    model_folder.save_trees(output, grown, trees, known.names, made, facts=known.facts)
-    best = grown.validation[grown.best_round - 1]
-    print(f"{grown.best_round} trees, validation nDCG@{trees.measure} {best:.4f}")
-    if known.test is not None:
-        _report(known.test, grown.model.predict(known.test))
-
-
-def _report(test: RankingData, scores: ArrayLike) -> None:
-    import numpy as np
-
-    from lmtune.measures.lists import ndcg
-    from lmtune.reranking.comparison import CUTOFFS
-
-    kept, zero = (np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero"))
-    for name, means in (("left out", kept), ("count 0", zero)):
-        text = "  ".join(f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True))
-        print(f"test, queries without relevant documents {name}: {text}")
-        if (kept == zero).all():
-            return
 
 
 def libraries() -> dict[str, str]:

@@ -72,6 +72,7 @@ def compare(
     from lmtune.reporting.table import STYLES
     from lmtune.reranking import comparison
     from lmtune.reranking.letor_folder import read_letor_folder
+    from lmtune.reranking.loss_names import parse_loss
     from lmtune.reranking.normalisation import Normalisation
     from lmtune.reranking.settings import Settings
 
@@ -80,9 +81,8 @@ def compare(
     if trials < 1:
         raise InputError("bad --trials", value=trials, accepted="1 or more")
     conventions = _conventions(empty)
-    contenders = [comparison.parse_contender(text) for text in losses.split(",")]
-    labels = [own.label for own in contenders]
-    if len(set(labels)) < len(labels):
+    contenders = [parse_loss(text) for text in losses.split(",")]
+    if len(set(map(str, contenders))) < len(contenders):
         raise InputError("a loss is named twice", value=losses, accepted="each once")
     rates = _rates(learning_rate)
     settings = Settings(
@@ -98,20 +98,21 @@ def compare(
         clip=clip,
         patience=patience,
         warm_up=warm_up,
-        warm_up_loss=warm_up_loss,
+        warm_up_loss=parse_loss(warm_up_loss),
         amp_bf16=bf16,
         seed=seed,
         evaluations_per_step=evaluations_per_step,
         perturbation=perturbation,
     )
     for own in contenders:
-        if own.loss == comparison.LAMBDAMART:
+        if own.family == "trees":
             from importlib.util import find_spec
 
             if find_spec("lightgbm") is None:
                 raise MissingExtraError("lambdamart", "neural")
         else:
-            rerank_options.check_names(comparison.asked(settings, own))
+            own.check_optimizer(settings.optimizer)
+    rerank_options.check_names(settings)
     rerank_options.use_threads(threads)
     normalisation = Normalisation(normalise, log1p)  # type: ignore[arg-type]
     check(normalisation)

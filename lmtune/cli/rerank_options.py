@@ -75,10 +75,7 @@ def use_threads(count: int | None) -> None:
 
 
 def check_names(settings: Settings) -> None:
-    """Raise InputError for a loss or a network that there is not, before data are read."""
+    """Raise InputError for a network that there is not, before data are read."""
     from lmtune.reranking.networks import parse_network
-    from lmtune.reranking.objectives import check_objective
 
     parse_network(settings.network)
-    for loss in (settings.loss, settings.warm_up_loss):
-        check_objective(loss, settings.optimizer)

@@ -40,7 +40,10 @@ def setting(lambda_: float | None, mu: float | None, model: str) -> dict[str, fl
 
     _refuse_fixed(model, {"--lambda": lambda_, "--mu": mu})
     given = {"lambda": lambda_, "mu": mu}
-    return {name: default if (x := given[name]) is None else x for name, default in find_model(model).default.items()}
+    return {
+        name: default if (x := given[name]) is None else x
+        for name, default in find_model(model).default.items()
+    }
 
 
 def _refuse_fixed(model: str, given: Mapping[str, object]) -> None:

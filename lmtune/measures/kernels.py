@@ -209,13 +209,11 @@ def _value(
         elif kind == EXPONENTIAL_DCG:
             total += (2.0 ** gains[j] - 1.0) / np.log2(ranks[j] + 2.0)
         elif kind == RECIPROCAL_RANK:
-            return 1.0 / (ranks[j] + 1)
+            return float(1.0 / (ranks[j] + 1))
         elif kind == SUCCESS:
             return 1.0
     if kind == PRECISION:
         return found / cutoff
     if kind == RECALL:
         return found / relevant
-    if kind in (DCG, EXPONENTIAL_DCG):
-        return total / ideal
-    return total / relevant
+    return float(total / (ideal if kind in (DCG, EXPONENTIAL_DCG) else relevant))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lmtune.errors import InputError
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
-from lmtune.models.parameter import Parameter
+from lmtune.models.parameter import Parameter, as_settings
 from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
 
 
@@ -37,6 +37,10 @@ class Model:
     def fixed(self) -> dict[str, float]:
         """The values of the parameters that the model fixes, by name."""
         return {parameter.name: parameter.low for parameter in self.parameters if parameter.is_fixed}
+
+    def check(self, setting: Mapping[str, float]) -> None:
+        """Raise `InputError` unless a setting is in the formula's domain."""
+        self.formula.check(as_settings(self.parameters, setting))
 
     @property
     def default(self) -> dict[str, float]:

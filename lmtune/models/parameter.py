@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 
@@ -181,17 +181,19 @@ class Parameter:
             return self.clip(rng.uniform(self.low, self.high))
         return self.clip(math.exp(rng.uniform(_log(self.low), _log(self.high))))
 
-    def step(self, value: float, steps: float) -> float:
-        """Return the value so many steps of a search away; what leads to one value gives its bits.
+    @property
+    def step(self) -> float:
+        """The first step of a search: 0.1, 0.5 in a logarithm, or a tenth of a linear range."""
+        return {"logit": 0.1, "log": 0.5, "linear": (self.high - self.low) / 10.0}[self.scale]
 
-        A step is 0.1 on the scale ``"logit"``, 0.5 in the logarithm on ``"log"`` and a tenth of
-        the range on ``"linear"``.
+    def move(self, value: float, distance: float) -> float:
+        """Return the value that far away, in the logarithm on the scale ``"log"``.
+
+        It is rounded, so that ways that lead to one value do not differ in its last digits.
         """
         if self.scale == "logit":
-            return self.clip(round(value + steps * 0.1, 9))
-        moved = value + steps * (self.high - self.low) / 10.0
-        if self._scale.is_geometric:
-            moved = value * math.exp(steps * 0.5)
+            return self.clip(round(value + distance, 9))
+        moved = value * math.exp(distance) if self._scale.is_geometric else value + distance
         return self.clip(float(f"{moved:.9g}"))
 
     def between(self, begin: float, end: float, position: float) -> float:

@@ -10,7 +10,10 @@ import shlex
 import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmtune.formats.files import atomic_write
 
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
@@ -75,6 +78,13 @@ def command() -> str:
         elif argument.partition("=")[0] not in _WITHOUT_INFLUENCE:
             kept.append(argument)
     return shlex.join(["lmtune", *kept])
+
+
+def write_record(path: Path, **facts: Any) -> None:
+    """Write how a file was made: the command, the versions, and further facts."""
+    made = {"command": command(), "versions": versions(), **facts}
+    with atomic_write(path) as file:
+        file.write(json.dumps(made, indent=2) + "\n")
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -210,8 +210,7 @@ def _fits(folder: Path) -> dict[_Key, list[Fit]]:
         bound = float(row.get("bound", math.nan))
         own.append(
             Fit(
-                row["lambda"],
-                row["mu"],
+                {name: row[name] for name in ("lambda", "mu")},
                 row["train"],
                 row["test"],
                 row["evaluations"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,7 @@ class CoordinateAscent:
 
     From each start, each coordinate tries one and two steps both ways and moves to the best
     strictly better setting; where no coordinate improves, the steps halve, five times. The first
-    steps are those of `lmtune.models.parameter.Parameter.step`.
+    steps are `lmtune.models.parameter.Parameter.step`.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ class CoordinateAscent:
         Settings to start at; by default the space's `ParameterSpace.start`.
     restarts : int
         Further starts, drawn from the space.
+    steps : mapping of str to float, optional
+        Other first steps, by parameter.
     seed : int
         For the restarts.
     depth : int
@@ -76,6 +78,7 @@ class CoordinateAscent:
         space: ParameterSpace | None = None,
         starts: Sequence[Setting] | None = None,
         restarts: int = 4,
+        steps: Mapping[str, float] | None = None,
         seed: int = 0,
         depth: int = DEPTH,
     ) -> None:
@@ -83,6 +86,7 @@ class CoordinateAscent:
         self.space = space
         self.starts = starts
         self.restarts = restarts
+        self.steps = steps
         self.seed = seed
         self.depth = depth
 
@@ -110,12 +114,13 @@ class CoordinateAscent:
         given = [space.start] if self.starts is None else map(space.vector, self.starts)
         begins = [space.clip(setting) for setting in given]
         begins += [space.random(rng) for _ in range(self.restarts)]
+        sizes = {parameter.name: parameter.step for parameter in space.parameters} | dict(self.steps or {})
         known: dict[_Point, float] = {}
         rows: list[tuple[float, ...]] = []
         # All climbs ask at once, because measuring many settings in a call is much cheaper.
         asking = {}
         for start, begin in enumerate(begins):
-            climb = _climb(space, begin)
+            climb = _climb(space, begin, sizes)
             asking[start] = (climb, next(climb))
         while asking:
             new: dict[_Point, int] = {}
@@ -147,16 +152,19 @@ class CoordinateAscent:
         return self
 
 
-def _climb(space: ParameterSpace, begin: NDArray[np.float64]) -> Generator[list[_Point], list[float], None]:
+def _climb(
+    space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float]
+) -> Generator[list[_Point], list[float], None]:
     """Ask for lines of settings; be sent their means."""
-    here = tuple(p.step(x, 0.0) for p, x in zip(space.parameters, begin.tolist(), strict=True))
+    here = tuple(p.move(x, 0.0) for p, x in zip(space.parameters, begin.tolist(), strict=True))
     [value] = yield [here]
     for halving in range(_HALVINGS + 1):
         improved = True
         while improved:
             improved = False
             for axis, parameter in enumerate(space.parameters):
-                moved = [parameter.step(here[axis], step * 0.5**halving) for step in _STEPS]
+                size = sizes[parameter.name] * 0.5**halving
+                moved = [parameter.move(here[axis], step * size) for step in _STEPS]
                 line = [(*here[:axis], x, *here[axis + 1 :]) for x in moved]
                 values = yield line
                 best = int(np.argmax(values))

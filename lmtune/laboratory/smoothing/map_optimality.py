@@ -108,7 +108,7 @@ class MapOptimality(Experiment):
     def pictures(self, found: Tables) -> list[Picture]:
         """Draw cost and measure along lines, and the share of ascending directions by step."""
         from lmtune.laboratory.smoothing.map_optimality_pictures import ascending
-        from lmtune.reporting.figures.lines import cost_and_measure
+        from lmtune.reporting.figures.profiles import cost_and_measure
         from lmtune.reporting.figures.style import Picture, alt_text
 
         name = parse_measure(self.measure).title
@@ -186,7 +186,7 @@ def examine_choice(
     result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
     [fit] = next(row.fits for row in result.rows if row.method == method)
     objective = Objective(pool, what, plan.space, plan.depth)
-    at = plan.space.to_unbounded(fit.lambda_, fit.mu)
+    at = plan.space.to_unbounded(plan.space.vector(fit.params))
     sizes = np.array(steps)[:, None]
     objective.remember(
         np.concatenate([at + sizes * way for way in random_directions(directions, _SCALE, seed=seed)])
@@ -206,8 +206,7 @@ def examine_choice(
     found: dict[str, Any] = {
         "point": {
             "method": method,
-            "lambda": fit.lambda_,
-            "mu": fit.mu,
+            **fit.params,
             "value": test.value,
             "at_edge": ", ".join(fit.at_edge),
             "evaluations": fit.evaluations,
@@ -265,9 +264,7 @@ class Objective:
         new = [point for point in points[inside] if point.tobytes() not in self.known]
         if new:
             settings = np.array([self.space.from_unbounded(point) for point in new])
-            values = measure_settings(
-                self.pool, settings[:, 0], settings[:, 1], [self.measure], depth=self.depth
-            )
+            values = measure_settings(self.pool, settings, [self.measure], depth=self.depth)
             # A row a setting, so that its sum does not depend on how many there are.
             means = np.ascontiguousarray(values[:, :, 0].T).mean(axis=1)
             for point, mean in zip(new, means.tolist(), strict=True):

@@ -202,10 +202,8 @@ class MapSmoothness(Experiment):
 
 
 def _width(line: str) -> float:
-    space = ParameterSpace()
-    if line == LAMBDA:
-        return space.lambda_high - space.lambda_low
-    return math.log(space.mu_high / space.mu_low)
+    low, high = ParameterSpace.of().ranges[line]
+    return high - low if line == LAMBDA else math.log(high / low)
 
 
 def _needed(summary: pd.DataFrame, smooth: float) -> pd.DataFrame:

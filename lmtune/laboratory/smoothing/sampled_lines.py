@@ -64,10 +64,10 @@ def measure_lines(
         `Roughness`' fields).
     """
     pool = load_pool(dataset)
-    what, space = parse_measure(measure), ParameterSpace()
+    what, space = parse_measure(measure), ParameterSpace.of()
     surface = Surface.compute(pool, [what], space=space, shape=_GRID)
     best = surface.best(what, pool.positions())[0]
-    at = float(surface.lambdas[best]), float(surface.mus[best])
+    at = surface.setting(best)
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(pool.topics)) for _ in range(samples)]
     lines = {}
@@ -96,7 +96,7 @@ def measure_lines(
     return {
         "measure": str(what),
         "topics": len(pool.topics),
-        "best": {"lambda": at[0], "mu": at[1], "value": best_value},
+        "best": {**at, "value": best_value},
         "lines": lines,
     }
 
@@ -118,30 +118,25 @@ def _first_curves(
 
 
 def _positions(
-    space: ParameterSpace, line: str, at: tuple[float, float], points: int, inside: int, zoom: float
+    space: ParameterSpace, line: str, at: dict[str, float], points: int, inside: int, zoom: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return a line's positions, evenly spaced in lambda or log mu, and a section's."""
-    low, high, here = (
-        (space.lambda_low, space.lambda_high, at[0])
-        if line == LAMBDA
-        else (np.log(space.mu_low), np.log(space.mu_high), np.log(at[1]))
-    )
+    bounds = space.ranges[line]
+    low, high, here = bounds[0], bounds[1], at[line]
+    if line == MU:
+        low, high, here = np.log([low, high, here])
     whole = np.linspace(low, high, points)
     half = 0.5 * zoom * (high - low)
     begin = min(max(here - half, low), high - 2.0 * half)
     section = np.linspace(begin, begin + 2.0 * half, inside)
     if line == LAMBDA:
-        return whole.clip(space.lambda_low, space.lambda_high), section
-    return (
-        np.exp(whole).clip(space.mu_low, space.mu_high),
-        np.exp(section).clip(space.mu_low, space.mu_high),
-    )
+        return whole.clip(*bounds), section
+    return np.exp(whole).clip(*bounds), np.exp(section).clip(*bounds)
 
 
 def _along(
-    pool: CandidatePool, measure: Measure, line: str, at: tuple[float, float], position: NDArray[np.float64]
+    pool: CandidatePool, measure: Measure, line: str, at: dict[str, float], position: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Measure every topic along a line, shape (topics, positions)."""
-    fixed = np.full(position.size, at[1] if line == LAMBDA else at[0])
-    setting = (position, fixed) if line == LAMBDA else (fixed, position)
-    return measure_settings(pool, setting[0], setting[1], [measure])[:, :, 0]
+    settings = [{**at, line: value} for value in position.tolist()]
+    return measure_settings(pool, settings, [measure])[:, :, 0]

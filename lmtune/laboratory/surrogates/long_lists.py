@@ -99,30 +99,18 @@ class LongLists(Sweep):
         own = {"margin": self.margin, **options}
         settings: dict[str, Any] = {
             "loss": loss,
-            "epochs": self.epochs,
-            "warm_up": self.warm_up if warm_up is None else warm_up,
-            "learning_rate": self.learning_rate,
-        }
-        if self.on_ratings:
-            if loss == "k-song" and own.pop("theoretical", True):
-                settings["loss"] = "k-song-theoretical"
-            settings |= {
-                "relevant": self.relevant,
-                "others": 0 if whole else self.sampled - self.relevant,
-                "batch": self.batch_size,
-                "options": own,
-            }
-            where = {"path": self.data.removeprefix(_RATINGS), "cutoffs": list(self.measured_at)}
-            return Case(
-                label,
-                train_on_ratings,
-                {**where, "settings": settings, "watched": watched, "margin": self.margin},
-            )
-        settings |= {
             "loss_options": own,
             "network": self.network,
+            "epochs": self.epochs,
+            "warm_up": self.warm_up if warm_up is None else warm_up,
             "warm_up_loss": "cross-entropy",
+            "batch_size": self.batch_size,
             "list_size": None if whole else self.sampled,
             "list_relevant": None if whole else self.relevant,
+            "learning_rate": self.learning_rate,
         }
-        return self.network_case(label, settings, least=self.least, watched=watched, margin=self.margin)
+        watching = {"watched": watched, "margin": self.margin}
+        if self.on_ratings:
+            where = {"path": self.data.removeprefix(_RATINGS), "cutoffs": list(self.measured_at)}
+            return Case(label, train_on_ratings, {**where, "settings": settings, **watching})
+        return self.network_case(label, settings, least=self.least, **watching)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import compared, difference_of, mean_of, verdict
 from lmtune.laboratory.surrogates.pictures import value_picture
@@ -15,8 +14,8 @@ from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, Case, Pair, Sweep, ke
 from lmtune.laboratory.surrogates.trainings import grow
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
-from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
-from lmtune.reranking.objectives import loss_names
+from lmtune.reranking.lambdamart import TreeSettings
+from lmtune.reranking.loss_names import LAMBDAMART, parse_loss
 
 if TYPE_CHECKING:
     from lmtune.reporting.figures.style import Picture
@@ -149,16 +148,13 @@ class Losses(Sweep):
 
     def _rates_of(self, text: str) -> list[Case]:
         """Make one case a learning rate; trees have their own."""
-        contender = parse_contender(text)
-        if contender.loss == LAMBDAMART:
-            trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT, "threads": 1}
+        loss = parse_loss(text)
+        if loss.family == "trees":
+            trees = asdict(TreeSettings(**loss.options)) | {"measure": CHOSEN_AT, "threads": 1}
             return [self.case(text, grow, trees)]
-        if contender.loss not in loss_names():
-            accepted = ", ".join([*loss_names(), LAMBDAMART])
-            raise InputError("unknown loss", value=contender.loss, accepted=accepted)
         trained = {
-            "loss": contender.loss,
-            "loss_options": dict(contender.options),
+            "loss": loss.name,
+            "loss_options": dict(loss.options),
             "network": self.network,
             "warm_up": self.warm_up,
             "warm_up_loss": "cross-entropy",
@@ -170,7 +166,7 @@ class Losses(Sweep):
 
     def _titles(self) -> dict[str, str]:
         """Name losses as papers do, with their options where that alone tells them apart."""
-        names = {text: parse_contender(text).loss for text in self.losses}
+        names = {text: parse_loss(text).name for text in self.losses}
         plain = {text: _TITLES.get(loss, loss) for text, loss in names.items()}
         counts = Counter(plain.values())
         return {

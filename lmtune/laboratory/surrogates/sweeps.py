@@ -120,7 +120,7 @@ class Sweep(Experiment):
 
         own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": self.main_cutoff}
         settings = {**own, **trained}
-        parse_network(Settings(**settings).network)
+        parse_network(Settings.from_record(settings).network)
         return self.case(label, train, settings, **more)
 
     def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:
@@ -233,7 +233,7 @@ def summary(trials: pd.DataFrame) -> pd.DataFrame:
     """Average trials: mean and half the 95% interval by value, part of the queries and cutoff."""
     import pandas as pd
 
-    from lmtune.reranking.trials import confidence_interval
+    from lmtune.measures.significance.effects import confidence_interval
 
     keys = ["value", "queries", "cutoff"]
     rows = [

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from lmtune.laboratory.data import load
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
-from lmtune.reranking.data import RankingData, RankingSplit, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loop import Run
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
@@ -63,17 +64,17 @@ def train(
         training queries.
     """
     fold = with_least_grade(load(data, data_seed), least)
-    asked = Settings(**settings)
+    asked = Settings.from_record(settings)
     courses: dict[str, list[float]] = {}
     if watched:
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
-        options = asked.loss_options
+        options = asked.loss.options
         cutoff = options.get("cutoff", 50) if watched == "k-song" else None
         feed = Feed(fold.train, "cpu")
 
     def watch(run: Run) -> None:
-        scores = predict(run.network, fold.train, feed)
+        scores = predict(run.task.network, fold.train, feed)
         courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
         courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
 
@@ -94,7 +95,7 @@ def grow(
     """
     fold = with_least_grade(load(data, data_seed), least)
     grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
-    return {**_measured(grown.model.predict, fold, cutoffs), "best_epoch": 0, "courses": {}}
+    return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
 
 
 def train_on_ratings(
@@ -110,32 +111,29 @@ def train_on_ratings(
     path : str
         A file as `lmtune.reranking.ratings.read_ratings` takes.
     settings : mapping
-        Of `lmtune.reranking.long_lists.Settings`.
+        Of `lmtune.reranking.settings.Settings`, besides `long_lists.LONG_LISTS`.
     cutoffs, margin, watched
         As for `train`; the first cutoff chooses the epoch.
     """
     ratings, split = _ratings(path)
-    asked = long_lists.Settings(**settings)
-    pairs = long_lists.training_pairs(ratings, split, graded=asked.graded)
+    asked = Settings.from_record(long_lists.LONG_LISTS.as_record() | dict(settings))
+    pairs = long_lists.training_pairs(ratings, split)
     objective: list[float] = []
-    cutoff = (asked.options or {}).get("cutoff", 50) if watched == "k-song" else None
+    cutoff = asked.loss.options.get("cutoff", 50) if watched == "k-song" else None
 
-    def watch(network: long_lists.NeuMF) -> None:
-        scores = long_lists.score_all(network)
+    def watch(run: Run) -> None:
+        scores = long_lists.score_all(run.task.network)
         objective.append(objective_of_ratings(pairs, scores, margin=margin, cutoff=cutoff))
 
     fitted = long_lists.fit(ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None)
-    first = [epoch.ndcg[0] for epoch in fitted.epochs]
-    own = [epoch.loss == asked.loss for epoch in fitted.epochs]
-    best = int(np.argmax(np.where(own, first, -np.inf)))
     seen = np.concatenate([split.train, split.validation])
     scores = long_lists.score_all(fitted.network)
-    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs, graded=asked.graded)
-    courses = {"validation": first} | ({"objective": objective} if watched else {})
+    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs)
+    courses = {"validation": fitted.ndcg[:, 0].tolist()} | ({"objective": objective} if watched else {})
     return {
-        "validation": list(fitted.epochs[best].ndcg),
+        "validation": fitted.ndcg[fitted.best_epoch - 1].tolist(),
         "test": tested.mean(axis=0).tolist(),
-        "best_epoch": best + 1,
+        "best_epoch": fitted.best_epoch,
         "courses": courses,
     }
 
@@ -153,7 +151,6 @@ def whole_objective(
     Whatever a training estimates of it as it goes, this is its value at the weights that gave the
     scores: no sampling, no running estimates.
     """
-    bare = replace(data, features=np.empty((data.labels.size, 0), np.float32))
     # Item ids of `RelevantPairs.from_lists` are rows.
     blocks = (
         (
@@ -162,7 +159,7 @@ def whole_objective(
             batch.queries,
             batch.rows,
         )
-        for batch in batches(bare, size=_LISTS, seed=0, epoch=0, shuffle=False)
+        for batch in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
     )
     return _objective(pairs, blocks, margin, cutoff)
 
