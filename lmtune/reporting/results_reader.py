@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from lmtune.candidates.formula import TWO_STAGE
 from lmtune.errors import InputError
 from lmtune.formats.files import read_bytes
 from lmtune.measures.measure import Measure, parse_measure
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.reporting.results_files import (
     ACCEPTED,
     CHOSEN,

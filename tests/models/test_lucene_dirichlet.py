@@ -21,6 +21,7 @@ from lmtune.errors import InputError
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models.lucene_dirichlet import score_and_slope
+from lmtune.models.two_stage import TWO_STAGE
 
 mp.dps = 50
 MODEL = "lucene-dirichlet"
@@ -124,16 +125,19 @@ def test_a_lambda_is_refused() -> None:
     for call in (
         lambda: list(rank(pool, {"lambda": 0.1, "mu": 10.0})),
         lambda: lmtune.measure(pool, {"lambda": 0.1, "mu": 10.0}),
-        lambda: lmtune.GridSearch("AP").fit(pool),
-        lambda: lmtune.RankNetTuner().fit(pool),
+        lambda: lmtune.GridSearch("AP", space=lmtune.ParameterSpace.of()).fit(pool),
+        lambda: lmtune.RankNetTuner(space=lmtune.ParameterSpace.of()).fit(pool),
     ):
         with pytest.raises(InputError, match="lucene-dirichlet has no lambda"):
             call()
+    # Where no space is given, it is the model's.
+    assert lmtune.GridSearch("AP", shape=(3, 4)).fit(pool).best_params_["lambda"] == 0.0
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'dirichlet'.*two-stage"):
-        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="dirichlet")
+    with pytest.raises(InputError, match=r"'bm25'.*two-stage"):
+        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="bm25")
+    assert CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="dirichlet").formula is TWO_STAGE
 
 
 def made_collection(documents: int, seed: int) -> tuple[dict[str, str], dict[str, str]]:
