@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import Empty, ndcg
+from lmtune.progress import note
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.loss_names import Loss, parse_loss
+from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
@@ -184,11 +187,36 @@ def _trees(
     return Outcome(str(loss), rate, _measure([fold.test for fold in folds], grown))
 
 
-def empty_queries(folds: Sequence[RankingSplit]) -> int:
-    """Count test queries without a relevant document."""
-    return sum(
+def read_losses(text: str, settings: Settings) -> list[Loss]:
+    """Read losses to compare, with commas between; check that they can be trained.
+
+    Raises
+    ------
+    InputError
+        For an unknown loss or network, a loss named twice, or one that the optimizer cannot minimise.
+    """
+    from importlib.util import find_spec
+
+    losses = [parse_loss(part) for part in text.split(",")]
+    if len(set(map(str, losses))) < len(losses):
+        raise InputError("a loss is named twice", value=text, accepted="each once")
+    for loss in losses:
+        if loss.family != "trees":
+            loss.check_optimizer(settings.optimizer)
+        elif find_spec("lightgbm") is None:
+            raise MissingExtraError("lambdamart", "neural")
+    parse_network(settings.network)
+    return losses
+
+
+def note_empty_queries(folds: Sequence[RankingSplit]) -> int:
+    """Count test queries without a relevant document, and say how many there are."""
+    missing = sum(
         int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum()) for fold in folds
     )
+    total = sum(len(fold.test.queries) for fold in folds)
+    note(f"{total} test queries, {missing} of them without a relevant document")
+    return missing
 
 
 def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
