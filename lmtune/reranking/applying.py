@@ -9,7 +9,7 @@ from lmtune.datasets.selection import select_topics
 from lmtune.formats.runs import check_tag, read_run, write_run
 from lmtune.progress import Progress, silent, timed
 from lmtune.reranking.features import FEATURES
-from lmtune.reranking.model_folder import check_features, load_model
+from lmtune.reranking.model_folder import load_model
 from lmtune.reranking.runs import reranked
 from lmtune.reranking.sources import FeatureSettings, RunFeatures, run_features
 
@@ -31,7 +31,7 @@ def rerank_run(
     Parameters
     ----------
     model : path
-        A folder that `lmtune.reranking.learning.learn` wrote; its features are made of the run.
+        A folder that `lmtune.reranking.model_folder.save_model` wrote; its features are made of the run.
     run, output : path
         The run, and the new one.
     collection : Collection
@@ -55,8 +55,8 @@ def rerank_run(
     """
     loaded = load_model(model)
     names = tuple(feature.name for feature in FEATURES)
-    check_features(loaded.names, names, file=model)
-    tag = tag or f"lmtune-{loaded.label}"
+    loaded.check_features(names, file=model)
+    tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
     facts = loaded.facts
     settings = FeatureSettings(facts["lambda"], facts["mu"], facts["depth"] if depth is None else depth)
@@ -65,6 +65,6 @@ def rerank_run(
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
     made = run_features(run, ranked, collection, settings, judged=False, progress=progress)
     with timed(f"{len(made.data.queries)} topics reranked"):
-        scores = loaded.score(made.data, names, device=device)
+        scores = loaded.score(made.data, device=device)
         write_run(output, reranked(ranked, made.data, scores), tag=tag)
     return made

@@ -58,6 +58,19 @@ class Trained:
         """The best epoch's validation value."""
         return self.history[self.best_epoch - 1].validation
 
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        return f"{self.settings.loss.name}-{self.settings.network}"
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a line."""
+        return (
+            f"best epoch {self.best_epoch} of {len(self.history)}, "
+            f"validation nDCG@{self.settings.measure} {self.validation:.4f}"
+        )
+
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights, ready to score."""
         network = make_network(self.settings.network, self.features, dropout=self.settings.dropout, seed=0)

@@ -11,7 +11,7 @@ from lmtune.cli.screen import stages, utf8_output
 from lmtune.formats.files import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
-from lmtune.progress import timed
+from lmtune.progress import note, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -72,7 +72,9 @@ def compare(
         check_directory(output.output, marker=RECORD, own=CONTENT)
     with timed(f"{folder}: read"):
         folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
-    missing = comparison.note_empty_queries(folds)
+    missing = comparison.empty_queries(folds)
+    total = sum(len(fold.test.queries) for fold in folds)
+    note(f"{total} test queries, {missing} of them without a relevant document")
     with stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
         outcomes = comparison.compare(
             folds,

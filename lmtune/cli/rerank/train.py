@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.formats.files import check_directory
 from lmtune.options import option
+from lmtune.progress import Progress, timed
 from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -48,40 +50,57 @@ def train(
     machine: Machine,
 ) -> None:
     """Train a network on LETOR files, or on a run with judgements."""
-    from lmtune.reranking import model_folder
-    from lmtune.reranking.learning import learn
+    from lmtune.reranking import distributed, model_folder
     from lmtune.reranking.networks import parse_network
+    from lmtune.reranking.reranker import learn
 
     if data is None and learning.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     parse_network(settings.network)
     check_directory(learning.output, marker=model_folder.RECORD, own=model_folder.CONTENT)
     with stages() as progress:
-        if learning.run is None:
-            known = from_letor(str(data), learning.validation, settings.seed)
-        else:
-            known = from_run(
-                learning.run,
-                replace(collection, name=data),
-                features,
-                train_topics=learning.train_topics,
-                validation=learning.validation,
-                seed=settings.seed,
-                progress=progress,
+        known = _known(data, learning, collection, features, settings.seed, progress)
+    with distributed.process_group(machine.device) as place, stages() as progress:
+        with timed(f"{len(known.train.queries)} queries learnt from"):
+            reranker = learn(
+                known.train,
+                known.validation,
+                settings,
+                normalisation=normalisation,
+                names=known.names,
+                facts=known.facts,
+                device=place,
+                checkpoint=learning.checkpoint,
+                checkpoint_every=learning.checkpoint_every,
+                progress=partial(progress, "training"),
             )
-        found = learn(
-            known,
-            settings,
-            learning.output,
-            record(NEURAL, **_facts(known)),
-            normalisation=normalisation,
-            device=machine.device,
-            checkpoint=learning.checkpoint,
-            checkpoint_every=learning.checkpoint_every,
-            progress=progress,
-        )
-    for line in found:
+        if distributed.rank() > 0:
+            return
+        model_folder.save_model(learning.output, reranker, record(NEURAL, **_facts(known)))
+    print(reranker.scorer.summary)
+    for line in reranker.report(known.test) if known.test is not None else ():
         print(line)
+
+
+def _known(
+    data: str | None,
+    learning: Learning,
+    collection: Collection,
+    features: FeatureSettings,
+    seed: int,
+    progress: Progress,
+) -> TrainingData:
+    if learning.run is None:
+        return from_letor(str(data), learning.validation, seed)
+    return from_run(
+        learning.run,
+        replace(collection, name=data),
+        features,
+        train_topics=learning.train_topics,
+        validation=learning.validation,
+        seed=seed,
+        progress=progress,
+    )
 
 
 def _facts(known: TrainingData) -> dict[str, object]:

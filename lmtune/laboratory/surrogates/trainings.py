@@ -94,7 +94,7 @@ def grow(
     """
     fold = with_least_grade(load(data, data_seed), least)
     grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
-    return {**_measured(grown.model.predict, fold, cutoffs), "best_epoch": 0, "courses": {}}
+    return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
 
 
 def train_on_ratings(
