@@ -12,9 +12,18 @@ from itertools import groupby
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.reporting.page_rows import differences, parameters
+from lmtune.reporting.differences import differences
+from lmtune.reporting.figures.style import ParameterAxis
 from lmtune.reporting.results_reader import StoredResults
-from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table
+from lmtune.reporting.table import listed
+from lmtune.reporting.tuning_tables import (
+    ABOVE_DIRECT,
+    ABOVE_RANKNET,
+    mean_table,
+    parameter_text,
+    parameters,
+    setting,
+)
 from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -102,6 +111,8 @@ def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_ro
     )
     results = stored.results
     methods = list(dict.fromkeys(row.method for row in results[0].rows))
+    symbols = [ParameterAxis(name).symbol for name in parameters(results)]
+    fits = [fit for result in results for row in result.rows for fit in row.fits]
     return environment.from_string(template).render(
         style=Markup(style),
         script=Markup(script),
@@ -110,17 +121,19 @@ def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_ro
         data=Markup(_topic_data(results)),
         results=results,
         record=stored.record,
-        title=_listed([result.name for result in results]),
+        title=listed([result.name for result in results]),
         facts=_facts(stored),
         methods=methods,
-        choosers=_listed([method for method in methods if method != OPTIMAL]),
+        listed_symbols=listed(symbols),
+        choosers=listed([method for method in methods if method != OPTIMAL]),
         comparison=mean_table(results),
         marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],
-        parameters=[(result.name, parameters(result)) for result in results],
-        edges=any(fit.at_edge for result in results for row in result.rows for fit in row.fits),
-        bounds=any(fit.bound is not None for result in results for row in result.rows for fit in row.fits),
+        symbols=symbols,
+        choices=[(result.name, _choices(result)) for result in results],
+        edges=any(fit.at_edge for fit in fits),
+        bounds=any(fit.bound is not None for fit in fits),
         picture_groups=_grouped(pictures),
         inputs=[(str(one.get("name", "")), _counted(one)) for one in stored.record["collections"]],
         plan=_plain(stored.record["plan"]),
@@ -147,6 +160,31 @@ def _facts(stored: StoredResults) -> list[tuple[str, str]]:
         ("test topics", f"{topics:,}"),
         ("fold" if folds == [1] else "folds", " or ".join(map(str, folds))),
         ("measures", ", ".join(measures)),
+    ]
+
+
+def _choices(result: CollectionResult) -> list[dict[str, Any]]:
+    """Return what each method chose on each fold, by measure."""
+    return [
+        {
+            "title": measure.title,
+            "lines": [
+                {
+                    "method": row.method,
+                    "fold": number,
+                    "folds": len(row.fits),
+                    "setting": [parameter_text(*item, thousands=",") for item in setting(fit).items()],
+                    "train": f"{fit.train_value:.4f}",
+                    "test": f"{fit.test_value:.4f}",
+                    "bound": "" if fit.bound is None else f"{fit.bound:.4f}",
+                    "evaluations": f"{fit.evaluations:,}",
+                    "edges": ", ".join(fit.at_edge),
+                }
+                for row in rows
+                for number, fit in enumerate(row.fits, 1)
+            ],
+        }
+        for measure, rows in groupby(result.rows, key=lambda row: row.measure)
     ]
 
 
@@ -190,10 +228,6 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _digest(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from lmtune.errors import InputError
+from lmtune.formats.csv_files import csv_text
 from lmtune.formats.files import atomic_directory, read_bytes, read_lines
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
@@ -59,7 +60,7 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
         kind, settings, best = "trees", asdict(scorer.settings), ("best_round", scorer.best_round)
         files = {
             _TREES: scorer.text.encode(),
-            _HISTORY: _csv("round,validation", enumerate(map(repr, scorer.history), 1)),
+            _HISTORY: csv_text(["round", "validation"], enumerate(scorer.history, 1)).encode(),
         }
     else:
         kind, settings, best = "network", scorer.settings.as_record(), ("best_epoch", scorer.best_epoch)
@@ -84,15 +85,12 @@ def _network_files(trained: Trained, normaliser: Normaliser | None) -> dict[str,
     arrays = {} if normaliser is None else normaliser.to_arrays()
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
     rows = [asdict(row) for row in trained.history]
+    seconds = ((epoch, f"{spent:.3f}") for epoch, spent in enumerate(trained.seconds, 1))
     return {
         _WEIGHTS: save(prefixed("network", trained.weights) | prefixed("normaliser", tensors)),
-        _HISTORY: _csv(",".join(rows[0]), (map(repr, row.values()) for row in rows)),
-        _SECONDS: _csv("epoch,seconds", ((n, f"{spent:.3f}") for n, spent in enumerate(trained.seconds, 1))),
+        _HISTORY: csv_text(rows[0], ([*row.values()] for row in rows)).encode(),
+        _SECONDS: csv_text(["epoch", "seconds"], seconds).encode(),
     }
-
-
-def _csv(header: str, rows: Iterable[Iterable[Any]]) -> bytes:
-    return "".join(f"{line}\n" for line in (header, *(",".join(map(str, row)) for row in rows))).encode()
 
 
 def load_model(path: str | os.PathLike[str]) -> Reranker:

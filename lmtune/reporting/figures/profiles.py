@@ -20,6 +20,7 @@ from lmtune.reporting.figures.style import (
     setting,
     short,
 )
+from lmtune.reporting.table import listed
 from lmtune.tuning.lines import ACROSS
 
 if TYPE_CHECKING:
@@ -126,11 +127,11 @@ def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:
 
 def _label(name: str, part: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
     if name == ACROSS:
-        listed = " and ".join(filter(None, [", ".join(axis.symbol for axis in axes[:-1]), axes[-1].symbol]))
-        return f"{listed}: RankNet's at 0, Direct's at 1"
+        what = listed([axis.symbol for axis in axes]) if len(axes) < _MOST else "setting"
+        return f"{what}: RankNet's at 0, Direct's at 1"
     fixed = [axis for axis in axes if axis.name != name]
     [along] = (axis for axis in axes if axis.name == name)
-    if not 0 < len(fixed) <= _MOST - 1:
+    if not 0 < len(fixed) < _MOST - 1:
         return along.label
     return f"{along.label}, with {setting(fixed, (part[axis.name].iloc[0] for axis in fixed))}"
 

@@ -22,6 +22,7 @@ from lmtune.reporting.figures.style import (
     looks,
     new_figure,
 )
+from lmtune.reporting.table import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,7 @@ def parameter_spread(
     figure, rows = new_figure(width, height, sharex=True, sharey="row", **shape)
     for column, measure in enumerate(measures):
         rows[0][column].set_title(measure, loc="left")
-        rows[-1][column].set_xlabel(axes[0].label if plane else "method")
+        rows[-1][column].set_xlabel(axes[0].label if plane else "each method's folds")
         own = parameters[parameters["measure"].eq(measure)]
         for place, (method, style) in enumerate(look.items()):
             part = own[own["method"].eq(method)]
@@ -137,8 +138,7 @@ def _limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
 
 def _alt(parameters: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
     folds = parameters["fold"].nunique()
-    listed = " and ".join(filter(None, [", ".join(axis.label for axis in axes[:-1]), axes[-1].label]))
-    sentences = [f"Chosen {listed} over {folds} folds."]
+    sentences = [f"Chosen {listed([axis.label for axis in axes])} over {folds} folds."]
     for (measure, method), part in parameters.groupby(["measure", "method"], sort=False):
         ranges = ", ".join(_range_text(part[axis.name].to_numpy(), axis) for axis in axes)
         sentences.append(f"{method} for {measure}: {ranges}.")
