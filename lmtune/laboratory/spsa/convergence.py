@@ -10,7 +10,8 @@ import torch
 
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork
 from lmtune.measures.measure import Measure
-from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData
 from lmtune.reranking.loss_names import Loss, make_loss
 from lmtune.reranking.networks import make_network
 from lmtune.reranking.objectives import BatchLabels, make_objective
