@@ -118,9 +118,17 @@ def _metavar(field: Field, kind: Any) -> str:
 
 
 def command(
-    function: Callable[..., None], name: str | None = None, *, epilog: str = "", **settings: Any
+    function: Callable[..., None],
+    name: str | None = None,
+    *,
+    before: Callable[[], None] | None = None,
+    epilog: str = "",
+    **settings: Any,
 ) -> Any:
-    """Make typer's command of a function, whose docstring is its help."""
+    """Make typer's command of a function, whose docstring is its help; settings go to typer.
+
+    `before` is called before anything that is given is looked at.
+    """
     import typer
     from typer.main import get_command
 
@@ -130,6 +138,8 @@ def command(
         parameters += [_argument(part)] if part.form is None else _options(part)
 
     def run(context: typer.Context, **values: Any) -> None:
+        if before is not None:
+            before()
         sources = {name: context.get_parameter_source(name) for name in values}
         given = {
             name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"

@@ -66,7 +66,7 @@ def test_everything_given() -> None:
         "pie --hours 4 --rates 1,2.5 -s pepper --spice mint --shape abc --no-lid --slow --pot b --guests 9"
     )
     dish, cooking, eating = cooked(*words.split())
-    assert cooking == Cooking(4, (1.0, 2.5), ("salt", "mint"), (3,), lid=False, slow=True, pot=Path("b"))
+    assert cooking == Cooking(4, (1.0, 2.5), ("pepper", "mint"), (3,), lid=False, slow=True, pot=Path("b"))
     assert eating == {"guests": 9}
     assert dish == "pie"
     assert cooked("pie", "-l", "--pot", "b")[1].lid
