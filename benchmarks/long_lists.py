@@ -15,17 +15,20 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmtune.reranking.long_lists import LOSSES, Epoch, Settings, fit, score_all
+from lmtune.reranking.long_lists import LONG_LISTS, fit, score_all
+from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.ratings import held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.song import KSong, ListSampler, RelevantPairs, Song
 
 USERS, BATCH, FEATURES = 512, 64, 32
+LOSSES = ["song", "k-song:theoretical=false", "k-song", "cross-entropy"]
 
 
 def main() -> None:
@@ -157,11 +160,15 @@ def movielens(path: Path, epochs: int, all_items: bool) -> None:
     line("popularity", np.tile(popularity, (users, 1)), 0.0)
     for others in (30, 0) if all_items else (30,):
         for loss in LOSSES:
-            options = {"cutoff": 50} if loss.startswith("k-song") else {}
-            settings = Settings(loss=loss, others=others, epochs=epochs, options=options)
-            curve: list[Epoch] = []
+            settings = replace(
+                LONG_LISTS,
+                loss=parse_loss(loss),
+                epochs=epochs,
+                list_size=10 + others if others else None,
+                list_relevant=10 if others else None,
+            )
             start = time.process_time()
-            fitted = fit(ratings, split, settings, cutoffs=cutoffs, report=curve.append)
+            fitted = fit(ratings, split, settings, cutoffs=cutoffs)
             seconds = time.process_time() - start
             name = f"{loss}, {'10 + 30 items' if others else 'all items'}"
             line(name, score_all(fitted.network), seconds)

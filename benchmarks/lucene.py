@@ -61,7 +61,8 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     embedded = lmtune.build_index(data.documents, scratch / "embedded", lmtune.Analyzer())
     reader = LuceneReader(scratch / "lucene")
     index = LuceneIndex.open(scratch / "lucene", home=scratch / "home")
-    vocabulary = sorted(embedded.terms(), key=embedded.collection_frequency, reverse=True)
+    occurrences = {term: found.tfs.sum() for term in embedded.terms() if (found := embedded.postings(term))}
+    vocabulary = sorted(occurrences, key=occurrences.__getitem__, reverse=True)
     places = np.unique(np.geomspace(1, len(vocabulary), options.terms).astype(int)) - 1
     terms = [vocabulary[place] for place in places]
     warm_up = [term for place, term in enumerate(vocabulary[:2000]) if place % 5 == 0]

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.networks import make_network
 from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
@@ -59,7 +62,12 @@ def main() -> None:
     print("| loss | epoch, CPU s | network alone | ratio |\n|---|---:|---:|---:|")
     for loss in losses:
         settings = Settings(
-            loss=loss, network=NETWORK, dropout=DROPOUT, batch_size=SIZE, list_size=ITEMS, epochs=1
+            loss=parse_loss(loss),
+            network=NETWORK,
+            dropout=DROPOUT,
+            batch_size=SIZE,
+            list_size=ITEMS,
+            epochs=1,
         )
         fit(train, validation, settings)  # compiles what is compiled
         alone = network_alone(train, 2)
@@ -70,7 +78,7 @@ def main() -> None:
             if done % steps == 0:  # noqa: B023
                 stamps.append(time.process_time())  # noqa: B023
 
-        fit(train, validation, Settings(**settings.as_record() | {"epochs": 3}), progress=watch)
+        fit(train, validation, replace(settings, epochs=3), progress=watch)
         # From the end of one epoch's last step to the next one's: validation is in it.
         epoch = (stamps[-1] - stamps[0]) / (len(stamps) - 1)
         print(f"| {loss} | {epoch:.2f} | {alone:.2f} | {epoch / alone:.2f} |", flush=True)

@@ -30,13 +30,15 @@ def option(
     metavar: str | None = None,
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
+    repeat: bool = False,
+    separator: str = ",",
 ) -> Any:
     """Make a dataclass's field that is an option.
 
     Parameters
     ----------
     default : int, float, str, bool, path, None, or a tuple of these
-        Its default.
+        Its default; ``...`` where the command line must say.
     help : str
         What it is, in a few words.
     low, high : float, optional
@@ -54,6 +56,10 @@ def option(
         field's; ``""`` keeps it from there.
     read : callable, optional
         Reads the command line's text where the field's type does not tell how.
+    repeat : bool
+        Whether a tuple's elements are given one at a time, by the same flag again and again.
+    separator : str
+        What stands between a tuple's elements on the command line.
 
     Examples
     --------
@@ -80,13 +86,15 @@ def label(field: dataclasses.Field[Any]) -> str:
     return " ".join(re.findall(r"[^-_]+", name))
 
 
-def check(settings: Any) -> None:
+def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) -> None:
     """Raise InputError for the first option outside its bounds; None is inside of all.
 
     Parameters
     ----------
     settings : dataclass
         Its fields made by `option` are looked at.
+    name : callable
+        Gives what the message calls a field.
 
     Raises
     ------
@@ -96,9 +104,9 @@ def check(settings: Any) -> None:
     for field in options_of(settings):
         given, fewest = getattr(settings, field.name), field.metadata["fewest"]
         if fewest and len(given) < fewest:
-            raise InputError(f"too few {label(field)}", value=given, accepted=f"{fewest} or more")
+            raise InputError(f"too few {name(field)}", value=given, accepted=f"{fewest} or more")
         for value in given if isinstance(given, tuple) else (given,):
-            _check(label(field), value, field.metadata)
+            _check(name(field), value, field.metadata)
 
 
 def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
@@ -122,6 +130,8 @@ def _accepted(bounds: Mapping[str, Any]) -> str:
     low, high, above, below = (bounds[name] for name in ("low", "high", "above", "below"))
     if low is not None and high is not None:
         return f"{low} to {high}"
+    if above is not None and below is not None:
+        return f"between {above} and {below}"
     words = [
         "" if low is None else f"{low} or more",
         "" if above is None else "a positive number" if above == 0 else f"above {above}",
@@ -132,14 +142,14 @@ def _accepted(bounds: Mapping[str, Any]) -> str:
 
 
 def kinds(settings: type[Any]) -> dict[str, Any]:
-    """Return the types of a dataclass's fields, ``X | None`` as X."""
+    """Return the types of a dataclass's fields: ``X | None`` as X, a choice of texts as str."""
     return {name: _needed(kind) for name, kind in typing.get_type_hints(settings).items()}
 
 
 def _needed(kind: Any) -> Any:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         [kind] = [part for part in typing.get_args(kind) if part is not type(None)]
-    return kind
+    return str if typing.get_origin(kind) is typing.Literal else kind
 
 
 def read(kind: Any, text: str, name: str) -> Any:

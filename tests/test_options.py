@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -18,6 +18,8 @@ class Settings:
     share: float = option(0.5, "of the queries", low=0, below=1)
     rates: tuple[float, ...] = option((0.1,), "to choose from", above=0, fewest=1)
     level: float = option(0.9, "of confidence", above=0, high=1)
+    weight: float = option(0.5, "of the first", above=0, below=1)
+    side: Literal["less", "greater"] = option("less", "of both", choices=("less", "greater"))
     seed: int = option(0, "of draws", low=0, high=9)
     patience: int | None = option(None, "epochs", low=1)
     optimizer: str = option("adam", "the descent", choices=("adam", "sgd"), flag="--net-optimizer -o")
@@ -38,6 +40,8 @@ class Settings:
         ({"rates": (float("inf"),)}, "bad rates: inf; accepted: a positive number"),
         ({"rates": ()}, "too few rates: (); accepted: 1 or more"),
         ({"level": 0.0}, "bad level: 0.0; accepted: a positive number, up to 1"),
+        ({"weight": 0}, "bad weight: 0; accepted: between 0 and 1"),
+        ({"side": "up"}, "unknown side: 'up'; accepted: less, greater"),
         ({"seed": 10}, "bad seed: 10; accepted: 0 to 9"),
         ({"patience": 0}, "bad patience: 0; accepted: 1 or more"),
         ({"optimizer": "lbfgs"}, "unknown net optimizer: 'lbfgs'; accepted: adam, sgd"),
@@ -54,6 +58,11 @@ def test_what_is_outside_is_refused(change: dict[str, Any], message: str) -> Non
 def test_bounds_themselves_are_inside() -> None:
     check(Settings())
     check(Settings(epochs=1, share=0.0, level=1, seed=9, patience=1, also=("spsa",)))
+
+
+def test_a_message_may_name_fields_in_its_own_way() -> None:
+    with pytest.raises(InputError, match="bad --epochs: 0; accepted: 1 or more"):
+        check(Settings(epochs=0), lambda field: f"--{field.name}")
 
 
 def test_only_what_option_makes_is_an_option() -> None:
@@ -77,6 +86,7 @@ def test_labels() -> None:
 def test_kinds_of_optional_fields() -> None:
     found = kinds(Settings)
     assert found["patience"] is int
+    assert found["side"] is str
     assert found["rates"] == tuple[float, ...]
 
 

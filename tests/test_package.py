@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from importlib import import_module
+from importlib.metadata import version
 
 import pytest
 
@@ -22,15 +24,27 @@ def test_import_is_light() -> None:
     assert shown.stdout.strip() == ""
 
 
-@pytest.mark.parametrize("name", lmtune.__all__)
-def test_public_names_are_there_and_documented(name: str) -> None:
-    assert inspect.getdoc(getattr(lmtune, name))
-    assert name in dir(lmtune)
+PUBLIC = ["lmtune", "lmtune.reranking.losses"]
 
 
-def test_unknown_names_are_refused() -> None:
+@pytest.mark.parametrize("package", PUBLIC)
+def test_public_names_are_there_and_documented(package: str) -> None:
+    module = import_module(package)
+    names = set(vars(module)["__all__"])
+    assert len(names) > 5
+    assert names <= set(dir(module))
+    for name in names - {"__version__"}:
+        assert inspect.getdoc(getattr(module, name)), name
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_unknown_names_are_refused(package: str) -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        lmtune.nonsense  # noqa: B018
+        getattr(import_module(package), "nonsense")  # noqa: B009
+
+
+def test_the_version_is_the_installed_one() -> None:
+    assert lmtune.__version__ == version("lmtune")
 
 
 def test_errors_are_one_line() -> None:

@@ -15,8 +15,10 @@ ROOT = Path(lmtune.__file__).parent
 
 # From the ground up: a room imports only from itself and from those before it.
 ROOMS = [
+    "_version",
     "errors",
     "options",
+    "progress",
     "threads",
     "processes",
     "compiled",

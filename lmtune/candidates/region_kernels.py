@@ -15,8 +15,10 @@ and F come from two corners of the box.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
@@ -28,19 +30,67 @@ _AROUND = 50
 _BLOCK = 256
 
 
-@compiled()
-def prune_cells(y, length, count, product, s_edges, u_edges, factors, depth, slack):  # type: ignore[no-untyped-def]
-    """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
+class Topic(NamedTuple):
+    """What a topic's scores are made of.
 
-    Parameters
+    Attributes
     ----------
     y : array of float64, shape (terms, documents)
         tf / P(w|C).
     length : array of float64, shape (documents,)
-    count : array of int64, shape (terms,)
+    occurrences : array of int64, shape (terms,)
         How often each term occurs in the query.
     product : bool
         Whether no product of factors leaves the range of a double anywhere in the grid.
+    """
+
+    y: NDArray[np.float64]
+    length: NDArray[np.float64]
+    occurrences: NDArray[np.int64]
+    product: bool
+
+
+class _Box(NamedTuple):
+    """A box's centre in s and u, and half its sides, widened by rounding."""
+
+    s: float
+    half_s: float
+    u: float
+    half_u: float
+
+
+class _Models(NamedTuple):
+    """Linear models of documents' scores around a box's centre, each of shape (documents,).
+
+    Attributes
+    ----------
+    score : G at the centre.
+    in_s, in_u : its changes from the centre to the box's edges.
+    below, above : the remainder's interval, below <= 0 <= above, widened by rounding.
+    """
+
+    score: NDArray[np.float64]
+    in_s: NDArray[np.float64]
+    in_u: NDArray[np.float64]
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+
+
+@compiled()
+def prune_cells(
+    topic: Topic,
+    s_edges: NDArray[np.float64],
+    u_edges: NDArray[np.float64],
+    factors: NDArray[np.int64],
+    depth: int,
+    slack: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
+
+    Parameters
+    ----------
+    topic : Topic
+        Its candidates.
     s_edges, u_edges : arrays of float64, ascending
         The cells' bounds in log(1 - lambda) and log mu.
     factors : array of int64
@@ -57,14 +107,13 @@ def prune_cells(y, length, count, product, s_edges, u_edges, factors, depth, sla
     held : array of int32
         Places of documents, ascending within a cell.
     """
-    docs = length.size
+    docs = topic.length.size
     rows, columns = s_edges.size - 1, u_edges.size - 1
     held = np.arange(docs).astype(np.int32)
     begin = np.array([0, docs], np.int64)
     outer = max(rows, columns)
     outer_columns = 1
-    bounds = np.empty((2, docs))
-    scratch = np.empty((4, docs))
+    scratch = np.empty((6, docs))
     for factor in factors:
         block_rows = (rows + factor - 1) // factor
         block_columns = (columns + factor - 1) // factor
@@ -84,61 +133,44 @@ def prune_cells(y, length, count, product, s_edges, u_edges, factors, depth, sla
                     inner[filled : filled + chosen.size] = chosen
                     filled += chosen.size
                 else:
-                    lowest = _bound_box(
-                        y,
-                        length,
-                        count,
-                        product,
-                        chosen,
-                        s_edges[from_row],
-                        s_edges[min(from_row + factor, rows)],
-                        u_edges[from_column],
-                        u_edges[min(from_column + factor, columns)],
-                        depth,
-                        scratch,
-                        bounds,
-                    )
+                    s_low, s_high = s_edges[from_row], s_edges[min(from_row + factor, rows)]
+                    u_low, u_high = u_edges[from_column], u_edges[min(from_column + factor, columns)]
+                    lowest = _bound_box(topic, chosen, s_low, s_high, u_low, u_high, depth, scratch)
                     for i in range(chosen.size):
                         inner[filled] = chosen[i]
-                        filled += 1 if bounds[1, i] >= lowest - slack else 0
+                        filled += 1 if scratch[4, i] >= lowest - slack else 0
                 inner_begin[row * block_columns + column + 1] = filled
         held, begin, outer, outer_columns = inner[:filled], inner_begin, factor, block_columns
     return begin, held.copy()
 
 
 @compiled()
-def _bound_box(  # type: ignore[no-untyped-def]
-    y, length, count, product, chosen, s_low, s_high, u_low, u_high, depth, scratch, bounds
-):
+def _bound_box(
+    topic: Topic,
+    chosen: NDArray[np.int32],
+    s_low: float,
+    s_high: float,
+    u_low: float,
+    u_high: float,
+    depth: int,
+    scratch: NDArray[np.float64],
+) -> float:
     """Bound documents' scores over a box, less those of a reference plane.
 
-    ``bounds[0]`` and ``bounds[1]`` are filled with each document's least and greatest difference
+    ``scratch[3]`` and ``scratch[4]`` are filled with each document's least and greatest difference
     from the plane over the box. Returns the ``depth``-th largest of the least: at any setting in
     the box that many documents reach it.
     """
     docs = chosen.size
     half_s = 0.5 * (s_high - s_low) + _SLACK * (1.0 + abs(s_low))
     half_u = 0.5 * (u_high - u_low) + _SLACK * (1.0 + max(abs(u_low), abs(u_high)))
-    s, u = 0.5 * (s_low + s_high), 0.5 * (u_low + u_high)
-    score, in_s, in_u, order = scratch[0], scratch[1], scratch[2], scratch[3]
+    box = _Box(0.5 * (s_low + s_high), half_s, 0.5 * (u_low + u_high), half_u)
+    score, in_s, in_u = scratch[0], scratch[1], scratch[2]
+    below, above, order = scratch[3], scratch[4], scratch[5]
     for first in range(0, docs, _BLOCK):
-        last = min(first + _BLOCK, docs)
-        _bound_documents(
-            y,
-            length,
-            count,
-            chosen[first:last],
-            s,
-            half_s,
-            u,
-            half_u,
-            product,
-            score[first:last],
-            in_s[first:last],
-            in_u[first:last],
-            bounds[0, first:last],
-            bounds[1, first:last],
-        )
+        block = slice(first, min(first + _BLOCK, docs))
+        models = _Models(score[block], in_s[block], in_u[block], below[block], above[block])
+        _bound_documents(topic, chosen[block], box, models)
     order[:docs] = score[:docs]
     worse = min(depth - 1 + _AROUND, docs - 1)
     better = max(depth - 1 - _AROUND, 0)
@@ -156,21 +188,19 @@ def _bound_box(  # type: ignore[no-untyped-def]
     for i in range(docs):
         difference = score[i] - plane
         spread = abs(in_s[i] - plane_s) + abs(in_u[i] - plane_u) + error
-        bounds[0, i] += difference - spread
-        bounds[1, i] += difference + spread
-        order[i] = bounds[0, i]
-    return _select(order, 0, docs, depth - 1)
+        below[i] += difference - spread
+        above[i] += difference + spread
+        order[i] = below[i]
+    least: float = _select(order, 0, docs, depth - 1)
+    return least
 
 
 @compiled()
-def _bound_documents(  # type: ignore[no-untyped-def]
-    y, length, count, chosen, s, half_s, u, half_u, product, score, in_s, in_u, below, above
-):
-    """Fill the linear models of a few documents around a box's centre, and what may be added.
-
-    ``score`` is G at the centre, ``in_s`` and ``in_u`` its changes from the centre to the box's
-    edges, ``below`` <= 0 <= ``above`` the remainder's interval, widened by rounding.
-    """
+def _bound_documents(topic: Topic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
+    """Fill the models of a few documents."""
+    y, length, count, product = topic
+    s, half_s, u, half_u = box
+    score, in_s, in_u, below, above = models
     docs = chosen.size
     keep, keep_low, keep_high = math.exp(s), math.exp(s - half_s), math.exp(min(s + half_s, 0.0))
     rest, rest_low = -math.expm1(s), -math.expm1(s - half_s)
@@ -250,7 +280,7 @@ def _bound_documents(  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _select(values, begin, end, k):  # type: ignore[no-untyped-def]
+def _select(values: NDArray[np.float64], begin: int, end: int, k: int) -> float:
     """Return the (k + 1)-th largest of ``values``, moving larger ones before it.
 
     Only places from ``begin`` to ``end`` are looked at, and ``k`` must be one of them.
@@ -275,4 +305,5 @@ def _select(values, begin, end, k):  # type: ignore[no-untyped-def]
             low = i
         else:
             break
-    return values[k]
+    found: float = values[k]
+    return found

@@ -133,16 +133,12 @@ class Regions:
                 p, count = pool.p[terms], pool.count[terms]
                 weight = int(count.sum())
                 largest_log = max(smallest_log, -math.log(p.min()))
+                y = pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None]
+                lengths = pool.candidates.length[rows].astype(np.float64)
+                topic = kernels.Topic(y, lengths, count, weight * largest_log < LARGEST_LOG)
+                slack = 4.0 * rounding(weight, largest_log)
                 start[t], parts[t] = kernels.prune_cells(
-                    pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None],
-                    pool.candidates.length[rows].astype(np.float64),
-                    count,
-                    weight * largest_log < LARGEST_LOG,
-                    s_edges,
-                    u_edges,
-                    np.array(factors),
-                    depth,
-                    4.0 * rounding(weight, largest_log),
+                    topic, s_edges, u_edges, np.array(factors), depth, slack
                 )
 
         over_slices(work, len(pool.topics), threads=threads, progress=progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
@@ -11,7 +12,7 @@ _COMPACT_EVERY = 128
 
 
 @compiled()
-def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
+def group_equal(tf: NDArray[np.int32], group: NDArray[np.int32], first: NDArray[np.int32]) -> int:
     """Give the distinct columns of ``tf`` numbers in order of appearance; return how many.
 
     Parameters
@@ -57,7 +58,7 @@ def group_equal(tf, group, first):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def order_within_lengths(length, key, most):  # type: ignore[no-untyped-def]
+def order_within_lengths(length: NDArray[np.int32], key: NDArray[np.int32], most: int) -> NDArray[np.int32]:
     """Return documents, already ascending in length, with those of equal length by key ascending.
 
     A counting sort; documents of equal length and key stay in their order.
@@ -94,7 +95,16 @@ def order_within_lengths(length, key, most):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def count_dominators(order, group, has, needs, counts_itself, depth, budget, keep):  # type: ignore[no-untyped-def]
+def count_dominators(
+    order: NDArray[np.int32],
+    group: NDArray[np.int32],
+    has: NDArray[np.int32],
+    needs: NDArray[np.int32],
+    counts_itself: bool,
+    depth: int,
+    budget: int,
+    keep: NDArray[np.bool_],
+) -> None:
     """Mark the documents that fewer than ``depth`` others dominate.
 
     A document dominates those that ``order`` visits later whose group's ``needs`` are all at

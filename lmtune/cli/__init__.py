@@ -13,8 +13,8 @@ def main() -> None:
     """
     # The import takes long enough to be interrupted.
     try:
-        if sys.argv[1:2] == ["evaluate"]:
-            # Reading the other commands would take longer than the work.
+        if sys.argv[1:2] == ["evaluate"] and not {"-h", "--help"} & set(sys.argv):
+            # Importing typer would take longer than the work.
             from lmtune.cli.evaluate import run_alone
 
             sys.exit(run_alone(sys.argv[2:]))

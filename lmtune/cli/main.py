@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from lmtune.cli import compare, datasets, evaluate, index, lab, plot, report, rerank, search, tune
+from lmtune.cli.forms import HELP, parse
+from lmtune.cli.groups import Member, group, nested, of_module
 from lmtune.cli.messages import note, prepare_process, status_of
 
+SUMMARY = "Tune query-likelihood smoothing on TREC-style collections."
 
-class _Commands(TyperGroup):
+
+class _Errors(TyperGroup):
     """Turns what a command raises into one line and an exit status."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -22,53 +26,35 @@ class _Commands(TyperGroup):
             if status is not None:
                 ctx.exit(status)
             # What typer itself finds wrong with options; anything else is a defect of ours.
-            if not hasattr(error, "format_message"):
+            if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
                 raise
-            wrong = error.format_message()
-            name = "" if ctx.invoked_subcommand is None else f" {ctx.invoked_subcommand}"
-            note(f"lmtune: {wrong.rstrip('.')}; accepted: what lmtune{name} --help says")
+            where = getattr(error, "ctx", None) or ctx
+            wrong = error.format_message().rstrip(".")
+            note(f"lmtune: {wrong}; accepted: what {where.command_path} --help says")
             ctx.exit(2)
 
 
-app = typer.Typer(
-    name="lmtune",
-    cls=_Commands,
-    help="Tune query-likelihood smoothing on TREC-style collections.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command()(tune.tune)
-app.command()(report.report)
-app.command()(plot.plot)
-app.command()(index.index)
-app.command()(search.search)
-app.command()(compare.compare)
-app.command()(datasets.datasets)
-app.add_typer(rerank.app, name="rerank")
+class _Evaluate(TyperCommand):
+    """Leaves its arguments to their own reader; only help and completion are typer's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing or set(args) & set(HELP):
+            return super().parse_args(ctx, args)
+        from lmtune.cli.evaluate import evaluate
+
+        evaluate(**parse(evaluate, args))
+        raise typer.Exit
 
 
-# Everything behind the name goes to the command's own parser, which starts without typer.
-@app.command(
-    "evaluate",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-def evaluate_command(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="QRELS RUN...")] = None,
-) -> None:
-    """Print runs' measures as trec_eval does."""
-    evaluate.evaluate(arguments or [])
+def _members() -> Iterator[Member]:
+    for name in ("tune", "report", "plot", "index", "search", "compare", "datasets"):
+        yield of_module(f"lmtune.cli.{name}", name)
+    yield of_module("lmtune.cli.evaluate", "evaluate", cls=_Evaluate)
+    yield nested("lab", "Run an experiment of the laboratory, or all.", "lmtune.cli.lab")
+    yield nested("rerank", "Rerank runs by learning to rank.", "lmtune.cli.rerank")
 
 
-@app.command("lab", context_settings={"ignore_unknown_options": True, "help_option_names": []})
-def lab_command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False)] = None,
-    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS...")] = None,
-) -> None:
-    """Run an experiment of the laboratory, or all; without a name, list them."""
-    lab.lab(name, options or [])
+app = group(SUMMARY, _members(), base=_Errors, name="lmtune", no_args_is_help=True)
 
 
 @app.callback(invoke_without_command=True)

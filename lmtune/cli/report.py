@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from lmtune.cli.messages import note
+from lmtune.cli.screen import stages
+from lmtune.options import option
+from lmtune.reporting.report import write_report
+from lmtune.reporting.results_files import PAGE
 
-from lmtune.cli.screen import note, stages
+
+@dataclass(frozen=True)
+class Page:
+    """The page."""
+
+    output: Path | None = option(
+        None, "The page; default: report.html in the results folder.", metavar="FILE"
+    )
 
 
 def report(
-    results: Annotated[Path, typer.Argument(help="A folder that lmtune tune --output wrote.")],
-    output: Annotated[
-        Path | None, typer.Option(help="The page.", show_default="report.html in the results folder")
-    ] = None,
+    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: Page
 ) -> None:
     """Make one HTML page of results: tables, pictures, topic by topic, how it was made."""
-    from lmtune.formats.files import atomic_write, check_file
-    from lmtune.reporting.figures import draw, render
-    from lmtune.reporting.figures.style import COLUMN
-    from lmtune.reporting.page import PagePicture, page
-    from lmtune.reporting.results import PAGE
-    from lmtune.reporting.stored import read_results
-
-    target = results / PAGE if output is None else output
-    check_file(target)
-    stored = read_results(results)
-    pictures: list[PagePicture] = []
+    target = page.output or results / PAGE
     with stages() as progress:
-        for drawn in draw(results, stored.results):
-            progress("drawing pictures", len(pictures), 0)
-            wide = drawn.figure.get_figwidth() > COLUMN
-            data = render(drawn.figure, "svg")
-            pictures.append(PagePicture(drawn.title, data, drawn.alt, drawn.group, drawn.part, wide=wide))
-    text = page(stored, pictures)
-    with atomic_write(target) as file:
-        file.write(text)
+        write_report(results, target, progress=progress)
     note(f"wrote {target}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import sys
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,11 +15,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from lmtune.cli.messages import note
 
 if TYPE_CHECKING:
-    from lmtune.tuning.optimal import Progress as Report
-
-__all__ = ["note", "stages", "timed", "utf8_output"]
+    from lmtune.progress import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
+
+
+class _Notes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+logging.getLogger("lmtune").addHandler(_Notes())
+logging.getLogger("lmtune").setLevel(logging.INFO)
 
 
 @contextlib.contextmanager
@@ -64,11 +71,3 @@ def utf8_output() -> Iterator[TextIO]:
         yield stream
     finally:
         stream.detach()
-
-
-@contextlib.contextmanager
-def timed(what: str) -> Iterator[None]:
-    """Say afterwards how long something took."""
-    begin = time.perf_counter()
-    yield
-    note(f"{what} in {time.perf_counter() - begin:.1f} s")

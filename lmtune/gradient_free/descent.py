@@ -36,8 +36,6 @@ class Minimisation:
         iterate.
     spent : numpy.ndarray of int64, shape (steps + 1,)
         Evaluations made when each iterate was reached.
-    iterates : numpy.ndarray of float64, shape (steps + 1, d)
-        The start and where each step led; (0, d) unless they were to be kept.
     """
 
     x: Vector
@@ -48,7 +46,6 @@ class Minimisation:
     evaluations: int
     values: Vector
     spent: NDArray[np.int64]
-    iterates: Vector
 
 
 def minimise(
@@ -64,7 +61,6 @@ def minimise(
     longest_step: float | None = None,
     together: bool = False,
     gradient: Callable[[Vector], ArrayLike] | None = None,
-    keep_iterates: bool = True,
     observe: Observer | None = None,
 ) -> Minimisation:
     r"""Descend by :math:`x_{k+1} = x_k - a_k \hat g_k(x_k)`, kept inside a box.
@@ -99,8 +95,6 @@ def minimise(
     gradient : callable, optional
         With FDSA: what stands in for the differences, counted as the 2 d evaluations that they
         would be.
-    keep_iterates : bool
-        Whether the result holds them.
     observe : callable, optional
         Called with (steps done, evaluations made, iterate) at the start and after each step.
 
@@ -125,7 +119,7 @@ def minimise(
         raise InputError("bad longest step", value=longest_step, accepted="a positive number")
     rng = generator(seed, 0)
     ask = Counted(objective, together)
-    iterates, spent = [x], [1]
+    spent = [1]
     ask(x[None])
     for k, evaluations in enumerate(_steps(budget - 2, per_step, least)):
         if observe is not None:
@@ -147,23 +141,12 @@ def minimise(
         if not np.isfinite(x).all():
             raise InputError("the iterate is no longer finite", value=k + 1, accepted="a smaller gain a")
         spent.append(spent[-1] + evaluations)
-        if keep_iterates:
-            iterates.append(x)
     steps = len(spent) - 1
     if observe is not None:
         observe(steps, spent[-1], x)
     value = float(ask(x[None])[0])
-    return Minimisation(
-        x,
-        value,
-        ask.best_x,
-        ask.best,
-        steps,
-        spent[-1] + 1,
-        np.concatenate(ask.values),
-        np.array(spent),
-        np.stack(iterates) if keep_iterates else np.empty((0, x.size)),
-    )
+    values, evaluations = np.concatenate(ask.values), spent[-1] + 1
+    return Minimisation(x, value, ask.best_x, ask.best, steps, evaluations, values, np.array(spent))
 
 
 def _steps(evaluations: int, per_step: int, least: int) -> Iterator[int]:

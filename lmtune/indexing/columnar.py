@@ -51,7 +51,6 @@ class ColumnarIndex:
         self._docs: NDArray[np.int32] = map_column(path, columns["posting_docs"])
         self._tfs: NDArray[Any] = map_column(path, columns["posting_tfs"])
         self._offsets: NDArray[np.int64] = map_column(path, columns["posting_offsets"])
-        self._cfs: NDArray[np.int64] = map_column(path, columns["term_cfs"])
         self._terms = Strings(path, columns["terms"], columns["term_bytes"])
         names = Strings(path, columns["docnos"], columns["docno_bytes"])
         self._docnos = Docnos(names, self.docno_rank)
@@ -155,11 +154,6 @@ class ColumnarIndex:
         begin, end = self._offsets[number], self._offsets[number + 1]
         return Postings(self._docs[begin:end], self._tfs[begin:end].astype(np.int32, copy=False))
 
-    def collection_frequency(self, term: str) -> int:
-        """Return how often the term occurs in the collection; 0 where it does not."""
-        number = self._terms.find(encode(term))
-        return 0 if number < 0 else int(self._cfs[number])
-
     def terms(self) -> list[str]:
         """Return the whole vocabulary, in ascending code-point order."""
         return [decode(term) for term in self._terms[:]]
@@ -211,8 +205,3 @@ def stale_reason(path: str | os.PathLike[str], source: DocumentSource, analyzer:
     if made.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
         return "the index was built from other documents"
     return None
-
-
-def is_current(path: str | os.PathLike[str], source: DocumentSource, analyzer: Analyzer) -> bool:
-    """Tell whether there is a whole index of these documents under this analysis."""
-    return stale_reason(path, source, analyzer) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError
@@ -14,6 +15,7 @@ from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge
 from lmtune.measures.order import trec_eval_order
 from lmtune.measures.trec_names import Family, Summary, Value
+from lmtune.options import check, option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +85,8 @@ class Evaluation(NamedTuple):
         raise KeyError(label)
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True)
+class Settings:
     """How runs are evaluated.
 
     Attributes
@@ -103,11 +106,13 @@ class Settings(NamedTuple):
         Skip bad lines of runs.
     """
 
-    complete: bool = True
-    level: int = 1
-    depth: int | None = None
-    judged_only: bool = False
-    lenient: bool = False
+    complete: bool = option(
+        True, "Average over all judged topics, or over those that the run has.", flag="--complete -c"
+    )
+    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=1, flag="--level -l")
+    depth: int | None = option(None, "Documents of a topic that count.", low=1, flag="--depth -M")
+    judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
+    lenient: bool = option(False, "Skip bad lines of runs, and count them.")
 
 
 def evaluate(
@@ -141,7 +146,7 @@ def evaluate(
         For unknown measures, files that cannot be read, and a run without a judged topic.
     """
     settings = Settings() if settings is None else settings
-    _check(settings)
+    check(settings)
     families = parse_families(measures)
     judgements = read_judgements(qrels)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
@@ -235,13 +240,6 @@ def topic_values(
     )
     values = np.array([found.column(label).values for label in order], np.float64)
     return found.topics, values.T
-
-
-def _check(settings: Settings) -> None:
-    if settings.level < 1:
-        raise InputError("bad relevance level", value=settings.level, accepted="1 or more")
-    if settings.depth is not None and settings.depth < 1:
-        raise InputError("bad number of documents", value=settings.depth, accepted="1 or more")
 
 
 def _columns(

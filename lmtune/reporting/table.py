@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError
+from lmtune.formats.csv_files import csv_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -93,15 +92,13 @@ class Table:
 
     def text(self) -> str:
         """Render as plain text with aligned columns."""
-        from rich.cells import cell_len
-
         lines = [[one_line(column.name) for column in self.columns]]
         lines += [[_plain(cell) for cell in row] for row in self._rows()]
-        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
         left = [side == "left" for side in self._sides()]
         shown = []
         for line in lines:
-            blanks = [" " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True)]
+            blanks = [" " * (width - _width(text)) for text, width in zip(line, widths, strict=True)]
             cells = [t + b if flush else b + t for t, b, flush in zip(line, blanks, left, strict=True)]
             shown.append("  ".join(cells).rstrip() + "\n")
         return "".join(shown) + (f"{self.legend}\n" if self.legend else "")
@@ -203,21 +200,14 @@ def render(
         For an unknown style.
     """
     if style == "csv":
-        return csv_text(records(), columns)
+        rows = records()
+        columns = columns or list(rows[0])
+        return csv_text(columns, ([row[name] for name in columns] for row in rows))
     if style == "json":
         return json.dumps((content or records)(), indent=indent) + "\n"
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
     return "\n".join(_RENDERERS[style](table) for table in tables())
-
-
-def csv_text(records: Sequence[Record], columns: Sequence[str] = ()) -> str:
-    """Write records with the same keys as CSV with a header line; None is an empty cell."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns or list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
 
 
 def name_columns(*headers: str) -> list[Column]:
@@ -235,6 +225,11 @@ def short(value: float) -> str:
     """
     text = f"{value:.4f}"
     return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as a sentence does: a, b and c."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def one_line(text: str) -> str:
@@ -274,3 +269,12 @@ def _latex(cell: Cell) -> str:
             text = rf"\{command}{{{text}}}"
     raised = "".join(_DAGGERS.get(letter, letter) for letter in cell.mark)
     return text + (f"$^{{{raised}}}$" if cell.mark and not cell.style else "")
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)  # without rich, which takes a while to import
+    from rich.cells import cell_len
+
+    return cell_len(text)

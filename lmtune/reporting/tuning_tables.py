@@ -7,9 +7,10 @@ from itertools import groupby
 
 from lmtune.models.model import described
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
+from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Fit, Row
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
+_DIGITS = {"lambda": ".4f", "mu": ".2f"}
 _TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
 _LEGEND = (
     f"Optimal: the best setting known on the test topics. {ABOVE_DIRECT} (italics) significantly "
@@ -76,7 +77,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
     return Table(
         [
             *name_columns("Collection", "Metric", "Estimate", "Fold"),
-            *map(Column, ("lambda", "mu", "train", "test", "evaluations")),
+            *map(Column, (*parameters(results), "train", "test", "evaluations")),
         ],
         [
             [
@@ -86,8 +87,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                         for text in (result.name, row.measure.title, row.method)
                     ),
                     Cell(str(number)),
-                    Cell(f"{fit.lambda_:.4f}"),
-                    Cell(f"{fit.mu:.2f}"),
+                    *(Cell(parameter_text(name, value)) for name, value in setting(fit).items()),
                     Cell(f"{fit.train_value:.4f}"),
                     Cell(f"{fit.test_value:.4f}"),
                     Cell(str(fit.evaluations)),
@@ -99,6 +99,21 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
         ],
         caption="Parameters chosen in each fold",
     )
+
+
+def setting(fit: Fit) -> dict[str, float]:
+    """Return the parameters that were chosen, by name."""
+    return {"lambda": fit.lambda_, "mu": fit.mu}
+
+
+def parameters(results: Sequence[CollectionResult]) -> list[str]:
+    """Return the names of the parameters that results have chosen."""
+    return list(setting(results[0].rows[0].fits[0]))
+
+
+def parameter_text(name: str, value: float, thousands: str = "") -> str:
+    """Print a parameter's value."""
+    return f"{value:{thousands}{_DIGITS.get(name, '.4g')}}"
 
 
 def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:

@@ -23,7 +23,7 @@ from lmtune.errors import InputError
 from lmtune.formats.files import atomic_write, read_bytes
 
 FILE = "checkpoint.json"
-_VERSION = 1
+_VERSION = 2
 
 
 def save_checkpoint(

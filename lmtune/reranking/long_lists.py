@@ -1,4 +1,4 @@
-"""Train a NeuMF scorer on every user's ranking of all items, with SONG: cost by samples, not items.
+"""Train a NeuMF scorer on every user's ranking of all items: cost by samples, not items.
 
 Sources: Qiu et al. 2022, section 7.2 (the task); He, Liao, Zhang, Nie, Hu and Chua, Neural
 Collaborative Filtering, WWW 2017 (the network).
@@ -7,10 +7,9 @@ Collaborative Filtering, WWW 2017 (the network).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,17 +17,26 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
+from lmtune.reranking.batches import Batch
+from lmtune.reranking.loop import Epoch, Run
+from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg
-from lmtune.reranking.song import (
-    KSong,
-    ListSampler,
-    ListwiseCrossEntropy,
-    RelevantPairs,
-    Song,
-    reinitialise_last_layer,
-)
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.song import ListSampler, RelevantPairs, reinitialise_last_layer
+from lmtune.reranking.training import own_randomness
 
-LOSSES = ("song", "k-song", "k-song-theoretical", "cross-entropy")
+LONG_LISTS = Settings(
+    loss=Loss("song", family="song"),
+    warm_up_loss=Loss("cross-entropy", family="song"),
+    epochs=30,
+    warm_up=10,
+    batch_size=64,
+    list_size=40,
+    list_relevant=10,
+    learning_rate=0.003,
+    weight_decay=1e-7,
+)
+"""What long lists are trained with by default."""
 
 
 class NeuMF(nn.Module):
@@ -82,72 +90,113 @@ class NeuMF(nn.Module):
         return scores
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to train on long lists.
+@dataclass(frozen=True, eq=False)
+class RatingsFit:
+    """A network trained on ratings.
 
     Attributes
     ----------
-    loss : str
-        One of `LOSSES`.
-    relevant, others : int
-        Items sampled for each user and step; `others` = 0 takes every item of the list.
-    epochs, warm_up : int
-        All epochs, and how many of them train with cross-entropy before the last layer is drawn
-        anew. An epoch visits each user `visits` times.
-    batch : int
-        Users a step.
-    learning_rate, weight_decay : float
-        Adam's.
-    graded : bool
-        Labels are the ratings; otherwise 1.
-    options : dict
-        Further arguments of `Song` or `KSong`.
-    seed : int
-        Everything random follows from it.
+    network : NeuMF
+        With the weights of the best epoch.
+    history : tuple of Epoch
+        One row an epoch; losses are means over steps.
+    best_epoch : int
+        The first, after the warm-up, with the highest NDCG at the first cutoff.
+    ndcg : numpy.ndarray of float64, shape (epochs, cutoffs)
+        On the validation items.
     """
 
-    loss: str = "song"
-    relevant: int = 10
-    others: int = 30
-    epochs: int = 30
-    warm_up: int = 10
-    visits: int = 4
-    batch: int = 64
-    learning_rate: float = 0.003
-    weight_decay: float = 1e-7
-    graded: bool = False
-    options: dict[str, Any] | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What an epoch came to: the mean objective estimate, and NDCG on the validation items."""
-
-    number: int
-    loss: str
-    objective: float
-    ndcg: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A trained network, with the weights of the epoch best in validation NDCG, and its epochs."""
-
     network: NeuMF
-    epochs: tuple[Epoch, ...]
+    history: tuple[Epoch, ...]
+    best_epoch: int
+    ndcg: NDArray[np.float64]
+
+
+class RatingsTask:
+    """Every user's ranking of all items, as `lmtune.reranking.loop.Run` learns from it.
+
+    Parameters
+    ----------
+    As of `fit`.
+    """
+
+    def __init__(
+        self,
+        ratings: Ratings,
+        split: RatingSplit,
+        settings: Settings,
+        *,
+        visits: int,
+        graded: bool,
+        cutoffs: Sequence[int],
+    ) -> None:
+        self.ratings, self.split, self.settings = ratings, split, settings
+        self.visits, self.graded, self.cutoffs = visits, graded, cutoffs
+        self.lists = training_pairs(ratings, split, graded=graded)
+        relevant = settings.list_relevant or 1
+        self.sampler = ListSampler(
+            self.lists,
+            len(ratings.item_ids),
+            relevant=relevant,
+            others=(settings.list_size or relevant + 1) - relevant,
+            seed=settings.seed,
+        )
+        torch.manual_seed(settings.seed)
+        self.network = NeuMF(len(ratings.user_ids), len(ratings.item_ids))
+        self.steps = math.ceil(len(self.lists.queries) * visits / settings.batch_size)
+        self.measured: list[NDArray[np.float64]] = []
+
+    def pairs(self) -> RelevantPairs:
+        """Return the training ratings."""
+        return self.lists
+
+    def batches(self, epoch: int, start: int) -> Iterator[Batch]:
+        """Yield an epoch's batches from a step on: each user is visited several times."""
+        random = np.random.default_rng((self.settings.seed, epoch))
+        count, size = len(self.lists.queries), self.settings.batch_size
+        order = np.concatenate([random.permutation(count) for _ in range(self.visits)])
+        for step in range(start, self.steps):
+            positions = order[step * size : (step + 1) * size]
+            if self.settings.list_size is None:
+                sample = self.sampler.all_items(positions)
+            else:
+                sample = self.sampler.draw(positions, epoch=epoch, step=step)
+            mask, queries = sample.items >= 0, self.lists.queries[positions]
+            yield Batch(sample.labels, mask, sample.items, queries)
+
+    def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
+        """Return users and items."""
+        return torch.from_numpy(batch.queries[part]), torch.from_numpy(batch.rows[part])
+
+    def weight(self, batch: Batch) -> int:
+        """Return 1: epochs' losses are means over steps."""
+        del batch
+        return 1
+
+    def renew_last_layer(self) -> None:
+        """Draw the weights of the network's last layer anew."""
+        reinitialise_last_layer(self.network, seed=self.settings.seed, layer=self.network.last)
+
+    def measure(self) -> float:
+        """Return the mean NDCG on the validation items at the first cutoff; keep all."""
+        scores, split = score_all(self.network), self.split
+        values = held_out_ndcg(
+            scores, self.ratings, split.validation, split.train, self.cutoffs, graded=self.graded
+        )
+        self.measured.append(values.mean(0))
+        return float(self.measured[-1][0])
 
 
 def fit(
     ratings: Ratings,
     split: RatingSplit,
-    settings: Settings,
+    settings: Settings = LONG_LISTS,
     *,
+    visits: int = 4,
+    graded: bool = False,
     cutoffs: Sequence[int] = (10, 20, 50),
-    report: Callable[[Epoch], None] | None = None,
-    watch: Callable[[NeuMF], None] | None = None,
-) -> Fitted:
+    watch: Callable[[Run], None] | None = None,
+) -> RatingsFit:
     """Train on ``split.train``; keep the epoch, after the warm-up, with the best NDCG.
 
     Parameters
@@ -155,69 +204,40 @@ def fit(
     ratings, split
         From `read_ratings` and `leave_out`.
     settings : Settings
+        All but the network and the measure. `list_size` items are sampled for each user and step,
+        `list_relevant` of them relevant; without, a step takes every item of a list.
+    visits : int
+        How often an epoch visits each user.
+    graded : bool
+        Whether labels are the ratings; otherwise 1.
     cutoffs : sequence of int
         Of the NDCG on the validation items, ranked among all that are not in training; the first
         one chooses the epoch.
-    report : callable, optional
-        Called after each epoch.
     watch : callable, optional
-        Called after each epoch with the network, to look at it.
-
-    Returns
-    -------
-    Fitted
+        Called after each epoch with the training in progress.
 
     Raises
     ------
     InputError
-        For an unknown loss, or numbers out of range.
+        For numbers out of range, or a loss that is no longer finite.
     """
-    if settings.loss not in LOSSES:
-        raise InputError("unknown loss", value=settings.loss, accepted=", ".join(LOSSES))
-    for name in ("epochs", "batch", "visits"):
-        if getattr(settings, name) < 1:
-            raise InputError(f"{name} is too small", value=getattr(settings, name))
-    if settings.loss != "cross-entropy" and settings.warm_up >= settings.epochs:
+    if visits < 1:
+        raise InputError("visits is too small", value=visits, accepted="1 or more")
+    if settings.list_size is not None and not 0 < (settings.list_relevant or 0) < settings.list_size:
         raise InputError(
-            "no epoch is left after the warm-up",
-            value=settings.warm_up,
-            accepted=f"fewer than the {settings.epochs} epochs in all",
+            "bad number of relevant items",
+            value=settings.list_relevant,
+            accepted=f"1 or more, fewer than the {settings.list_size} sampled",
         )
-    users, items = len(ratings.user_ids), len(ratings.item_ids)
-    pairs = training_pairs(ratings, split, graded=settings.graded)
-    sampler = ListSampler(
-        pairs, items, relevant=settings.relevant, others=max(settings.others, 1), seed=settings.seed
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        network = NeuMF(users, items)
-    warming = settings.loss == "cross-entropy" or settings.warm_up > 0
-    loss = _loss("cross-entropy" if warming else settings.loss, pairs, settings)
-    optimiser = _optimiser(network, settings)
-    kept: tuple[float, dict[str, Tensor]] = (-1.0, {})
-    epochs: list[Epoch] = []
-    for epoch in range(settings.epochs):
-        if epoch == settings.warm_up and epoch > 0 and settings.loss != "cross-entropy":
-            reinitialise_last_layer(network, seed=settings.seed, layer=network.last)
-            loss, optimiser = _loss(settings.loss, pairs, settings), _optimiser(network, settings)
-            warming = False
-        objective = _epoch(network, loss, optimiser, sampler, pairs, settings, epoch)
-        values = held_out_ndcg(
-            score_all(network), ratings, split.validation, split.train, cutoffs, graded=settings.graded
-        )
-        means = tuple(float(value) for value in values.mean(0))
-        named = "cross-entropy" if warming else settings.loss
-        epochs.append(Epoch(epoch, named, objective, means))
-        if report is not None:
-            report(epochs[-1])
-        if watch is not None:
-            watch(network)
-        # Epochs of warm-up are no result of the loss.
-        if named == settings.loss and means[0] > kept[0]:
-            state = {name: value.clone() for name, value in network.state_dict().items()}
-            kept = (means[0], state)
-    network.load_state_dict(kept[1])
-    return Fitted(network, tuple(epochs))
+    with own_randomness("cpu"):
+        task = RatingsTask(ratings, split, settings, visits=visits, graded=graded, cutoffs=cutoffs)
+        run = Run(task, settings, "cpu")
+        while not run.finished:
+            run.train_epoch(lambda: None, None, None)
+            if watch is not None:
+                watch(run)
+    task.network.load_state_dict(run.best)
+    return RatingsFit(task.network, tuple(run.history), run.best_epoch, np.array(task.measured))
 
 
 def training_pairs(ratings: Ratings, split: RatingSplit, *, graded: bool = False) -> RelevantPairs:
@@ -244,50 +264,3 @@ def score_all(network: NeuMF, *, batch: int = 128) -> NDArray[np.float32]:
     network.train(was)
     scores: NDArray[np.float32] = torch.cat(parts).numpy()
     return scores
-
-
-def _loss(name: str, pairs: RelevantPairs, settings: Settings) -> nn.Module:
-    options = settings.options or {}
-    if name == "cross-entropy":
-        return ListwiseCrossEntropy(pairs)
-    if name == "song":
-        return Song(pairs, **options)
-    return KSong(pairs, **{"theoretical": name == "k-song-theoretical", **options})
-
-
-def _optimiser(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
-    return torch.optim.Adam(
-        network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-    )
-
-
-def _epoch(
-    network: NeuMF,
-    loss: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    sampler: ListSampler,
-    pairs: RelevantPairs,
-    settings: Settings,
-    epoch: int,
-) -> float:
-    random = np.random.default_rng((settings.seed, epoch))
-    count = len(pairs.queries)
-    order = np.concatenate([random.permutation(count) for _ in range(settings.visits)])
-    total = 0.0
-    steps = math.ceil(len(order) / settings.batch)
-    network.train()
-    for step in range(steps):
-        positions = order[step * settings.batch : (step + 1) * settings.batch]
-        if settings.others > 0:
-            sample = sampler.draw(positions, epoch=epoch, step=step)
-        else:
-            sample = sampler.all_items(positions)
-        queries = torch.from_numpy(pairs.queries[positions])
-        items = torch.from_numpy(sample.items)
-        scores = network(queries, items)
-        value = loss(scores, torch.from_numpy(sample.labels), queries=queries, items=items)
-        optimiser.zero_grad()
-        value.backward()
-        optimiser.step()
-        total += float(value.detach())
-    return total / steps

@@ -1,11 +1,11 @@
-"""The losses by name, as training calls them: plain ones and those that remember."""
+"""Losses in training: of a network's scores of a batch, with what they remember from step to step."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,251 +13,183 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
-from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
+from lmtune.measures.measure import parse_list_measure
+from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.loss_names import Loss, loss_names
 from lmtune.reranking.losses.given_lambdas import loss_from_options
-from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
-from lmtune.reranking.settings import GRADIENT_FREE
+from lmtune.reranking.losses.table import LOSSES
+from lmtune.reranking.networks import ItemNorm
+from lmtune.reranking.song import SONGS, PreviousIterate
+from lmtune.reranking.song.estimators import ESTIMATORS
 
-_REMEMBERING = ("song", "k-song", "cross-entropy")
+if TYPE_CHECKING:
+    from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs, Song
 
 
 @dataclass(frozen=True)
-class Lists:
-    """A batch as losses see it.
+class BatchLabels:
+    """A batch as losses see it, besides the scores.
 
     Attributes
     ----------
+    seed : int
+        Of whatever the loss draws.
     labels, mask : Tensor, shape (batch, items)
         Grades and, True, where there is an item.
     queries : Tensor of int64, shape (batch,)
         Numbers of the queries.
     rows : Tensor of int64, shape (batch, items)
         Rows of the items in the training data, -1 on padding.
-    seed : int
-        Of whatever the loss draws.
     """
 
+    seed: int
     labels: Tensor
     mask: Tensor
     queries: Tensor
     rows: Tensor
-    seed: int
 
 
-class Objective(Protocol):
-    """A loss in training.
+class Objective:
+    """A loss in training, of scores alone and with no memory unless a subclass says so."""
 
-    Attributes
-    ----------
-    needs : {"", "previous", "direction"}
-        What it takes besides scores: those at the weights before the last step, or the scores'
-        derivative along it.
-    """
+    def begin(self, network: nn.Module) -> None:
+        """Look at the network that is to be trained, before its first step."""
 
-    needs: str
+    def scores(self, network: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Score a batch: the scores, and what else of the network the loss takes, in their shape."""
+        return (network(*inputs),)
 
-    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return the scalar whose backward is the gradient, and the objective's estimate."""
+        raise NotImplementedError
+
+    def before_step(self) -> None:
+        """Take notice that the gradient is there and the weights are about to be moved."""
 
     def state(self) -> dict[str, Tensor]:
         """Return what the loss remembers."""
+        return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Put back what `state` returned."""
 
 
-def loss_names() -> list[str]:
-    """Return the losses that networks can be trained with."""
-    from lmtune.reranking.losses.table import LOSSES
-
-    return [*LOSSES, *_REMEMBERING, LAMBDAS]
-
-
-def is_measure(name: str) -> bool:
-    """Say whether a name is a measure's, of `parse_list_measure`."""
-    try:
-        parse_list_measure(name)
-    except InputError:
-        return False
-    return True
-
-
-def check_objective(name: str, optimizer: str) -> None:
-    """Raise InputError for a loss that there is not, or that the optimizer cannot minimise.
-
-    A measure has no gradient. A loss that remembers earlier scores is no function of the weights,
-    whose values SPSA could compare, and lambdas need not have a cost at all.
-    """
-    if is_measure(name):
-        if optimizer not in GRADIENT_FREE:
-            raise InputError(
-                f"the measure {name} has no gradient for the optimizer",
-                value=optimizer,
-                accepted=", ".join(GRADIENT_FREE),
-            )
-    elif name not in loss_names():
-        accepted = ", ".join(loss_names())
-        if optimizer in GRADIENT_FREE:
-            accepted += f"; measures: {ACCEPTED_OF_LISTS}"
-        raise InputError("unknown loss", value=name, accepted=accepted)
-    elif name in (*_REMEMBERING, LAMBDAS) and optimizer in GRADIENT_FREE:
-        plain = [loss for loss in loss_names() if loss not in (*_REMEMBERING, LAMBDAS)]
-        problem = "has no value" if name == LAMBDAS else "remembers earlier scores"
-        raise InputError(
-            f"{optimizer} cannot minimise a loss that {problem}",
-            value=name,
-            accepted=f"{', '.join(plain)}; {ACCEPTED_OF_LISTS}",
-        )
-
-
-def make_objective(name: str, options: Mapping[str, Any], data: RankingData, device: str) -> Objective:
+def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:
     """Make a loss ready for training.
 
     Parameters
     ----------
-    name : str
-        One of `loss_names`, or a measure.
-    options : mapping
-        The loss's own keyword arguments.
-    data : RankingData
-        The training data, which remembering losses keep a number for each relevant row of.
+    loss : Loss
+        Of any family but trees.
+    pairs : callable
+        Gives the training data's relevant pairs, for each of which some losses keep a number.
     device : str
         Where their state lives.
 
     Raises
     ------
     InputError
-        For an unknown loss, or an option that it does not have.
+        For a loss that no network can be trained by.
     """
-    from lmtune.reranking.losses.table import LOSSES
+    if loss.family == "function":
+        return _OfScores(LOSSES[loss.name], loss.options, device)
+    if loss.family == "lambdas":
+        return _OfScores(loss_from_options(loss.options), {}, device)
+    if loss.family == "song":
+        return _Remembering(SONGS[loss.name](pairs(), **loss.options).to(device))
+    if loss.family == "measure":
+        return _Measured(loss.name, loss.options)
+    raise InputError(
+        "no loss that networks can be trained with", value=loss.name, accepted=", ".join(loss_names())
+    )
 
-    if name in LOSSES:
-        _check(name, LOSSES[name], options)
-        return _Plain(LOSSES[name], options, device)
-    if name == LAMBDAS:
-        return _Plain(loss_from_options(named_options(options)), {}, device)
-    if name in _REMEMBERING:
-        return _Remembering(_module(name, options, data).to(device))
-    if is_measure(name):
-        return _Measured(name, options)
-    raise InputError("unknown loss", value=name, accepted=", ".join(loss_names()))
 
+class _OfScores(Objective):
+    """A function of scores and labels, `lmtune.reranking.losses`' or a user's lambdas."""
 
-class _Plain:
-    needs = ""
+    def __init__(self, loss: Callable[..., Tensor], options: Mapping[str, Any], device: str) -> None:
+        self.loss, self.options = loss, options
+        draws = "generator" in inspect.signature(loss).parameters
+        self.generator = torch.Generator(device) if draws else None
 
-    def __init__(self, loss: Any, options: Mapping[str, Any], device: str) -> None:
-        self.loss, self.options = loss, dict(options)
-        names = inspect.signature(loss).parameters
-        self.generator = torch.Generator(device) if "generator" in names else None
-
-    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
-        del before
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
         drawn = {}
         if self.generator is not None:
             # Drawn from the step's own seed: there is no state to keep.
-            drawn["generator"] = self.generator.manual_seed(lists.seed)
-        value = self.loss(scores, lists.labels, mask=lists.mask, **drawn, **self.options)
+            drawn["generator"] = self.generator.manual_seed(batch.seed)
+        value = self.loss(*scores, batch.labels, mask=batch.mask, **drawn, **self.options)
         return value, value.detach()
 
-    def state(self) -> dict[str, Tensor]:
-        return {}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        pass
-
-
-class _Measured:
+class _Measured(Objective):
     """A measure as a loss without a gradient: 1 minus its mean over a batch, or a cost's mean.
 
     Queries that no order could better do not count; a batch without any other has loss 0.
     """
 
-    needs = ""
-
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        for option in options:
-            if option != "threshold":
-                raise InputError(f"{name} has no such option", value=option, accepted="threshold")
-        self.measure, self.options = parse_list_measure(name), dict(options)
-        self._known: tuple[Lists, Measurer] | None = None
+        self.measure, self.options = parse_list_measure(name), options
+        self._known: tuple[BatchLabels, Measurer] | None = None
 
-    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
-        del before
-        mean = self._measurer(lists).mean(scores.detach()[lists.mask].double().cpu().numpy())
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        [own] = scores
+        mean = self._measurer(batch).mean(own.detach()[batch.mask].double().cpu().numpy())
         cost = 1.0 - mean if self.measure.higher_is_better else mean
         if np.isnan(mean):
             cost = 0.0
-        value = torch.tensor(cost, dtype=torch.float64, device=scores.device)
+        value = torch.tensor(cost, dtype=torch.float64, device=own.device)
         return value, value
 
-    def _measurer(self, lists: Lists) -> Measurer:
+    def _measurer(self, batch: BatchLabels) -> Measurer:
         # A step asks for the same lists several times.
-        if self._known is None or self._known[0] is not lists:
-            labels, mask = lists.labels.cpu().numpy(), lists.mask.cpu().numpy()
+        if self._known is None or self._known[0] is not batch:
+            labels, mask = batch.labels.cpu().numpy(), batch.mask.cpu().numpy()
             lengths = mask.sum(axis=1)
             data = RankingData.from_lengths(np.empty((int(lengths.sum()), 0)), labels[mask], lengths)
-            self._known = lists, Measurer(self.measure, data, **self.options)
+            self._known = batch, Measurer(self.measure, data, **self.options)
         return self._known[1]
 
-    def state(self) -> dict[str, Tensor]:
-        return {}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        pass
+class _Remembering(Objective):
+    """SONG and its relatives: running estimates, some of which compare two iterates."""
 
-
-class _Remembering:
-    def __init__(self, module: nn.Module) -> None:
-        from lmtune.reranking.song.estimators import ESTIMATORS
-
+    def __init__(self, module: Song | ListwiseCrossEntropy) -> None:
         self.module = module
-        estimator = getattr(module, "estimator", None)
-        self.needs = "" if estimator is None else ESTIMATORS[str(estimator)][1]
+        self.compares = ESTIMATORS[module.estimator].compares
+        self.previous: PreviousIterate | None = None
 
-    def __call__(self, scores: Tensor, lists: Lists, before: Tensor | None) -> tuple[Tensor, Tensor]:
-        more = {"previous": "previous_scores", "direction": "score_changes"}
+    def begin(self, network: nn.Module) -> None:
+        if self.compares == "score_changes" and any(isinstance(own, ItemNorm) for own in network.modules()):
+            raise InputError(
+                "this estimator needs a network without batch norm",
+                value=self.module.estimator,
+                accepted="mlp:256-128-64, attention; or another estimator",
+            )
+        self.previous = PreviousIterate(network) if self.compares else None
+
+    def scores(self, network: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        if self.previous is None:
+            return super().scores(network, inputs)
+        return self.previous.compared(self.compares, *inputs)
+
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        own, *others = scores
+        compared = dict.fromkeys([self.compares], others[0]) if others else {}
         value = self.module(
-            scores,
-            lists.labels,
-            mask=lists.mask,
-            queries=lists.queries,
-            items=lists.rows,
-            **({more[self.needs]: before} if self.needs else {}),
+            own, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows, **compared
         )
-        objective = self.module.objective
-        assert isinstance(objective, Tensor)
-        return value, objective
+        return value, self.module.objective
+
+    def before_step(self) -> None:
+        if self.previous is not None:
+            self.previous.remember()
 
     def state(self) -> dict[str, Tensor]:
-        return dict(self.module.state_dict())
+        previous = {} if self.previous is None else prefixed("previous", self.previous.state_dict())
+        return prefixed("estimates", self.module.state_dict()) | previous
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self.module.load_state_dict(dict(state))
-
-
-def _module(name: str, options: Mapping[str, Any], data: RankingData) -> nn.Module:
-    from lmtune.reranking import song
-
-    pairs = song.RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
-    kinds: dict[str, type[nn.Module]] = {
-        "song": song.Song,
-        "k-song": song.KSong,
-        "cross-entropy": song.ListwiseCrossEntropy,
-    }
-    kind = kinds[name]
-    _check(name, kind, options)
-    return kind(pairs, **options)
-
-
-def _check(name: str, called: Any, options: Mapping[str, Any]) -> None:
-    parameters = inspect.signature(called).parameters
-    known = [
-        own
-        for own, parameter in parameters.items()
-        if parameter.default is not inspect.Parameter.empty and own not in ("mask", "reduce", "generator")
-    ]
-    for option in options:
-        if option not in known:
-            raise InputError(f"{name} has no such option", value=option, accepted=", ".join(known) or "none")
+        self.module.load_state_dict(without_prefix("estimates", state))
+        if self.previous is not None:
+            self.previous.load_state_dict(without_prefix("previous", state))

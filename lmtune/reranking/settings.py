@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
-
-GRADIENT_FREE = ("spsa", "fdsa")
-"""Optimizers that need the loss's values alone."""
+from lmtune.options import check, option
+from lmtune.reranking.loss_names import GRADIENT_FREE, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
@@ -19,86 +17,64 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a trained network depends on besides the data and the device.
+    """How a network is trained: all that it depends on besides the data and the device.
 
-    Attributes
-    ----------
-    loss : str
-        One of `lmtune.reranking.objectives.loss_names`; with SPSA and FDSA also a measure, such as
-        ``"ndcg@10"``, whose mean over queries is maximised (of costs: minimised).
-    loss_options : dict
-        Passed to the loss, such as ``{"alpha": 1.0}``; for the loss ``"lambdas"``
-        ``{"function": "FILE.py:NAME"}``, to which the file's digest is added.
-    network : str
-        As `lmtune.reranking.networks.make_network` takes.
-    dropout : float
-        In [0, 1).
-    optimizer : {"adam", "adamw", "sgd", "spsa", "fdsa"}
-        ``"sgd"`` has momentum 0.9; the last two are `lmtune.reranking.perturbation.Perturbing`.
-    evaluations_per_step : int
-        F of SPSA:F, even; F/2 perturbations are averaged.
-    perturbation : float
-        SPSA's and FDSA's first distance between weights and the points that are compared.
-    learning_rate, weight_decay : float
-        The rate is positive.
-    schedule : str
-        ``"constant"``; ``"step"``, a tenth of the rate after two thirds of the epochs, or
-        ``"step:20,25"``, a tenth after each of these epochs; ``"cosine"``, to 0.
-    epochs : int
-        Passes over the training queries, warm-up included.
-    batch_size : int
-        Queries a step.
-    list_size : int, optional
-        Documents a query in training, drawn anew each epoch; all by default.
-    list_relevant : int, optional
-        How many of these are relevant ones; a uniform sample by default.
-    clip : float, optional
-        The gradient's largest norm.
-    patience : int, optional
-        Stop after so many epochs without a better validation value.
-    warm_up : int
-        Epochs with `warm_up_loss` first; then the last layer is drawn anew.
-    warm_up_loss : str
-        The loss of these epochs.
-    measure : int
-        The cutoff k of the validation measure, nDCG@k with gains 2^y - 1 over the queries that
-        have a relevant document.
-    amp_bf16 : bool
-        Whether the network, not the loss, computes in bfloat16.
-    seed : int
-        Of weights, batches, dropout and whatever a loss draws; 0 or more.
+    The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
+    and `lmtune.reranking.networks.make_network` for networks. With SPSA and FDSA, a loss may be a
+    measure, whose mean over queries is maximised (of costs: minimised). The validation measure
+    takes gains 2^y - 1, over the queries that have a relevant document.
+
+    Raises
+    ------
+    InputError
+        For a value out of bounds, an unknown schedule, or a loss that the optimizer cannot
+        minimise.
     """
 
-    loss: str = "lambdarank"
-    loss_options: dict[str, Any] = field(default_factory=dict)
-    network: str = "b256"
-    dropout: float = 0.0
-    optimizer: str = "adam"
-    evaluations_per_step: int = 4
-    perturbation: float = 0.01
-    learning_rate: float = 0.001
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    epochs: int = 30
-    batch_size: int = 64
-    list_size: int | None = None
-    list_relevant: int | None = None
-    clip: float | None = None
-    patience: int | None = None
-    warm_up: int = 0
-    warm_up_loss: str = "listnet"
-    measure: int = 10
-    amp_bf16: bool = False
-    seed: int = 0
+    loss: Loss = option(
+        Loss("lambdarank"),
+        "lambdarank, song, k-song:theoretical=true ...; lambdas:FILE.py:NAME, a function of yours; by spsa"
+        " also a measure: ndcg@10, mrr ...; lambdamart grows trees instead.",
+        read=parse_loss,
+    )
+    network: str = option(
+        "b256", "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2].", flag="--net"
+    )
+    dropout: float = option(0.0, "After each hidden layer.", low=0, below=1)
+    optimizer: str = option(
+        "adam",
+        "adam, adamw, sgd (with momentum 0.9); spsa or fdsa, which need no gradient.",
+        choices=OPTIMIZERS,
+    )
+    evaluations_per_step: int = option(4, "Of spsa: the loss's evaluations a step, an even number.", low=2)
+    perturbation: float = option(
+        0.01, "Of spsa and fdsa: how far weights are moved to look, at first.", above=0
+    )
+    learning_rate: float = option(0.001, "The optimizer's, at first.", above=0)
+    weight_decay: float = option(0.0, "The optimizer's.", low=0)
+    schedule: str = option(
+        "constant", "constant, step, step:20,25 (a tenth after these epochs) or cosine (to 0)."
+    )
+    epochs: int = option(30, "Passes over the training queries, warm-up included.", low=1)
+    batch_size: int = option(64, "Queries a step.", low=1)
+    list_size: int | None = option(
+        None, "Documents of a query in a step, drawn anew each epoch; all by default.", low=1
+    )
+    list_relevant: int | None = option(
+        None, "How many of these are relevant ones; a uniform sample by default.", low=1, flag=""
+    )
+    clip: float | None = option(None, "The gradient's largest norm.", above=0)
+    patience: int | None = option(None, "Stop after so many epochs without a better validation value.", low=1)
+    warm_up: int = option(0, "First so many epochs with --warm-up-loss, then a new last layer.", low=0)
+    warm_up_loss: Loss = option(
+        Loss("listnet"), "listnet, cross-entropy (SONG's) or another loss.", read=parse_loss
+    )
+    measure: int = option(10, "The cutoff of the validation measure, nDCG.", low=1, flag="")
+    amp_bf16: bool = option(False, "Let the network, not the loss, compute in bfloat16.", flag="--bf16")
+    seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "list_size", "list_relevant", "patience", "measure"):
-            _check(name, getattr(self, name), lambda value: value >= 1, "1 or more")
-        for name in ("learning_rate", "clip", "perturbation"):
-            _check(name, getattr(self, name), lambda value: value > 0, "a positive number")
-        for name in ("weight_decay", "seed", "warm_up"):
-            _check(name, getattr(self, name), lambda value: value >= 0, "0 or more")
-        _check("dropout", self.dropout, lambda value: 0 <= value < 1, "0 or more, below 1")
+        check(self)
         if self.list_relevant is not None and self.list_size is None:
             raise InputError(
                 "relevant documents of a sample, but no sample",
@@ -111,21 +87,29 @@ class Settings:
                 value=self.warm_up,
                 accepted=f"fewer than the {self.epochs} epochs in all",
             )
-        _check(
-            "evaluations_per_step",
-            self.evaluations_per_step,
-            lambda value: value >= 2 and value % 2 == 0,
-            "2, 4, 6 ...",
-        )
-        if self.optimizer not in OPTIMIZERS:
-            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
+        if self.evaluations_per_step % 2:
+            raise InputError(
+                "bad evaluations per step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
+            )
         rate_at(self, 0, 0, 1)
-        if self.loss == LAMBDAS:
-            object.__setattr__(self, "loss_options", named_options(self.loss_options))
+        for loss in (self.loss, self.warm_up_loss):
+            loss.check_optimizer(self.optimizer)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the settings as JSON holds them."""
-        return dataclasses.asdict(self)
+        """Return the settings as JSON holds them: of the loss, its name and its options."""
+        loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
+        rest = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "loss"}
+        return loss | rest | {"warm_up_loss": str(self.warm_up_loss)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Settings:
+        """Take settings, or some of them, from what `as_record` returns."""
+        given = dict(record)
+        if "loss" in given:
+            given["loss"] = make_loss(given["loss"], given.pop("loss_options", None))
+        if "warm_up_loss" in given:
+            given["warm_up_loss"] = parse_loss(given["warm_up_loss"])
+        return cls(**given)
 
 
 def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
@@ -159,9 +143,3 @@ def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
     if kind != "step" or not after or min(after) < 0:
         raise InputError("unknown schedule", value=settings.schedule, accepted=SCHEDULES)
     return rate * 0.1 ** sum(epoch >= number for number in after)
-
-
-def _check(name: str, value: Any, fits: Any, accepted: str) -> None:
-    # A setting that may be left out is None; a number that is none compares false.
-    if value is not None and not (math.isfinite(value) and fits(value)):
-        raise InputError(f"bad {name.replace('_', ' ')}", value=value, accepted=accepted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.measures.lists import ndcg
 from lmtune.reranking import checkpoints, distributed
+from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.loop import Epoch, Progress, Run
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,19 @@ class Trained:
         """The best epoch's validation value."""
         return self.history[self.best_epoch - 1].validation
 
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        return f"{self.settings.loss.name}-{self.settings.network}"
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a line."""
+        return (
+            f"best epoch {self.best_epoch} of {len(self.history)}, "
+            f"validation nDCG@{self.settings.measure} {self.validation:.4f}"
+        )
+
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights, ready to score."""
         network = make_network(self.settings.network, self.features, dropout=self.settings.dropout, seed=0)
@@ -64,6 +81,75 @@ class Trained:
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float32]:
         """Score every row of data, shape (rows,)."""
         return predict(self.network().to(device), data, Feed(data, device))
+
+
+class ListTask:
+    """Lists of documents with features, as `lmtune.reranking.loop.Run` learns from them.
+
+    Parameters
+    ----------
+    train : RankingData
+        What to learn from.
+    validation : RankingData, optional
+        What to measure on.
+    settings : Settings
+        Of the training.
+    device : str
+        Where the network and the features live.
+    """
+
+    def __init__(
+        self, train: RankingData, validation: RankingData | None, settings: Settings, device: str
+    ) -> None:
+        self.train, self.validation, self.settings = train, validation, settings
+        features = train.features.shape[1]
+        self.network = make_network(
+            settings.network, features, dropout=settings.dropout, seed=settings.seed
+        ).to(device)
+        self.steps = number_of_batches(train, settings.batch_size)
+        self.feed = Feed(train, device)
+        self.validation_feed = None if validation is None else Feed(validation, device)
+
+    def pairs(self) -> RelevantPairs:
+        """Return the relevant pairs of all lists; items are numbered by their rows."""
+        return RelevantPairs.from_lists(self.train.starts, np.asarray(self.train.labels))
+
+    def batches(self, epoch: int, start: int) -> Iterator[Batch]:
+        """Yield an epoch's batches from a step on."""
+        settings = self.settings
+        return batches(
+            self.train,
+            size=settings.batch_size,
+            seed=settings.seed,
+            epoch=epoch,
+            list_size=settings.list_size,
+            list_relevant=settings.list_relevant,
+            start=start,
+        )
+
+    def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
+        """Return what the network takes for some of a batch's queries."""
+        return self.feed.inputs(self.network, batch.rows[part])
+
+    def weight(self, batch: Batch) -> int:
+        """Return the number of queries: epochs' losses are means over these."""
+        return batch.queries.size
+
+    def renew_last_layer(self) -> None:
+        """Draw the weights of the network's last layer anew."""
+        reinitialise_last_layer(self.network, seed=self.settings.seed + 1, layer=self.network.last)
+
+    def measure(self) -> float:
+        """Return the mean nDCG at the settings' cutoff on the validation data; NaN without."""
+        if self.validation is None or self.validation_feed is None:
+            return math.nan
+        scores = predict(self.network, self.validation, self.validation_feed)
+        if not np.isfinite(scores).all():
+            raise InputError(
+                "the scores are no longer finite",
+                accepted="a smaller learning rate, clipping, or another loss",
+            )
+        return float(np.nanmean(ndcg(scores, self.validation, [self.settings.measure])))
 
 
 def fit(
@@ -114,8 +200,8 @@ def fit(
         is no longer finite.
     """
     _check(train, validation, device)
-    with _own_randomness(device):
-        run = Run(train, validation, settings, device)
+    with own_randomness(device):
+        run = Run(ListTask(train, validation, settings, device), settings, device)
         identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
         kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
         if kept is not None:
@@ -160,7 +246,7 @@ def _check(train: RankingData, validation: RankingData | None, device: str) -> N
 
 
 @contextmanager
-def _own_randomness(device: str) -> Iterator[None]:
+def own_randomness(device: str) -> Iterator[None]:
     """Leave torch's generators and switches as they were; on a GPU take repeatable kernels."""
     cuda = device.startswith("cuda")
     before = torch.are_deterministic_algorithms_enabled()

@@ -14,10 +14,11 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
+from lmtune.progress import Progress
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
-from lmtune.tuning.optimal import Choice, Progress, best_known, certify, proof
+from lmtune.tuning.optimal import Choice, best_known, certify, proof
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.ranknet import RankNetTuner

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.progress import Progress
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.result import Fit
-
-
-class Progress(Protocol):
-    """Called with a stage, how much of it is done, how much there is, and what to add to it."""
-
-    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
-        """Show it."""
 
 
 class Choice(NamedTuple):

@@ -124,23 +124,11 @@ def test_scores_lie_within_their_bounds(
     y = pool.tf_block(pool.candidates, 0) * (1.0 / pool.p)[:, None]
     length = pool.candidates.length.astype(np.float64)
     docs = length.size
-    score, in_s, in_u, below, above = np.empty((5, docs))
-    kernels._bound_documents(
-        y,
-        length,
-        pool.count,
-        np.arange(docs, dtype=np.int32),
-        s,
-        wide_s,
-        u,
-        wide_u,
-        False,
-        score,
-        in_s,
-        in_u,
-        below,
-        above,
-    )
+    models = kernels._Models(*np.empty((5, docs)))
+    topic = kernels.Topic(y, length, pool.count, False)
+    box = kernels._Box(s, wide_s, u, wide_u)
+    kernels._bound_documents(topic, np.arange(docs, dtype=np.int32), box, models)
+    score, in_s, in_u, below, above = models
     rng = np.random.default_rng(seed)
     mp.dps = 40
     for ds, du in [(1, 1), (-1, 1), (1, -1), (-1, -1), (0, 0), *rng.uniform(-1, 1, (6, 2))]:

@@ -14,7 +14,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.cli.values import run_labels
+from lmtune.measures.significance.from_files import run_labels
 
 TOPICS = range(1, 13)
 

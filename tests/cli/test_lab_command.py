@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import toy_experiment
+from typer.testing import CliRunner, Result
 
-from lmtune.cli import lab
-from lmtune.errors import InputError
+from lmtune.cli.main import app
 from lmtune.laboratory import catalogue
 
 
@@ -20,53 +20,65 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "summary", lambda _: "Powers of a number")
 
 
-def test_an_experiment_with_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def lab(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["lab", *arguments], env={"COLUMNS": "100"})
+
+
+def test_an_experiment_with_options(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["--output", str(out), "--powers", "2,3", "--share", "1", "--upwards", "no"]
-    lab.lab("toy", [*arguments, "--workers", "1"])
-    shown = capsys.readouterr()
-    assert shown.out == "toy:\n  the highest power is 27\n"
-    assert shown.err == f"toy: pictures and numbers are in {out}\n"
+    arguments = ["--output", str(out), "--powers", "2,3", "--share", "1", "--no-upwards"]
+    shown = lab("toy", *arguments, "--workers", "1")
+    assert shown.stdout == "toy:\n  the highest power is 27\n"
+    assert shown.stderr == f"toy: pictures and numbers are in {out}\n"
     made = json.loads((out / "made.json").read_text())
     assert made["settings"]["powers"] == [2, 3]
     assert made["settings"]["upwards"] is False
-    assert made["command"].startswith("lmtune")
+    assert made["command"]
 
 
-def test_quick_and_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lab.lab("all", ["--output", str(tmp_path), "--quick", "--seed", "1", "--workers", "1"])
-    assert capsys.readouterr().out == "toy:\n  the highest power is 2\n"
+def test_quick_and_all(tmp_path: Path) -> None:
+    shown = lab("all", "--output", str(tmp_path), "--quick", "--seed", "1", "--workers", "1")
+    assert shown.stdout == "toy:\n  the highest power is 2\n"
     assert json.loads((tmp_path / "toy" / "made.json").read_text())["settings"]["seed"] == 1
 
 
-@pytest.mark.parametrize("name", [None, "--help"])
-def test_the_list(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
-    lab.lab(name, [])
-    assert "toy              Powers of a number\n" in capsys.readouterr().out
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_the_list(arguments: list[str]) -> None:
+    shown = lab(*arguments)
+    assert shown.exit_code == 0
+    text = " ".join(shown.stdout.split())
+    assert "toy Powers of a number" in text
+    assert "all Run every experiment" in text
 
 
-def test_help_of_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        lab.lab("toy", ["--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "--powers N,... exponents (default: 1,2)" in text
-    assert "100% of the time (default: yes)" in text
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_an_experiment(flag: str) -> None:
+    shown = lab("toy", flag)
+    assert shown.exit_code == 0
+    text = " ".join(shown.stdout.replace("│", " ").split())
+    assert "Powers of a number" in text
+    assert "--powers N,... exponents [default: 1, 2]" in text
+    assert "--upwards --no-upwards <bool> whether to go up, 100% of the time [default: upwards]" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--seed", "x"], "bad --seed: 'x'; accepted: an integer"),
-        (["--powers", "1,x"], "bad --powers: 'x'; accepted: an integer"),
-        (["--share", "half"], "bad --share: 'half'; accepted: a number"),
-        (["--upwards", "true"], "bad --upwards: 'true'; accepted: yes, no"),
-        (["--workers", "0"], "bad --workers: 0; accepted: 1 or more"),
-        (["--pow", "1"], "unrecognized arguments: --pow 1; accepted: what lmtune lab toy --help"),
-        ([], "the following arguments are required: --output"),
+        (["toy", "--seed", "x"], "bad --seed: 'x'; accepted: an integer"),
+        (["toy", "--powers", "1,x"], "bad --powers: 'x'; accepted: an integer"),
+        (["toy", "--share", "half"], "bad --share: 'half'; accepted: a number"),
+        (["toy", "--workers", "0"], "bad --workers: 0; accepted: 1 or more"),
+        (["toy", "--pow", "1"], "No such option: --pow"),
+        (["toy", "--pow", "1"], "accepted: what lmtune lab toy --help says"),
+        (["toy"], "no --output; accepted: --output DIR"),
+        (["toys"], "no such command: 'toys'; accepted: toy, all"),
     ],
 )
 def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None:
-    out = ["--output", str(tmp_path / "out")] if arguments else []
-    with pytest.raises(InputError, match=message):
-        lab.lab("toy", [*out, *arguments])
+    out = ["--output", str(tmp_path / "out")] if len(arguments) > 1 else []
+    shown = lab(*arguments, *out)
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith("lmtune: ")
+    assert message in shown.stderr
+    assert shown.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()

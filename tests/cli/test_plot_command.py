@@ -11,7 +11,7 @@ from support import random_collection
 from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import run
 from lmtune.measures.measure import parse_measures
-from lmtune.reporting.results import write_results
+from lmtune.reporting.results_writer import write_results
 from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.folds import cross_validation
 from lmtune.tuning.lines import measure_lines
@@ -61,11 +61,11 @@ def test_pictures_are_drawn_and_bad_tables_named(
     table = folder / "surfaces" / "tiny" / "AP-fold1.csv"
     rows = table.read_text()
     for content, problem in (
-        (rows.replace("lambda", "lamda"), "AP-fold1.csv: a column is missing: 'lambda'"),
+        (rows.replace("lambda", "lamda"), "AP-fold1.csv:1: a column is missing: 'lambda'"),
         (rows.replace("\n0.0,1.0,", "\n0.0,high,"), "AP-fold1.csv:2: not a number in column mu"),
         (rows.rstrip().rpartition("\n")[0], "AP-fold1.csv: the settings of a surface are no full grid"),
         (rows.partition("\n")[0] + "\n", "AP-fold1.csv: the settings of a surface"),
-        ("", "AP-fold1.csv: not CSV"),
+        ("", "AP-fold1.csv:1: a column is missing: 'lambda'"),
     ):
         table.write_text(content)
         arguments = (str(folder), "--output", str(other), "--format", "png")

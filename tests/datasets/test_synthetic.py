@@ -67,10 +67,8 @@ def test_the_index_has_the_generators_arrays(small: Dataset, index: ColumnarInde
         assert (np.diff(docs) > 0).all()
         assert tfs.min() >= 1
         held[docs] += tfs
-        assert index.collection_frequency(term) == tfs.sum(dtype=np.int64)
     np.testing.assert_array_equal(held, index.lengths)
-    cfs = [index.collection_frequency(term) for term in index.terms()]
-    assert sum(cfs) == index.total_terms == index.lengths.sum()
+    assert held.sum() == index.total_terms == index.lengths.sum()
     assert {term for text in small.topics.values() for term in index.analyze(text)} <= set(index.terms())
 
 

@@ -18,7 +18,7 @@ from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing import manifest as manifests
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
-from lmtune.indexing.columnar import ColumnarIndex, is_current, stale_reason
+from lmtune.indexing.columnar import ColumnarIndex, stale_reason
 from lmtune.indexing.index import Index
 
 DOCUMENTS = [
@@ -147,8 +147,7 @@ def test_not_an_index(tmp_path: Path) -> None:
 def test_staleness(built: Path, tmp_path: Path) -> None:
     source = ListDocuments("pets", DOCUMENTS)
     assert stale_reason(built, source, Analyzer()) is None
-    assert is_current(built, source, Analyzer())
-    assert not is_current(built, source, Analyzer(stemmer="none"))
+    assert "analysis" in (stale_reason(built, source, Analyzer(stemmer="none")) or "")
     assert "analysis" in (stale_reason(built, source, Analyzer(stopwords="none")) or "")
     other = ListDocuments("pets", [*DOCUMENTS[:-1], Document("\uffee", "dogz")])
     assert "other documents" in (stale_reason(built, other, Analyzer()) or "")

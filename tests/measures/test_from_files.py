@@ -159,7 +159,7 @@ def test_errors(files: tuple[Path, Path], tmp_path: Path) -> None:
         topic_values(*files, ["map", "runid"])
     with pytest.raises(InputError, match="level: 0"):
         list(evaluate(*files, settings=Settings(level=0)))
-    with pytest.raises(InputError, match="documents: 0"):
+    with pytest.raises(InputError, match="bad depth: 0"):
         list(evaluate(*files, settings=Settings(depth=0)))
 
 

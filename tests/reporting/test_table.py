@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from lmtune.errors import InputError
-from lmtune.reporting.table import STYLES, Cell, Column, Table, csv_text, name_columns, render, short
+from lmtune.reporting.table import STYLES, Cell, Column, Table, name_columns, render, short
 
 MADE = Table(
     [*name_columns("Name", "of\n_what_"), Column("x|y"), Column("marked", marked=True), Column("z")],
@@ -97,7 +97,7 @@ def test_records_are_csv_and_json() -> None:
     assert [row["value"] for row in csv.DictReader(io.StringIO(text))] == ["0.1", ""]
     assert json.loads(render("json", lambda: [], lambda: RECORDS)) == RECORDS
     assert json.loads(render("json", lambda: [], lambda: [], content=lambda: {"a": 1})) == {"a": 1}
-    assert csv_text([], ["a", "b"]) == "a,b\n"
+    assert render("csv", lambda: [], lambda: [], columns=["a", "b"]) == "a,b\n"
 
 
 def test_tables_follow_each_other() -> None:

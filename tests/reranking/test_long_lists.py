@@ -11,10 +11,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.long_lists import LOSSES, NeuMF, Settings, fit, score_all, training_pairs  # noqa: E402
+from lmtune.reranking.long_lists import LONG_LISTS, NeuMF, fit, score_all, training_pairs  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.ratings import Ratings, held_out_ndcg, leave_out, read_ratings  # noqa: E402
 
-SMALL = Settings(epochs=3, warm_up=2, batch=10, visits=8, relevant=4, others=8, learning_rate=0.05)
+SMALL = replace(
+    LONG_LISTS, epochs=3, warm_up=2, batch_size=10, list_relevant=4, list_size=12, learning_rate=0.05
+)
+LOSSES = ["song", "k-song:cutoff=10:theoretical=false", "k-song:cutoff=10", "cross-entropy"]
 
 
 def blocks() -> Ratings:
@@ -39,29 +43,30 @@ def test_neumf_scores_each_pair_by_itself() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("others", [8, 0])
-def test_learns(loss: str, others: int) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_learns(loss: str, whole: bool) -> None:
     ratings = blocks()
     split = leave_out(ratings, validation=2, test=2)
-    options = {"cutoff": 10} if loss.startswith("k-song") else {}
-    settings = replace(SMALL, loss=loss, others=others, options=options)
-    fitted = fit(ratings, split, settings, cutoffs=(10,))
+    settings = replace(SMALL, loss=parse_loss(loss))
+    if whole:
+        settings = replace(settings, list_size=None, list_relevant=None)
+    fitted = fit(ratings, split, settings, visits=8, cutoffs=(10,))
     seen = np.concatenate([split.train, split.validation])
     reached = held_out_ndcg(score_all(fitted.network), ratings, split.test, seen, (10,)).mean()
     random = np.random.default_rng(1).standard_normal((40, 60))
     chance = held_out_ndcg(random, ratings, split.test, seen, (10,)).mean()
     assert reached > 2 * chance
-    assert [epoch.loss for epoch in fitted.epochs[:3]] == ["cross-entropy"] * 2 + [loss]
+    assert fitted.best_epoch == len(fitted.history) == len(fitted.ndcg) == 3
 
 
 def test_is_seeded() -> None:
     ratings = blocks()
     split = leave_out(ratings)
-    brief = replace(SMALL, epochs=2, warm_up=1, visits=1)
-    first, again = (fit(ratings, split, brief) for _ in range(2))
-    assert first.epochs == again.epochs
-    other = fit(ratings, split, replace(brief, seed=1))
-    assert other.epochs != first.epochs
+    brief = replace(SMALL, epochs=2, warm_up=1)
+    first, again = (fit(ratings, split, brief, visits=1) for _ in range(2))
+    assert first.history == again.history
+    other = fit(ratings, split, replace(brief, seed=1), visits=1)
+    assert other.history != first.history
 
 
 def test_graded_pairs() -> None:
@@ -77,19 +82,24 @@ def test_the_best_epoch_is_none_of_the_warm_up() -> None:
     ratings = blocks()
     split = leave_out(ratings, validation=2, test=2)
     # The last layer's first epoch is far behind the warm-up's last.
-    settings = replace(SMALL, loss="song", epochs=9, warm_up=8, learning_rate=0.02)
-    fitted = fit(ratings, split, settings, cutoffs=(10,))
-    assert max(epoch.ndcg[0] for epoch in fitted.epochs[:8]) > fitted.epochs[8].ndcg[0]
+    settings = replace(SMALL, loss=parse_loss("song"), epochs=9, warm_up=8, learning_rate=0.02)
+    fitted = fit(ratings, split, settings, visits=8, cutoffs=(10,))
+    assert fitted.ndcg[:8, 0].max() > fitted.ndcg[8, 0]
     scores = score_all(fitted.network)
     reached = held_out_ndcg(scores, ratings, split.validation, split.train, (10,)).mean()
-    assert reached == pytest.approx(fitted.epochs[-1].ndcg[0])
+    assert reached == pytest.approx(fitted.ndcg[-1, 0])
     with pytest.raises(InputError, match="no epoch is left"):
         fit(ratings, split, replace(settings, warm_up=9), cutoffs=(10,))
 
 
-def test_unknown_loss() -> None:
-    with pytest.raises(InputError, match="unknown loss"):
-        fit(blocks(), leave_out(blocks()), replace(SMALL, loss="hinge"))
+def test_bad_settings() -> None:
+    for settings, visits, message in (
+        (replace(SMALL, list_relevant=None), 1, "bad number of relevant items"),
+        (replace(SMALL, list_relevant=12), 1, "bad number of relevant items: 12"),
+        (SMALL, 0, "visits is too small: 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fit(blocks(), leave_out(blocks()), settings, visits=visits)
 
 
 @pytest.mark.slow
@@ -98,7 +108,7 @@ def test_movielens(shared_data: Path) -> None:
     ratings = read_ratings(shared_data / "movielens100k" / "ratings.tsv")
     assert (len(ratings.user_ids), len(ratings.item_ids)) == (943, 1682)
     split = leave_out(ratings, validation=5, test=5)
-    fitted = fit(ratings, split, Settings(epochs=12, warm_up=6, visits=3))
+    fitted = fit(ratings, split, replace(LONG_LISTS, epochs=12, warm_up=6), visits=3)
     seen = np.concatenate([split.train, split.validation])
     popularity = np.bincount(ratings.items[split.train], minlength=1682)
     baseline, reached = (
@@ -106,6 +116,6 @@ def test_movielens(shared_data: Path) -> None:
         for scores in (np.tile(popularity, (943, 1)).astype(np.float32), score_all(fitted.network))
     )
     assert reached > 1.1 * baseline
-    ours = [epoch for epoch in fitted.epochs if epoch.loss == "song"]
-    assert ours[-1].objective < ours[0].objective
-    assert ours[-1].ndcg[0] > ours[0].ndcg[0]
+    ours = fitted.history[6:]
+    assert ours[-1].loss < ours[0].loss
+    assert ours[-1].validation > ours[0].validation

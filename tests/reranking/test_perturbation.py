@@ -17,19 +17,21 @@ from made_lists import made_lists  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import Measurer, ndcg  # noqa: E402
 from lmtune.reranking import loop  # noqa: E402
-from lmtune.reranking.data import RankingData, batches  # noqa: E402
+from lmtune.reranking.batches import batches  # noqa: E402
+from lmtune.reranking.data import RankingData  # noqa: E402
+from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.networks import Pointwise, make_network  # noqa: E402
-from lmtune.reranking.objectives import Lists, is_measure, make_objective  # noqa: E402
+from lmtune.reranking.objectives import BatchLabels, make_objective  # noqa: E402
 from lmtune.reranking.perturbation import Perturbing  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.training import Trained, fit  # noqa: E402
+from lmtune.reranking.training import ListTask, Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
 SMALL = Settings(
-    loss="ranknet", network="linear", optimizer="spsa", epochs=3, batch_size=5, learning_rate=0.1
+    loss=parse_loss("ranknet"), network="linear", optimizer="spsa", epochs=3, batch_size=5, learning_rate=0.1
 )
 
 
@@ -110,9 +112,9 @@ def test_it_learns() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"network": "b64", "loss": "listmle", "dropout": 0.2},
-        {"network": "attention:8-1-2", "loss": "ndcg@10", "evaluations_per_step": 2},
-        {"loss": "pairwise-error", "optimizer": "fdsa", "warm_up": 1, "schedule": "cosine"},
+        {"network": "b64", "loss": parse_loss("listmle"), "dropout": 0.2},
+        {"network": "attention:8-1-2", "loss": parse_loss("ndcg@10"), "evaluations_per_step": 2},
+        {"loss": parse_loss("pairwise-error"), "optimizer": "fdsa", "warm_up": 1, "schedule": "cosine"},
     ],
 )
 def test_one_seed_gives_one_network(changes: dict[str, Any]) -> None:
@@ -124,7 +126,7 @@ def test_one_seed_gives_one_network(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("network", ["linear", "b64"])
 def test_interrupted_at_any_step_it_ends_the_same(tmp_path: Path, network: str) -> None:
-    settings = replace(SMALL, network=network, loss="ndcg@5", dropout=0.1)
+    settings = replace(SMALL, network=network, loss=parse_loss("ndcg@5"), dropout=0.1)
     whole = fit(TRAIN, VALIDATION, settings)
 
     class Stop(Exception):  # noqa: N818
@@ -163,20 +165,21 @@ def test_running_statistics_move_once_a_step() -> None:
 @pytest.mark.parametrize("name", ["ndcg@10", "ndcg", "pairwise-error", "mrr", "mrr@3", "wta"])
 def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
     data = made_lists(5, empty=0.3)
-    settings = replace(SMALL, loss=name)
-    run = loop.Run(data, None, settings, "cpu")
-    objective = make_objective(name, {}, data, "cpu")
+    settings = replace(SMALL, loss=parse_loss(name))
+    task = ListTask(data, None, settings, "cpu")
+    run = loop.Run(task, settings, "cpu")
+    objective = make_objective(settings.loss, task.pairs, "cpu")
     for batch in batches(data, size=7, seed=0, epoch=0):
         rng = np.random.default_rng(0)
         scores = rng.integers(0, 5, batch.mask.shape).astype(np.float32)
-        lists = Lists(
+        lists = BatchLabels(
+            0,
             torch.from_numpy(batch.labels),
             torch.from_numpy(batch.mask),
             torch.from_numpy(batch.queries),
             torch.from_numpy(batch.rows),
-            0,
         )
-        found, value = objective(torch.from_numpy(scores), lists, None)
+        found, value = objective(lists, torch.from_numpy(scores))
         assert found.item() == value.item()
         own = data.take(batch.queries)
         values = Measurer(name, own).values(scores[batch.mask])
@@ -193,7 +196,7 @@ def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
 def test_it_improves_the_measure_itself() -> None:
     data = made_lists(8, queries=60)
     settings = Settings(
-        loss="ndcg@10",
+        loss=parse_loss("ndcg@10"),
         network="linear",
         optimizer="spsa",
         epochs=60,
@@ -212,28 +215,24 @@ def test_it_improves_the_measure_itself() -> None:
 
 
 def test_names_of_measures() -> None:
-    assert is_measure("ndcg@10")
-    assert is_measure("wta")
-    assert not is_measure("ranknet")
-    assert not is_measure("wta@3")
+    assert parse_loss("ndcg@10").family == "measure"
+    assert parse_loss("wta").family == "measure"
+    assert parse_loss("ranknet").family == "function"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         (
-            {"optimizer": "adam", "loss": "ndcg@10"},
+            {"optimizer": "adam", "loss": parse_loss("ndcg@10")},
             "the measure ndcg@10 has no gradient for the optimizer: 'adam'; accepted: spsa, fdsa",
         ),
-        ({"loss": "song"}, "spsa cannot minimise a loss that remembers earlier scores: 'song'"),
+        ({"loss": parse_loss("song")}, "spsa cannot minimise a loss that remembers earlier scores: 'song'"),
         (
-            {"loss": "lambdas", "loss_options": {"function": f"{EXAMPLES}:winner"}},
+            {"loss": make_loss("lambdas", {"function": f"{EXAMPLES}:winner"})},
             "spsa cannot minimise a loss that has no value: 'lambdas'",
         ),
-        ({"warm_up": 1, "warm_up_loss": "cross-entropy"}, "remembers earlier scores"),
-        ({"loss": "ndgc@10"}, "unknown loss: 'ndgc@10'; accepted: ranknet"),
-        ({"loss": "wta", "loss_options": {"k": 2}}, "wta has no such option: 'k'"),
-        ({"loss": "wta", "loss_options": {"threshold": 0}}, "bad threshold"),
+        ({"warm_up": 1, "warm_up_loss": parse_loss("cross-entropy")}, "remembers earlier scores"),
         ({"evaluations_per_step": 3}, "bad evaluations per step: 3; accepted: 2, 4, 6"),
         ({"evaluations_per_step": 0}, "bad evaluations per step: 0"),
         ({"perturbation": 0.0}, "bad perturbation: 0.0; accepted: a positive number"),

@@ -20,13 +20,16 @@ from made_lists import made_lists  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.reranking.loop import Run  # noqa: E402
-from lmtune.reranking.scoring import predict  # noqa: E402
+from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
+from lmtune.reranking.scoring import Feed, predict  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 
-SMALL = Settings(loss="listnet", network="mlp:8", epochs=3, batch_size=5, learning_rate=0.01, list_size=8)
+SMALL = Settings(
+    loss=parse_loss("listnet"), network="mlp:8", epochs=3, batch_size=5, learning_rate=0.01, list_size=8
+)
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +46,7 @@ def same(first: Trained, second: Trained) -> bool:
     [("listmle", {}), ("song", {}), ("song", {"estimator": "storm"}), ("k-song", {"theoretical": True})],
 )
 def test_one_seed_gives_one_network(network: str, loss: str, options: dict[str, Any]) -> None:
-    settings = replace(SMALL, loss=loss, loss_options=options, network=network, dropout=0.3, epochs=2)
+    settings = replace(SMALL, loss=make_loss(loss, options), network=network, dropout=0.3, epochs=2)
     torch.manual_seed(5)
     before = torch.get_rng_state()
     first = fit(TRAIN, VALIDATION, settings)
@@ -54,7 +57,7 @@ def test_one_seed_gives_one_network(network: str, loss: str, options: dict[str, 
 
 
 def test_a_step_along_the_scores_derivative() -> None:
-    settings = replace(SMALL, loss="song", loss_options={"estimator": "msvr-sp"})
+    settings = replace(SMALL, loss=parse_loss("song:estimator=msvr-sp"))
     assert same(fit(TRAIN, VALIDATION, settings), fit(TRAIN, VALIDATION, settings))
     with pytest.raises(InputError, match="batch norm"):
         fit(TRAIN, VALIDATION, replace(settings, network="b64"))
@@ -86,9 +89,9 @@ def test_without_validation_the_last_epoch_is_kept() -> None:
 
 
 def test_warm_up_trains_with_the_other_loss_then_renews_the_last_layer() -> None:
-    settings = replace(SMALL, loss="song", epochs=4, warm_up=2)
+    settings = replace(SMALL, loss=parse_loss("song"), epochs=4, warm_up=2)
     trained = fit(TRAIN, VALIDATION, settings)
-    plain = fit(TRAIN, VALIDATION, replace(settings, loss="listnet", warm_up=0, epochs=2))
+    plain = fit(TRAIN, VALIDATION, replace(settings, loss=parse_loss("listnet"), warm_up=0, epochs=2))
     assert trained.history[:2] == plain.history
     assert trained.best_epoch > 2
     with pytest.raises(InputError, match="warm-up"):
@@ -109,8 +112,6 @@ def test_schedules() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"loss": "no"}, "unknown loss"),
-        ({"loss_options": {"no": 1}}, "no such option"),
         ({"network": "no"}, "unknown network"),
         ({"optimizer": "no"}, "unknown optimizer"),
         ({"schedule": "no"}, "unknown schedule"),
@@ -132,10 +133,8 @@ def test_the_network_can_be_watched() -> None:
     seen: list[float] = []
 
     def watch(run: Run) -> None:
-        assert run.validation is not None
-        assert run.validation_feed is not None
-        scores = predict(run.network, run.validation, run.validation_feed)
-        seen.append(float(np.nanmean(ndcg(scores, run.validation, [SMALL.measure]))))
+        scores = predict(run.task.network, VALIDATION, Feed(VALIDATION, "cpu"))
+        seen.append(float(np.nanmean(ndcg(scores, VALIDATION, [SMALL.measure]))))
 
     watched = fit(TRAIN, VALIDATION, SMALL, watch=watch)
     assert seen == [row.validation for row in watched.history]
@@ -173,6 +172,7 @@ import torch
 torch.set_num_threads(1)
 from made_lists import made_lists
 from lmtune.reranking import checkpoints
+from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import fit
 
@@ -195,11 +195,11 @@ def train_once(settings, name, die_at=None):
     torch.save((trained.weights, trained.history, trained.best_epoch), home / f"{name}.pt")
 
 for number, settings in enumerate([
-    Settings(loss="song", network="b64", epochs=4, batch_size=5, list_size=8, warm_up=1,
-             dropout=0.2, schedule="cosine", warm_up_loss="cross-entropy"),
-    Settings(loss="k-song", network="attention:8-1-2", epochs=4, batch_size=5, dropout=0.2,
-             loss_options={"estimator": "storm", "theoretical": True}, optimizer="sgd",
-             patience=1),
+    Settings(loss=parse_loss("song"), network="b64", epochs=4, batch_size=5, list_size=8, warm_up=1,
+             dropout=0.2, schedule="cosine", warm_up_loss=parse_loss("cross-entropy")),
+    Settings(loss=parse_loss("k-song:estimator=storm:theoretical=true"), epochs=4, batch_size=5,
+             network="attention:8-1-2", dropout=0.2,
+             optimizer="sgd", patience=1),
 ]):
     train_once(settings, f"whole{number}")
     for step in (1, 7, 9):  # again and again the same training
@@ -267,10 +267,10 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
 
 
 TOGETHER: list[dict[str, Any]] = [
-    {"loss": "listmle", "network": "b64"},
-    {"loss": "song", "network": "attention:8-1-2"},
-    {"loss": "k-song", "network": "b64"},
-    {"loss": "ndcg@5", "network": "mlp:8", "optimizer": "spsa"},
+    {"loss": parse_loss("listmle"), "network": "b64"},
+    {"loss": parse_loss("song"), "network": "attention:8-1-2"},
+    {"loss": parse_loss("k-song"), "network": "b64"},
+    {"loss": parse_loss("ndcg@5"), "network": "mlp:8", "optimizer": "spsa"},
 ]
 # Batches of 5: one process has three queries, the other two; the last batch has four.
 PARTED = Settings(epochs=2, batch_size=5, clip=1.0)

@@ -10,8 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -22,7 +26,7 @@ _UNIT = 2.0**-53
 
 
 @compiled()
-def uniform(key, place):  # type: ignore[no-untyped-def]
+def uniform(key: np.uint64, place: int) -> float:
     """Return a number in (0, 1)."""
     x = key + (np.uint64(place) + _ONE) * _GOLDEN
     x = (x ^ (x >> _S30)) * _MIX_1
@@ -32,13 +36,15 @@ def uniform(key, place):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def logit(u):  # type: ignore[no-untyped-def]
+def logit(u: float) -> float:
     """Turn a uniform number into a logistic one, of standard deviation pi / sqrt(3)."""
     return math.log(u / (1.0 - u))
 
 
 @compiled()
-def draw_lengths(key, mean, sigma, shortest, longest, lengths):  # type: ignore[no-untyped-def]
+def draw_lengths(
+    key: np.uint64, mean: float, sigma: float, shortest: int, longest: int, lengths: Integers
+) -> None:
     """Fill lognormal lengths of that mean, before they are cut to the range."""
     centre = math.log(mean) - 0.5 * sigma * sigma
     for d in range(lengths.size):
@@ -49,7 +55,9 @@ def draw_lengths(key, mean, sigma, shortest, longest, lengths):  # type: ignore[
 
 
 @compiled()
-def draw_area(key, chance, power, scale, docs, affinity):  # type: ignore[no-untyped-def]
+def draw_area(
+    key: np.uint64, chance: Floats, power: float, scale: float, docs: Integers, affinity: Floats
+) -> int:
     """Fill the documents of a topical area and their affinities (Weibull); return their number.
 
     One uniform number does both: below ``chance`` the document is in, and the rest of the
@@ -66,7 +74,7 @@ def draw_area(key, chance, power, scale, docs, affinity):  # type: ignore[no-unt
 
 
 @compiled()
-def _share_with_term(lengths, rate, shape):  # type: ignore[no-untyped-def]
+def _share_with_term(lengths: Integers, rate: float, shape: float) -> float:
     absent = 0.0
     for i in range(lengths.size):
         absent += math.exp(-shape * math.log1p(lengths[i] * rate / shape))
@@ -74,7 +82,7 @@ def _share_with_term(lengths, rate, shape):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def solve_shape(lengths, rate, share, low, high):  # type: ignore[no-untyped-def]
+def solve_shape(lengths: Integers, rate: float, share: float, low: float, high: float) -> float:
     """Find the negative binomial's shape with which a share of documents holds the term.
 
     The share grows with the shape; where no shape within the range will do, its end is returned.
@@ -89,7 +97,7 @@ def solve_shape(lengths, rate, share, low, high):  # type: ignore[no-untyped-def
 
 
 @compiled()
-def _negative_binomial(u, absent, ratio, shape, most):  # type: ignore[no-untyped-def]
+def _negative_binomial(u: float, absent: float, ratio: float, shape: float, most: int) -> int:
     """Invert the distribution: P(0) = absent, P(t + 1) = P(t) ratio (t + shape) / (t + 1)."""
     frequency = 0
     chance = absent
@@ -102,7 +110,7 @@ def _negative_binomial(u, absent, ratio, shape, most):  # type: ignore[no-untype
 
 
 @compiled()
-def draw_background(key, lengths, rate, shape, tf):  # type: ignore[no-untyped-def]
+def draw_background(key: np.uint64, lengths: Integers, rate: float, shape: float, tf: Integers) -> None:
     """Fill the frequencies of a term in documents that are not about it.
 
     Negative binomial of mean ``rate`` x length, at most the length.
@@ -125,7 +133,9 @@ def draw_background(key, lengths, rate, shape, tf):  # type: ignore[no-untyped-d
 
 
 @compiled()
-def add_topical(key, docs, mean, shape, most, tf):  # type: ignore[no-untyped-def]
+def add_topical(
+    key: np.uint64, docs: Integers, mean: Floats, shape: float, most: Integers, tf: Integers
+) -> None:
     """Add a term's frequencies in documents of its topical area.
 
     Negative binomial of that mean, at most ``most``, for each of the documents.
@@ -139,7 +149,7 @@ def add_topical(key, docs, mean, shape, most, tf):  # type: ignore[no-untyped-de
 
 
 @compiled()
-def compress(tf, docs, tfs):  # type: ignore[no-untyped-def]
+def compress(tf: Integers, docs: Integers, tfs: Integers) -> int:
     """Fill the postings of one term; return their number."""
     count = 0
     for d in range(tf.size):
@@ -151,14 +161,14 @@ def compress(tf, docs, tfs):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def add_frequencies(docs, tfs, total):  # type: ignore[no-untyped-def]
+def add_frequencies(docs: Integers, tfs: Integers, total: Integers) -> None:
     """Add the frequencies of a term to those of the documents."""
     for i in range(docs.size):
         total[docs[i]] += tfs[i]
 
 
 @compiled()
-def draw_common(key, share, free, left, tf):  # type: ignore[no-untyped-def]
+def draw_common(key: np.uint64, share: float, free: Integers, left: Integers, tf: Integers) -> None:
     """Fill the frequencies of a common word, a share of each document's free tokens.
 
     The share is rounded up or down at random, within the tokens that are left.
@@ -170,7 +180,9 @@ def draw_common(key, share, free, left, tf):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def retrieval_scores(tf, lengths, p, lambda_, mu, score):  # type: ignore[no-untyped-def]
+def retrieval_scores(
+    tf: Integers, lengths: Integers, p: Floats, lambda_: float, mu: float, score: Floats
+) -> None:
     """Fill what orders documents as two-stage-smoothed query likelihood does, as a product."""
     for i in range(lengths.size):
         ratio = (1.0 - lambda_) / (mu + lengths[i])
@@ -181,14 +193,14 @@ def retrieval_scores(tf, lengths, p, lambda_, mu, score):  # type: ignore[no-unt
 
 
 @compiled()
-def disturb(key, docs, score, spread, out):  # type: ignore[no-untyped-def]
+def disturb(key: np.uint64, docs: Integers, score: Floats, spread: float, out: Floats) -> None:
     """Fill scores whose logarithms have a logistic error of scale ``spread``."""
     for i in range(docs.size):
         out[i] = score[i] * math.exp(spread * logit(uniform(key, docs[i])))
 
 
 @compiled()
-def assess(key, docs, affinity, spread, out):  # type: ignore[no-untyped-def]
+def assess(key: np.uint64, docs: Integers, affinity: Floats, spread: float, out: Floats) -> None:
     """Fill what an assessor makes of documents: affinity with a logistic error."""
     for i in range(docs.size):
         out[i] = affinity[i] + spread * logit(uniform(key, docs[i]))

@@ -191,11 +191,6 @@ class LuceneIndex:
         facts = self._store.facts
         return {"commit": facts["digest"], **{n: facts[n] for n in ("segments", "deleted")}}
 
-    @property
-    def java_started(self) -> bool:
-        """Whether anything was read from Lucene itself, and not from the store."""
-        return self._opened is not None
-
     def analyze(self, text: str) -> list[str]:
         """Turn query text into index terms, in order, repeats kept."""
         return self._store.terms(self._analysis_key, text, lambda: self._analyzer(text))

@@ -8,18 +8,15 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Tables, Unit
-from lmtune.laboratory.surrogates.pictures import value_picture
-from lmtune.laboratory.surrogates.sweep_words import LEVEL, difference_of, in_words, mean_of, verdict
-from lmtune.laboratory.surrogates.sweeps import Common, network_case, number, tables, units
+from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.surrogates.findings import LEVEL, compared, difference_of, in_words, mean_of
+from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, QUERIES, Case, Pair, Sweep, number
 from lmtune.options import option
-from lmtune.reporting.figures.style import Picture, short
-
-CUTOFFS = (1, 5, 10)
+from lmtune.reporting.figures.style import short
 
 
 @dataclass(frozen=True)
-class Alpha(Common):
+class Alpha(Sweep):
     """What to sweep, and how."""
 
     name: ClassVar[str] = "alpha"
@@ -30,69 +27,44 @@ class Alpha(Common):
         "trials": 3,
         "epochs": 15,
     }
+    axis: ClassVar[str] = "alpha"
+    value_title: ClassVar[str] = "nDCG by ApproxNDCG's alpha"
 
-    alphas: tuple[float, ...] = option((0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0), "above 0")
+    alphas: tuple[float, ...] = option((0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0), "above 0", above=0)
     alike: tuple[float, ...] = option((5.0, 10.0, 20.0, 40.0), "those of which the paper finds none better")
     reference: float = option(10.0, "the one that the others are compared with")
-    learning_rate: float = option(0.005, "Adam's rate; the paper's")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's", above=0)
     network: str = option("b:64", "the scorer: one hidden layer, batch norm before and after")
 
-    def units(self) -> list[Unit]:
-        """Make one training an alpha and trial."""
+    def cases(self) -> list[Case]:
+        """Return one training an alpha."""
         for own in (*self.alike, self.reference):
             if own not in self.alphas:
-                raise InputError(
-                    "an alpha to compare is not swept",
-                    value=own,
-                    accepted=", ".join(map(number, self.alphas)),
-                )
-        cases = [
-            network_case(
-                self,
-                number(own),
-                self.network,
-                "approxndcg",
-                {"alpha": own},
-                cutoffs=CUTOFFS,
-                learning_rate=self.learning_rate,
-            )
-            for own in self.alphas
-        ]
-        return units(cases, self.trials, self.seed)
-
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Gather them; those said to be alike are compared with each other, all with the reference."""
-        return tables(
-            [number(own) for own in self.alphas],
-            results,
-            trials=self.trials,
-            cutoffs=CUTOFFS,
-            pairs=[*_alike(self), *_others(self)],
-        )
-
-    def pictures(self, made: Tables) -> list[Picture]:
-        """Draw what they reach."""
+                accepted = ", ".join(map(number, self.alphas))
+                raise InputError("an alpha to compare is not swept", value=own, accepted=accepted)
+        trained = {"loss": "approxndcg", "network": self.network, "learning_rate": self.learning_rate}
         return [
-            value_picture(
-                made, name="alpha", title="nDCG by ApproxNDCG's alpha", axis="alpha", cutoffs=CUTOFFS
-            )
+            self.network_case(number(own), {**trained, "loss_options": {"alpha": own}}) for own in self.alphas
         ]
 
-    def conclusions(self, made: Tables) -> list[str]:
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare those said to be alike with each other, and the rest with the reference."""
+        return [[*self._alike(), *self._others()]]
+
+    def conclusions(self, found: Tables) -> list[str]:
         """Say which alphas differ."""
         said = []
-        for queries in ("validation", "test"):
-            means = {own: mean_of(made, number(own), 5, queries) for own in self.alphas}
+        for queries in QUERIES:
+            means = {own: mean_of(found, number(own), CHOSEN_AT, queries) for own in self.alphas}
             best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
             said.append(
-                f"nDCG@5 on the {queries} queries: best with alpha {best:g} ({short(means[best])}), "
-                f"worst with {worst:g} ({short(means[worst])})."
+                f"nDCG@{CHOSEN_AT} on the {queries} queries: best with alpha {best:g} "
+                f"({short(means[best])}), worst with {worst:g} ({short(means[worst])})."
             )
-            pairs = _alike(self)
             rows = [
-                (difference_of(made, a, b, cutoff, queries), a, b, cutoff)
-                for a, b in pairs
-                for cutoff in CUTOFFS
+                (difference_of(found, a, b, cutoff, queries), a, b, cutoff)
+                for a, b in self._alike()
+                for cutoff in self.measured_at
             ]
             if rows:
                 apart = [f"{a} and {b} at {c}" for row, a, b, c in rows if row["p_holm"] < LEVEL]
@@ -103,19 +75,16 @@ class Alpha(Common):
                     f" at nDCG@1, 5 and 10 on the {queries} queries, {len(apart)} are significant"
                     f"{which}; the largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
                 )
-            for a, b in _others(self):
-                row = difference_of(made, a, b, 5, queries)
-                said.append(
-                    f"nDCG@5 on the {queries} queries, alpha {a} minus {b}: {in_words(row)}, {verdict(row)}."
-                )
+            said += [
+                f"nDCG@{CHOSEN_AT} on the {queries} queries, alpha {a} minus {b}: "
+                f"{compared(found, a, b, CHOSEN_AT, queries)}."
+                for a, b in self._others()
+            ]
         return said
 
+    def _alike(self) -> list[Pair]:
+        return list(combinations(map(number, self.alike), 2))
 
-def _alike(settings: Alpha) -> list[tuple[str, str]]:
-    return list(combinations(map(number, settings.alike), 2))
-
-
-def _others(settings: Alpha) -> list[tuple[str, str]]:
-    """Pair the rest with the reference."""
-    rest = [own for own in settings.alphas if own not in (*settings.alike, settings.reference)]
-    return [(number(own), number(settings.reference)) for own in rest]
+    def _others(self) -> list[Pair]:
+        rest = [own for own in self.alphas if own not in (*self.alike, self.reference)]
+        return [(number(own), number(self.reference)) for own in rest]

@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Tables, Unit
-from lmtune.laboratory.surrogates.pictures import value_picture
-from lmtune.laboratory.surrogates.sweep_words import difference_of, in_words, mean_of, verdict
-from lmtune.laboratory.surrogates.sweeps import Common, network_case, tables, units
+from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.surrogates.findings import compared, mean_of
+from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, Sweep
 from lmtune.options import option
-from lmtune.reporting.figures.style import Picture, short
-
-CUTOFFS = (1, 5, 10)
+from lmtune.reporting.figures.style import short
 
 
 @dataclass(frozen=True)
-class Depth(Common):
+class Depth(Sweep):
     """What to sweep, and how."""
 
     name: ClassVar[str] = "depth"
@@ -29,71 +25,47 @@ class Depth(Common):
         "trials": 3,
         "epochs": 8,
     }
+    axis: ClassVar[str] = "network"
+    value_title: ClassVar[str] = "nDCG by the network's depth"
 
     networks: tuple[str, ...] = option(
-        ("b64", "b128", "b256", "b512", "b1024"), "from the shallowest to the deepest"
+        ("b64", "b128", "b256", "b512", "b1024"), "from the shallowest to the deepest", fewest=2
     )
-    learning_rate: float = option(0.005, "Adam's rate; the paper's")
-    alpha: float = option(10.0, "approxNDCG's")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's", above=0)
+    alpha: float = option(10.0, "approxNDCG's", above=0)
 
-    def units(self) -> list[Unit]:
-        """Make one training a network and trial."""
-        if len(self.networks) < 2:
-            raise InputError("too few networks", value=self.networks, accepted="2 or more")
-        cases = [
-            network_case(
-                self,
-                own.upper(),
-                own,
-                "approxndcg",
-                {"alpha": self.alpha},
-                cutoffs=CUTOFFS,
-                learning_rate=self.learning_rate,
-            )
-            for own in self.networks
-        ]
-        return units(cases, self.trials, self.seed)
+    def cases(self) -> list[Case]:
+        """Return one training a network."""
+        trained = {
+            "loss": "approxndcg",
+            "loss_options": {"alpha": self.alpha},
+            "learning_rate": self.learning_rate,
+        }
+        return [self.network_case(own.upper(), {**trained, "network": own}) for own in self.networks]
 
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Gather them; each network is compared with the shallowest and with the one before it."""
-        return tables(
-            [own.upper() for own in self.networks],
-            results,
-            trials=self.trials,
-            cutoffs=CUTOFFS,
-            pairs=[*_with_first(self), *_with_previous(self)],
-        )
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare each network with the shallowest and with the one before it."""
+        return [[*self._with_first(), *self._with_previous()]]
 
-    def pictures(self, made: Tables) -> list[Picture]:
-        """Draw what they reach."""
-        return [
-            value_picture(
-                made, name="depth", title="nDCG by the network's depth", axis="network", cutoffs=CUTOFFS
-            )
-        ]
-
-    def conclusions(self, made: Tables) -> list[str]:
+    def conclusions(self, found: Tables) -> list[str]:
         """Say whether deeper networks are better."""
         said = []
-        for queries in ("validation", "test"):
-            for cutoff in CUTOFFS:
-                means = [
-                    f"{own.upper()} {short(mean_of(made, own.upper(), cutoff, queries))}"
-                    for own in self.networks
-                ]
+        names = [own.upper() for own in self.networks]
+        for queries in QUERIES:
+            for cutoff in self.measured_at:
+                means = [f"{own} {short(mean_of(found, own, cutoff, queries))}" for own in names]
                 said.append(f"nDCG@{cutoff} on the {queries} queries: {', '.join(means)}.")
-                for a, b in [_with_first(self)[-1], *_with_previous(self)[-1:]]:
-                    row = difference_of(made, a, b, cutoff, queries)
-                    said.append(f"{a} minus {b}: {in_words(row)}, {verdict(row)}.")
+                said += [
+                    f"{a} minus {b}: {compared(found, a, b, cutoff, queries)}."
+                    for a, b in (self._with_first()[-1], *self._with_previous()[-1:])
+                ]
         return said
 
+    def _with_first(self) -> list[Pair]:
+        first, *rest = (own.upper() for own in self.networks)
+        return [(own, first) for own in rest]
 
-def _with_first(settings: Depth) -> list[tuple[str, str]]:
-    first, *rest = (own.upper() for own in settings.networks)
-    return [(own, first) for own in rest]
-
-
-def _with_previous(settings: Depth) -> list[tuple[str, str]]:
-    """Pair neighbours, but for the first two, which are a pair already."""
-    names = [own.upper() for own in settings.networks]
-    return [(later, before) for before, later in pairwise(names[1:])]
+    def _with_previous(self) -> list[Pair]:
+        """Pair neighbours, but for the first two, which are a pair already."""
+        names = [own.upper() for own in self.networks]
+        return [(later, before) for before, later in pairwise(names[1:])]

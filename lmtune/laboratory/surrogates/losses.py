@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Tables, Unit
+from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.surrogates.findings import compared, difference_of, mean_of, verdict
 from lmtune.laboratory.surrogates.pictures import value_picture
-from lmtune.laboratory.surrogates.sweep_words import LEVEL, difference_of, in_words, mean_of, verdict
-from lmtune.laboratory.surrogates.sweeps import (
-    CHOSEN_AT,
-    Case,
-    Common,
-    differences,
-    key,
-    network_case,
-    tables,
-    units,
-)
+from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, Case, Pair, Sweep, key
 from lmtune.laboratory.surrogates.trainings import grow
 from lmtune.options import option
-from lmtune.reporting.figures.style import Picture, short
-from lmtune.reranking.comparison import LAMBDAMART, parse_contender, tree_settings
-from lmtune.reranking.objectives import loss_names
+from lmtune.reporting.figures.style import short
+from lmtune.reranking.lambdamart import TreeSettings
+from lmtune.reranking.loss_names import LAMBDAMART, parse_loss
 
-CUTOFFS = (1, 3, 5, 10)
-_SHOWN = 5
-_NAMES = {
+if TYPE_CHECKING:
+    from lmtune.reporting.figures.style import Picture
+
+_TITLES = {
     "ranknet": "RankNet",
     "listnet": "ListNet",
     "listmle": "ListMLE",
@@ -47,8 +38,21 @@ _BRUCH = (("ApproxNDCG", "ListMLE"), ("ApproxNDCG", "RankNet"), ("LambdaMART", "
 _SONGS = ("SONG", "K-SONG")
 
 
+_NETWORKS = (
+    "ranknet",
+    "listnet",
+    "listmle",
+    "lambdarank",
+    "ndcgloss2++",
+    "approxndcg",
+    "neuralndcg",
+    "song",
+    "k-song:cutoff=10",
+)
+
+
 @dataclass(frozen=True)
-class Losses(Common):
+class Losses(Sweep):
     """What to compare, and how."""
 
     name: ClassVar[str] = "losses"
@@ -58,167 +62,123 @@ class Losses(Common):
         "trials": 3,
         "epochs": 12,
         "warm_up": 4,
-        "losses": (
-            "ranknet",
-            "listnet",
-            "listmle",
-            "lambdarank",
-            "ndcgloss2++",
-            "approxndcg",
-            "neuralndcg",
-            "song",
-            "k-song:cutoff=10",
-            "lambdamart:rounds=60",
-        ),
+        "losses": (*_NETWORKS, "lambdamart:rounds=60"),
     }
 
     losses: tuple[str, ...] = option(
-        (
-            "ranknet",
-            "listnet",
-            "listmle",
-            "lambdarank",
-            "ndcgloss2++",
-            "approxndcg",
-            "neuralndcg",
-            "song",
-            "k-song:cutoff=10",
-            "lambdamart:rounds=300",
-        ),
-        "what to train by, each with options as NAME:OPTION=VALUE",
+        (*_NETWORKS, "lambdamart:rounds=300"), "what to train by, each with options as NAME:OPTION=VALUE"
     )
     network: str = option("b64", "the scorer of all but the trees")
     rates: tuple[float, ...] = option(
-        (0.003, 0.01), "learning rates to choose each loss's from, by validation nDCG@5"
+        (0.003, 0.01), "learning rates to choose each loss's from, by validation nDCG@5", above=0, fewest=1
     )
-    trials: int = option(5, "trials a loss and rate, with seeds that follow each other")
-    epochs: int = option(30, "passes over the training queries, warm-up included")
-    warm_up: int = option(10, "of these, epochs of cross-entropy, whatever the loss")
+    trials: int = option(5, "trials a loss and rate, with seeds that follow each other", low=2)
+    epochs: int = option(30, "passes over the training queries, warm-up included", low=1)
+    warm_up: int = option(10, "of these, epochs of cross-entropy, whatever the loss", low=0)
 
-    def units(self) -> list[Unit]:
-        """Make one training a loss, rate and trial."""
-        if not self.rates:
-            raise InputError("no learning rate to choose from", accepted="one or more")
-        cases = [case for own in self.losses for case in _cases(self, own)]
-        return units(cases, self.trials, self.seed)
+    @property
+    def measured_at(self) -> tuple[int, ...]:
+        """The cutoffs of the NDCG."""
+        return (1, 3, CHOSEN_AT, 10)
+
+    def cases(self) -> list[Case]:
+        """Return one training a loss and rate."""
+        return [case for own in self.losses for case in self._rates_of(own)]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare as Bruch et al. do, and then as Qiu et al."""
+        return [self._bruch(), self._qiu()]
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Choose each loss's rate, gather the trials at it, and compare as the papers do."""
         import pandas as pd
 
-        named = _names(self)
+        titles = self._titles()
         chosen, rows = {}, []
         for own in self.losses:
-            labels = [case.label for case in _cases(self, own)]
-            every = tables(labels, results, trials=self.trials, cutoffs=CUTOFFS, pairs=())
+            labels = [case.label for case in self._rates_of(own)]
+            every = self.gathered(labels, results, [])
             means = [mean_of(every, label, CHOSEN_AT) for label in labels]
             best = labels[means.index(max(means))]
             for trial in range(self.trials):
-                chosen[key(named[own], trial)] = results[key(best, trial)]
-            rows += [
-                {"value": label, f"validation_ndcg{CHOSEN_AT}": mean, "chosen": label == best}
-                for label, mean in zip(labels, means, strict=True)
-            ]
-        names = list(named.values())
-        made = tables(names, chosen, trials=self.trials, cutoffs=CUTOFFS, pairs=())
-        compared = [differences(made["trials"], pairs) for pairs in (_bruch(names), _qiu(names)) if pairs]
-        if compared:
-            made["differences"] = pd.concat(compared, ignore_index=True)
-        return {**made, "rates": pd.DataFrame(rows)}
+                chosen[key(titles[own], trial)] = results[key(best, trial)]
+            rows += [(label, mean, label == best) for label, mean in zip(labels, means, strict=True)]
+        rates = pd.DataFrame(rows, columns=["value", f"validation_ndcg{CHOSEN_AT}", "chosen"])
+        return {**self.gathered(list(titles.values()), chosen, self.comparisons()), "rates": rates}
 
-    def pictures(self, made: Tables) -> list[Picture]:
+    def pictures(self, found: Tables) -> list[Picture]:
         """Draw what they reach."""
         return [
             value_picture(
-                made,
-                name="losses",
+                found["summary"],
+                name=self.name,
                 title="nDCG by loss, test queries",
-                axis="",
-                cutoffs=(1, 5, 10),
+                cutoffs=(1, CHOSEN_AT, 10),
                 queries=("test",),
-                sideways=True,
             )
         ]
 
-    def conclusions(self, made: Tables) -> list[str]:
+    def conclusions(self, found: Tables) -> list[str]:
         """Say which losses are better, and whether the papers' order holds."""
-        names = list(_names(self).values())
         said = []
-        for cutoff in (_SHOWN, 10):
-            means = {name: mean_of(made, name, cutoff, "test") for name in names}
-            order = sorted(names, key=lambda name: -means[name])
-            said.append(
-                f"nDCG@{cutoff} on the test queries: "
-                + ", ".join(f"{name} {short(means[name])}" for name in order)
-                + "."
-            )
-        for a, b in _bruch(names):
-            row = difference_of(made, a, b, _SHOWN, "test")
-            said.append(f"nDCG@{_SHOWN}, {a} minus {b}: {in_words(row)}, {verdict(row)}.")
-        for song in [name for name in names if name in _SONGS]:
-            rows = {b: difference_of(made, a, b, _SHOWN, "test") for a, b in _qiu(names) if a == song}
-            better = [b for b, row in rows.items() if verdict(row) == "better"]
-            worse = [b for b, row in rows.items() if verdict(row) == "worse"]
-            rest = [b for b, row in rows.items() if row["p_holm"] >= LEVEL]
+        for cutoff in (CHOSEN_AT, 10):
+            means = {title: mean_of(found, title, cutoff, "test") for title in self._titles().values()}
+            order = sorted(means, key=lambda title: -means[title])
+            listed = ", ".join(f"{title} {short(means[title])}" for title in order)
+            said.append(f"nDCG@{cutoff} on the test queries: {listed}.")
+        said += [
+            f"nDCG@{CHOSEN_AT}, {a} minus {b}: {compared(found, a, b, CHOSEN_AT, 'test')}."
+            for a, b in self._bruch()
+        ]
+        for song in [title for title in self._titles().values() if title in _SONGS]:
+            others = [b for a, b in self._qiu() if a == song]
+            verdicts = {b: verdict(difference_of(found, song, b, CHOSEN_AT, "test")) for b in others}
             parts = [
-                f"{word} {', '.join(own)}"
-                for word, own in (
-                    ("significantly better than", better),
-                    ("significantly worse than", worse),
-                    ("not significantly different from", rest),
+                f"{words} {', '.join(own)}"
+                for words, kind in (
+                    ("significantly better than", "better"),
+                    ("significantly worse than", "worse"),
+                    ("not significantly different from", "not significantly different"),
                 )
-                if own
+                if (own := [b for b in others if verdicts[b] == kind])
             ]
             if parts:
-                said.append(f"nDCG@{_SHOWN}, {song}: {'; '.join(parts)}.")
+                said.append(f"nDCG@{CHOSEN_AT}, {song}: {'; '.join(parts)}.")
         return said
 
+    def _rates_of(self, text: str) -> list[Case]:
+        """Make one case a learning rate; trees have their own."""
+        loss = parse_loss(text)
+        if loss.family == "trees":
+            trees = asdict(TreeSettings(**loss.options)) | {"measure": CHOSEN_AT, "threads": 1}
+            return [self.case(text, grow, trees)]
+        trained = {
+            "loss": loss.name,
+            "loss_options": dict(loss.options),
+            "network": self.network,
+            "warm_up": self.warm_up,
+            "warm_up_loss": "cross-entropy",
+        }
+        return [
+            self.network_case(f"{text}, rate {rate:g}", {**trained, "learning_rate": rate})
+            for rate in self.rates
+        ]
 
-def _cases(settings: Losses, text: str) -> list[Case]:
-    """Make one case a learning rate; trees have their own."""
-    contender = parse_contender(text)
-    if contender.loss == LAMBDAMART:
-        trees = asdict(tree_settings(contender, 0)) | {"measure": CHOSEN_AT, "threads": 1}
-        where = {"data": settings.data, "data_seed": settings.seed}
-        return [Case(text, grow, {**where, "settings": trees, "cutoffs": list(CUTOFFS)})]
-    if contender.loss not in loss_names():
-        raise InputError(
-            "unknown loss", value=contender.loss, accepted=", ".join([*loss_names(), LAMBDAMART])
-        )
-    return [
-        network_case(
-            settings,
-            f"{text}, rate {rate:g}",
-            settings.network,
-            contender.loss,
-            contender.options,
-            cutoffs=CUTOFFS,
-            learning_rate=rate,
-            warm_up=settings.warm_up,
-            warm_up_loss="cross-entropy",
-        )
-        for rate in settings.rates
-    ]
+    def _titles(self) -> dict[str, str]:
+        """Name losses as papers do, with their options where that alone tells them apart."""
+        names = {text: parse_loss(text).name for text in self.losses}
+        plain = {text: _TITLES.get(loss, loss) for text, loss in names.items()}
+        counts = Counter(plain.values())
+        return {
+            text: title if counts[title] == 1 else title + text[len(names[text]) :]
+            for text, title in plain.items()
+        }
 
+    def _bruch(self) -> list[Pair]:
+        return [pair for pair in _BRUCH if set(pair) <= set(self._titles().values())]
 
-def _names(settings: Losses) -> dict[str, str]:
-    """Name losses as papers do, with their options where that alone tells them apart."""
-    plain = {}
-    for text in settings.losses:
-        loss = parse_contender(text).loss
-        plain[text] = _NAMES.get(loss, loss)
-    counts = Counter(plain.values())
-    return {
-        text: name if counts[name] == 1 else name + text[len(parse_contender(text).loss) :]
-        for text, name in plain.items()
-    }
-
-
-def _bruch(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(a, b) for a, b in _BRUCH if a in names and b in names]
-
-
-def _qiu(names: Sequence[str]) -> list[tuple[str, str]]:
-    others = [name for name in names if name not in (*_SONGS, "LambdaMART")]
-    pairs = [(song, other) for song in _SONGS if song in names for other in others]
-    return [*pairs, *([("K-SONG", "SONG")] if set(_SONGS) <= set(names) else [])]
+    def _qiu(self) -> list[Pair]:
+        titles = self._titles().values()
+        others = [title for title in titles if title not in (*_SONGS, "LambdaMART")]
+        pairs = [(song, other) for song in _SONGS if song in titles for other in others]
+        return [*pairs, *([("K-SONG", "SONG")] if set(_SONGS) <= set(titles) else [])]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.laboratory.experiment import Tables
 from lmtune.reporting.figures.style import PAGE, Look, Picture, finish, in_style, looks, new_figure, short
 
 if TYPE_CHECKING:
@@ -29,59 +28,60 @@ _APART = 0.16
 
 
 def value_picture(
-    made: Tables,
+    summary: pd.DataFrame,
     *,
     name: str,
     title: str,
-    axis: str,
     cutoffs: Sequence[int],
-    queries: Sequence[str] = ("validation", "test"),
-    sideways: bool = False,
+    queries: Sequence[str],
+    axis: str = "",
 ) -> Picture:
     """Draw means with 95% intervals by value, a panel a cutoff.
 
     Parameters
     ----------
-    made : dict of pandas.DataFrame
-        From `lmtune.laboratory.surrogates.sweeps.tables`.
+    summary : pandas.DataFrame
+        From `lmtune.laboratory.surrogates.sweeps.summary`.
     name, title : str
         The picture's.
-    axis : str
-        What the values are, such as ``"alpha"``; empty where they speak for themselves.
     cutoffs : sequence of int
         Panels, from left to right.
     queries : sequence of str
         Parts of the queries to draw.
-    sideways : bool
-        Whether values stand below each other, as long names need it.
+    axis : str
+        What the values are, such as ``"alpha"``; empty where they speak for themselves: they then
+        stand below each other, as long names need it.
     """
+    last = summary[summary["cutoff"] == cutoffs[-1]]
     words = []
     for part in queries:
-        own = made["summary"]
-        own = own[(own["queries"] == part) & (own["cutoff"] == cutoffs[-1])]
+        own = last[last["queries"] == part]
         means = ", ".join(
             f"{value} {short(mean)} ± {short(half)}"
             for value, mean, half in zip(own["value"], own["mean"], own["half"], strict=True)
         )
         words.append(f"nDCG@{cutoffs[-1]} on the {part} queries: {means}.")
-    count = int(made["summary"]["trials"].iloc[0])
-    lead = f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {count} trials."
+    lead = (
+        f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {last['trials'].iloc[0]} trials."
+    )
     alt = " ".join([lead, *words])
-    return Picture(name, title, _values(made, axis, cutoffs, queries, sideways, alt), alt)
+    return Picture(name, title, _values(summary, axis, cutoffs, queries, alt), alt)
 
 
 @in_style
 def _values(
-    made: Tables, axis: str, cutoffs: Sequence[int], queries: Sequence[str], sideways: bool, alt: str
+    summary: pd.DataFrame, axis: str, cutoffs: Sequence[int], queries: Sequence[str], alt: str
 ) -> Figure:
-    values = list(made["summary"]["value"].unique())
+    values = list(summary["value"].unique())
     places = np.arange(len(values), dtype=np.float64)
+    sideways = not axis
     height = 1.1 + 0.22 * len(values) if sideways else 2.5
     figure, [panels] = new_figure(PAGE, height, columns=len(cutoffs), sharey=sideways, sharex=not sideways)
     shifts = np.linspace(-_APART, _APART, len(queries)) if len(queries) > 1 else [0.0]
     for ax, cutoff in zip(panels, cutoffs, strict=True):
         for part, shift in zip(queries, shifts, strict=True):
-            _intervals(ax, made, part, cutoff, places + shift, sideways=sideways)
+            own = summary[(summary["queries"] == part) & (summary["cutoff"] == cutoff)]
+            _intervals(ax, own, part, places + shift, sideways=sideways)
         along, across = (ax.yaxis, ax.xaxis) if sideways else (ax.xaxis, ax.yaxis)
         along.set_ticks(places, values)
         across.grid(visible=True, color="0.9", lw=0.5)
@@ -99,11 +99,9 @@ def _values(
 
 
 def _intervals(
-    ax: Axes, made: Tables, part: str, cutoff: int, places: NDArray[np.float64], *, sideways: bool
+    ax: Axes, own: pd.DataFrame, part: str, places: NDArray[np.float64], *, sideways: bool
 ) -> None:
     look = _PARTS[part]
-    table = made["summary"]
-    own = table[(table["queries"] == part) & (table["cutoff"] == cutoff)]
     mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
     x, y = (mean, places) if sideways else (places, mean)
     ax.errorbar(
@@ -122,14 +120,14 @@ def _intervals(
 
 
 def course_picture(
-    made: Tables, *, name: str, title: str, courses: Sequence[str], cutoff: int, axis: str = ""
+    table: pd.DataFrame, *, name: str, title: str, courses: Sequence[str], cutoff: int, axis: str = ""
 ) -> Picture:
     """Draw means by epoch with 95% intervals as bands, a panel a course, a line a value.
 
     Parameters
     ----------
-    made : dict of pandas.DataFrame
-        From `lmtune.laboratory.surrogates.sweeps.tables`.
+    table : pandas.DataFrame
+        The table ``courses`` of `lmtune.laboratory.surrogates.sweeps.Sweep`.
     name, title : str
         The picture's.
     courses : sequence of str
@@ -140,7 +138,6 @@ def course_picture(
     axis : str
         What the values are.
     """
-    table = made["courses"]
     there = [course for course in courses if course in table.columns]
     last = table[table["epoch"] == table["epoch"].max()]
     words = [

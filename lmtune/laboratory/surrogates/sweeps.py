@@ -1,4 +1,4 @@
-"""Sweeps: the same training at several values of one setting, some trials each.
+"""Sweeps: the same training at several values of one option, some trials each.
 
 All trials are on the same data and differ by the seed alone, as in Bruch et al. (2019, section
 3.2), so that intervals say what another seed would give, not other data. Trial t of every value
@@ -8,36 +8,30 @@ has the same seed, and differences between values are taken trial by trial.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.surrogates.pictures import course_picture, value_picture
 from lmtune.options import option
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from lmtune.reporting.figures.style import Picture
 
 QUERIES = ("validation", "test")
 
 CHOSEN_AT = 5
 """The cutoff of the validation nDCG that chooses the epoch, for short lists."""
 
+Pair = tuple[str, str]
 _COURSES = ("objective", "training", "validation")
-
-
-@dataclass(frozen=True)
-class Common(Experiment):
-    """What every sweep's settings have."""
-
-    data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
-    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more")
-    epochs: int = option(20, "passes over the training queries, warm-up included")
-    batch_size: int = option(32, "queries a step")
-    seed: int = option(0, "draws artificial data; the first trial's seed")
 
 
 @dataclass(frozen=True)
@@ -59,168 +53,197 @@ class Case:
     arguments: Mapping[str, Any]
 
 
-def network_case(
-    settings: Common,
-    label: str,
-    network: str,
-    loss: str,
-    loss_options: Mapping[str, Any],
-    *,
-    cutoffs: Sequence[int],
-    learning_rate: float,
-    **more: Any,
-) -> Case:
-    """Make a case that trains a network on whole lists.
+@dataclass(frozen=True)
+class Sweep(Experiment):
+    """An experiment that trains at several values of one option.
 
-    Parameters
+    Attributes
     ----------
-    settings : Common
-        Of the experiment.
-    label, network, loss, loss_options
-        The case's.
-    cutoffs : sequence of int
-        To measure at; the epoch is chosen at nDCG@5, as Bruch et al. (2019) do.
-    learning_rate : float
-        Adam's.
-    **more
-        Further fields of `lmtune.reranking.settings.Settings`.
-
-    Raises
-    ------
-    InputError
-        For settings out of range, or an unknown network.
+    axis : str
+        What the values are, for pictures; empty where they speak for themselves.
+    value_title, course_title : str
+        Titles of the pictures of what the values reach, and of their courses by epoch; empty for
+        no such picture.
+    courses : tuple of str
+        The courses that are drawn.
     """
-    from lmtune.laboratory.surrogates.trainings import train
-    from lmtune.reranking.networks import parse_network
-    from lmtune.reranking.settings import Settings
 
-    trained = {
-        "loss": loss,
-        "loss_options": dict(loss_options),
-        "network": network,
-        "epochs": settings.epochs,
-        "batch_size": settings.batch_size,
-        "learning_rate": learning_rate,
-        "measure": CHOSEN_AT,
-        **more,
-    }
-    Settings(**trained)
-    parse_network(network)
-    where = {"data": settings.data, "data_seed": settings.seed}
-    return Case(label, train, {**where, "settings": trained, "cutoffs": list(cutoffs)})
+    axis: ClassVar[str] = ""
+    value_title: ClassVar[str] = ""
+    course_title: ClassVar[str] = ""
+    courses: ClassVar[tuple[str, ...]] = ()
 
+    data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
+    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more", low=2)
+    epochs: int = option(20, "passes over the training queries, warm-up included", low=1)
+    batch_size: int = option(32, "queries a step", low=1)
+    seed: int = option(0, "draws artificial data; the first trial's seed", low=0)
 
-def units(cases: Sequence[Case], trials: int, seed: int) -> list[Unit]:
-    """Make a unit of each case and trial.
+    @abstractmethod
+    def cases(self) -> list[Case]:
+        """Return what is trained, one case a value."""
 
-    Raises
-    ------
-    InputError
-        For fewer than two trials, or a value that comes twice.
-    """
-    if trials < 2:
-        raise InputError("too few trials", value=trials, accepted="2 or more, for intervals")
-    if seed < 0:
-        raise InputError("bad seed", value=seed, accepted="0 or more")
-    keys = [key(case.label, 0) for case in cases]
-    for place, own in enumerate(keys):
-        if own in keys[:place]:
-            raise InputError("a value comes twice", value=cases[place].label)
-    return [
-        Unit(
-            key(case.label, trial),
-            case.function,
-            {**case.arguments, "settings": {**case.arguments["settings"], "seed": seed + trial}},
-        )
-        for case in cases
-        for trial in range(trials)
-    ]
+    @abstractmethod
+    def comparisons(self) -> list[list[Pair]]:
+        """Return families of labels to compare; p-values are corrected for a family's number."""
 
+    @property
+    def measured_at(self) -> tuple[int, ...]:
+        """The cutoffs of the NDCG, of which the courses have `main_cutoff`."""
+        return (1, CHOSEN_AT, 10)
 
-def tables(
-    labels: Sequence[str],
-    results: Mapping[str, Any],
-    *,
-    trials: int,
-    cutoffs: Sequence[int],
-    pairs: Sequence[tuple[str, str]],
-) -> Tables:
-    """Gather the units' results.
+    @property
+    def main_cutoff(self) -> int:
+        """The cutoff that chooses the epoch."""
+        return CHOSEN_AT
 
-    Parameters
-    ----------
-    labels : sequence of str
-        The cases' that count, in order.
-    results : mapping
-        What the units gave, by key.
-    trials : int
-        How many each case has.
-    cutoffs : sequence of int
-        As the units had them.
-    pairs : sequence of (str, str)
-        Labels to compare; p-values are corrected for as many comparisons.
+    def network_case(self, label: str, trained: Mapping[str, Any], **more: Any) -> Case:
+        """Make a case that trains a network.
 
-    Returns
-    -------
-    dict of pandas.DataFrame
-        ``trials``: one row a value, trial, part of the queries and cutoff. ``summary``: means with
-        95% intervals. ``differences``: of the pairs. ``courses``: one row a value, trial, epoch.
-    """
-    import pandas as pd
+        Parameters
+        ----------
+        label : str
+            The case's.
+        trained : mapping
+            Fields of `lmtune.reranking.settings.Settings`, besides this sweep's own options.
+        **more
+            Further arguments of `lmtune.laboratory.surrogates.trainings.train`.
 
-    rows, courses = [], []
-    for label in labels:
-        for trial in range(trials):
-            result = results[key(label, trial)]
-            rows += [
-                {
-                    "value": label,
-                    "trial": trial + 1,
-                    "queries": queries,
-                    "cutoff": cutoff,
-                    "ndcg": ndcg,
-                    "best_epoch": result["best_epoch"],
-                }
-                for queries in QUERIES
-                for cutoff, ndcg in zip(cutoffs, result[queries], strict=True)
-            ]
-            kinds = [kind for kind in _COURSES if kind in result["courses"]]
-            courses += [
-                {"value": label, "trial": trial + 1, "epoch": epoch, **dict(zip(kinds, at, strict=True))}
-                for epoch, at in enumerate(zip(*(result["courses"][kind] for kind in kinds), strict=True), 1)
-            ]
-    found = pd.DataFrame(rows)
-    made: Tables = {"trials": found, "summary": summary(found)}
-    if pairs:
-        made["differences"] = differences(found, pairs)
-    if courses:
-        made["courses"] = pd.DataFrame(courses)
-    return made
+        Raises
+        ------
+        InputError
+            For settings out of range, or an unknown network.
+        """
+        from lmtune.laboratory.surrogates.trainings import train
+        from lmtune.reranking.networks import parse_network
+        from lmtune.reranking.settings import Settings
+
+        own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": self.main_cutoff}
+        settings = {**own, **trained}
+        parse_network(Settings.from_record(settings).network)
+        return self.case(label, train, settings, **more)
+
+    def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:
+        """Make a case that trains on this sweep's data, and measures at its cutoffs."""
+        common = {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.measured_at)}
+        return Case(label, function, {**common, "settings": trained, **more})
+
+    def units(self) -> list[Unit]:
+        """Make a unit of each case and trial.
+
+        Raises
+        ------
+        InputError
+            For a value that comes twice.
+        """
+        cases = self.cases()
+        keys = [key(case.label, 0) for case in cases]
+        for place, own in enumerate(keys):
+            if own in keys[:place]:
+                raise InputError("a value comes twice", value=cases[place].label)
+        return [
+            Unit(
+                key(case.label, trial),
+                case.function,
+                {**case.arguments, "settings": {**case.arguments["settings"], "seed": self.seed + trial}},
+            )
+            for case in cases
+            for trial in range(self.trials)
+        ]
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Gather the trials of all cases, and compare them."""
+        return self.gathered([case.label for case in self.cases()], results, self.comparisons())
+
+    def gathered(
+        self, labels: Sequence[str], results: Mapping[str, Any], comparisons: Sequence[Sequence[Pair]]
+    ) -> Tables:
+        """Put trials in tables.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The cases that count, in order.
+        results : mapping
+            What the units gave, by key.
+        comparisons : sequence of sequences of (str, str)
+            Families of labels to compare.
+
+        Returns
+        -------
+        dict of pandas.DataFrame
+            ``trials``: one row a value, trial, part of the queries and cutoff. ``summary``: means
+            with 95% intervals. ``differences``: of the comparisons. ``courses``: one row a value, trial,
+            epoch.
+        """
+        import pandas as pd
+
+        rows, courses = [], []
+        for label in labels:
+            for trial in range(self.trials):
+                result = results[key(label, trial)]
+                rows += [
+                    (label, trial + 1, queries, cutoff, ndcg, result["best_epoch"])
+                    for queries in QUERIES
+                    for cutoff, ndcg in zip(self.measured_at, result[queries], strict=True)
+                ]
+                kinds = [kind for kind in _COURSES if kind in result["courses"]]
+                courses += [
+                    {"value": label, "trial": trial + 1, "epoch": epoch, **dict(zip(kinds, at, strict=True))}
+                    for epoch, at in enumerate(zip(*map(result["courses"].get, kinds), strict=True), 1)
+                ]
+        trials = pd.DataFrame(rows, columns=["value", "trial", "queries", "cutoff", "ndcg", "best_epoch"])
+        made: Tables = {"trials": trials, "summary": summary(trials)}
+        compared = [differences(trials, pairs) for pairs in comparisons if pairs]
+        if compared:
+            made["differences"] = pd.concat(compared, ignore_index=True)
+        if courses:
+            made["courses"] = pd.DataFrame(courses)
+        return made
+
+    def pictures(self, found: Tables) -> list[Picture]:
+        """Draw the courses and what they reach."""
+        drawn = []
+        if self.course_title:
+            drawn.append(
+                course_picture(
+                    found["courses"],
+                    name=f"{self.name}-courses" if self.value_title else self.name,
+                    title=self.course_title,
+                    axis=self.axis,
+                    courses=self.courses,
+                    cutoff=self.main_cutoff,
+                )
+            )
+        if self.value_title:
+            drawn.append(
+                value_picture(
+                    found["summary"],
+                    name=self.name,
+                    title=self.value_title,
+                    axis=self.axis,
+                    cutoffs=self.measured_at,
+                    queries=QUERIES,
+                )
+            )
+        return drawn
 
 
 def summary(trials: pd.DataFrame) -> pd.DataFrame:
     """Average trials: mean and half the 95% interval by value, part of the queries and cutoff."""
     import pandas as pd
 
-    from lmtune.reranking.trials import confidence_interval
+    from lmtune.measures.significance.effects import confidence_interval
 
-    rows = []
-    for (value, queries, cutoff), own in trials.groupby(["value", "queries", "cutoff"], sort=False):
-        mean, half = confidence_interval(own["ndcg"].tolist())
-        rows.append(
-            {
-                "value": value,
-                "queries": queries,
-                "cutoff": cutoff,
-                "mean": mean,
-                "half": half,
-                "trials": len(own),
-            }
-        )
-    return pd.DataFrame(rows)
+    keys = ["value", "queries", "cutoff"]
+    rows = [
+        (*own_keys, *confidence_interval(own["ndcg"].tolist()), len(own))
+        for own_keys, own in trials.groupby(keys, sort=False)
+    ]
+    return pd.DataFrame(rows, columns=[*keys, "mean", "half", "trials"])
 
 
-def differences(trials: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
     """Compare values trial by trial.
 
     Returns
@@ -237,32 +260,19 @@ def differences(trials: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.Da
 
     rows = []
     for (queries, cutoff), own in trials.groupby(["queries", "cutoff"], sort=False):
-        p_values = []
         table = own.pivot(index="trial", columns="value", values="ndcg")
-        found = []
-        for a, b in pairs:
-            one, other = table[a].to_numpy(), table[b].to_numpy()
-            low, high = mean_interval(one, other)
-            p_values.append(paired_t_test(one, other))
-            found.append(
-                {
-                    "a": a,
-                    "b": b,
-                    "queries": queries,
-                    "cutoff": cutoff,
-                    "difference": float(np.mean(one - other)),
-                    "low": low,
-                    "high": high,
-                    "p": p_values[-1],
-                }
-            )
-        corrected = adjusted(p_values)
-        rows += [row | {"p_holm": p} for row, p in zip(found, corrected, strict=True)]
-    return pd.DataFrame(rows)
+        both = [(table[a].to_numpy(), table[b].to_numpy()) for a, b in pairs]
+        p_values = [paired_t_test(*values) for values in both]
+        rows += [
+            (*pair, queries, cutoff, float(np.mean(one - other)), *mean_interval(one, other), p, p_holm)
+            for pair, (one, other), p, p_holm in zip(pairs, both, p_values, adjusted(p_values), strict=True)
+        ]
+    columns = ["a", "b", "queries", "cutoff", "difference", "low", "high", "p", "p_holm"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def number(value: float) -> str:
-    """Print a setting as a label."""
+    """Print an option's value as a label."""
     return f"{value:g}"
 
 

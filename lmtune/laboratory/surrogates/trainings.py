@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from lmtune.laboratory.data import load
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
-from lmtune.reranking.data import RankingData, RankingSplit, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loop import Run
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
@@ -63,30 +64,23 @@ def train(
         training queries.
     """
     fold = with_least_grade(load(data, data_seed), least)
-    asked = Settings(**settings)
+    asked = Settings.from_record(settings)
     courses: dict[str, list[float]] = {}
     if watched:
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
-        options = asked.loss_options
+        options = asked.loss.options
         cutoff = options.get("cutoff", 50) if watched == "k-song" else None
         feed = Feed(fold.train, "cpu")
 
     def watch(run: Run) -> None:
-        scores = predict(run.network, fold.train, feed)
+        scores = predict(run.task.network, fold.train, feed)
         courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
         courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
 
     trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
     courses["validation"] = [row.validation for row in trained.history]
-    return {
-        **{
-            name: _mean(trained.score(part), part, cutoffs)
-            for name, part in (("validation", fold.validation), ("test", fold.test))
-        },
-        "best_epoch": trained.best_epoch,
-        "courses": courses,
-    }
+    return {**_measured(trained.score, fold, cutoffs), "best_epoch": trained.best_epoch, "courses": courses}
 
 
 def grow(
@@ -101,14 +95,7 @@ def grow(
     """
     fold = with_least_grade(load(data, data_seed), least)
     grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
-    return {
-        **{
-            name: _mean(grown.model.predict(part), part, cutoffs)
-            for name, part in (("validation", fold.validation), ("test", fold.test))
-        },
-        "best_epoch": 0,
-        "courses": {},
-    }
+    return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
 
 
 def train_on_ratings(
@@ -124,32 +111,29 @@ def train_on_ratings(
     path : str
         A file as `lmtune.reranking.ratings.read_ratings` takes.
     settings : mapping
-        Of `lmtune.reranking.long_lists.Settings`.
+        Of `lmtune.reranking.settings.Settings`, besides `long_lists.LONG_LISTS`.
     cutoffs, margin, watched
         As for `train`; the first cutoff chooses the epoch.
     """
     ratings, split = _ratings(path)
-    asked = long_lists.Settings(**settings)
-    pairs = long_lists.training_pairs(ratings, split, graded=asked.graded)
+    asked = Settings.from_record(long_lists.LONG_LISTS.as_record() | dict(settings))
+    pairs = long_lists.training_pairs(ratings, split)
     objective: list[float] = []
-    cutoff = (asked.options or {}).get("cutoff", 50) if watched == "k-song" else None
+    cutoff = asked.loss.options.get("cutoff", 50) if watched == "k-song" else None
 
-    def watch(network: long_lists.NeuMF) -> None:
-        scores = long_lists.score_all(network)
+    def watch(run: Run) -> None:
+        scores = long_lists.score_all(run.task.network)
         objective.append(objective_of_ratings(pairs, scores, margin=margin, cutoff=cutoff))
 
     fitted = long_lists.fit(ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None)
-    first = [epoch.ndcg[0] for epoch in fitted.epochs]
-    own = [epoch.loss == asked.loss for epoch in fitted.epochs]
-    best = int(np.argmax(np.where(own, first, -np.inf)))
     seen = np.concatenate([split.train, split.validation])
     scores = long_lists.score_all(fitted.network)
-    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs, graded=asked.graded)
-    courses = {"validation": first} | ({"objective": objective} if watched else {})
+    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs)
+    courses = {"validation": fitted.ndcg[:, 0].tolist()} | ({"objective": objective} if watched else {})
     return {
-        "validation": list(fitted.epochs[best].ndcg),
+        "validation": fitted.ndcg[fitted.best_epoch - 1].tolist(),
         "test": tested.mean(axis=0).tolist(),
-        "best_epoch": best + 1,
+        "best_epoch": fitted.best_epoch,
         "courses": courses,
     }
 
@@ -167,32 +151,53 @@ def whole_objective(
     Whatever a training estimates of it as it goes, this is its value at the weights that gave the
     scores: no sampling, no running estimates.
     """
-    loss = _loss(pairs, margin, cutoff)
     # Item ids of `RelevantPairs.from_lists` are rows.
-    total, count = 0.0, 0
-    bare = replace(data, features=np.empty((data.labels.size, 0), np.float32))
-    for batch in batches(bare, size=_LISTS, seed=0, epoch=0, shuffle=False):
-        taken = np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0)
-        value, own = _value(loss, taken, batch.labels, batch.queries, batch.rows)
-        total, count = total + value * own, count + own
-    return total / max(count, 1)
+    blocks = (
+        (
+            np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0),
+            batch.labels,
+            batch.queries,
+            batch.rows,
+        )
+        for batch in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
+    )
+    return _objective(pairs, blocks, margin, cutoff)
 
 
 def objective_of_ratings(
     pairs: RelevantPairs, scores: NDArray[np.floating], *, margin: float, cutoff: int | None = None
 ) -> float:
     """Compute what `whole_objective` does for users' lists of all items, scores (U, I)."""
-    loss = _loss(pairs, margin, cutoff)
-    total, count = 0.0, 0
     labels = np.zeros(scores.shape)
     labels[np.repeat(pairs.queries, pairs.counts), pairs.items] = pairs.labels
     items = np.arange(scores.shape[1], dtype=np.int64)
-    for first in range(0, len(pairs.queries), _LISTS):
-        own = pairs.queries[first : first + _LISTS]
-        rows = np.tile(items, (len(own), 1))
-        value, some = _value(loss, scores[own], labels[own], own, rows)
-        total, count = total + value * some, count + some
-    return total / max(count, 1)
+    users = (pairs.queries[first : first + _LISTS] for first in range(0, len(pairs.queries), _LISTS))
+    blocks = ((scores[own], labels[own], own, np.tile(items, (len(own), 1))) for own in users)
+    return _objective(pairs, blocks, margin, cutoff)
+
+
+def _objective(
+    pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], margin: float, cutoff: int | None
+) -> float:
+    """Average over the lists that have a relevant item; blocks: scores, labels, queries, items."""
+    loss = (
+        Song(pairs, gamma=1.0, margin=margin)
+        if cutoff is None
+        else KSong(pairs, gamma=1.0, margin=margin, cutoff=cutoff, eta="solve")
+    ).eval()
+    total, counted = 0.0, 0
+    for scores, labels, queries, items in blocks:
+        count = int((labels > 0).any(axis=1).sum())
+        with torch.no_grad():
+            loss(
+                torch.from_numpy(np.asarray(scores, np.float64)),
+                torch.from_numpy(np.asarray(labels, np.float64)),
+                queries=torch.from_numpy(queries),
+                items=torch.from_numpy(items),
+            )
+        if count:
+            total, counted = total + float(loss.objective) * count, counted + count
+    return total / max(counted, 1)
 
 
 @lru_cache(maxsize=1)
@@ -212,32 +217,11 @@ def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:
     return fold.map(lowered)
 
 
-def _loss(pairs: RelevantPairs, margin: float, cutoff: int | None) -> Song:
-    loss = (
-        Song(pairs, gamma=1.0, margin=margin)
-        if cutoff is None
-        else KSong(pairs, gamma=1.0, margin=margin, cutoff=cutoff, eta="solve")
-    )
-    return loss.eval()
-
-
-def _value(
-    loss: Song,
-    scores: NDArray[np.floating],
-    labels: NDArray[np.floating],
-    queries: NDArray[np.int64],
-    items: NDArray[np.int64],
-) -> tuple[float, int]:
-    """Return the mean over the lists that have a relevant item, and how many these are."""
-    count = int((labels > 0).any(axis=1).sum())
-    with torch.no_grad():
-        loss(
-            torch.from_numpy(np.asarray(scores, np.float64)),
-            torch.from_numpy(np.asarray(labels, np.float64)),
-            queries=torch.from_numpy(queries),
-            items=torch.from_numpy(items),
-        )
-    return float(loss.objective) if count else 0.0, count
+def _measured(
+    score: Callable[[RankingData], NDArray[np.floating]], fold: RankingSplit, cutoffs: Sequence[int]
+) -> dict[str, list[float]]:
+    parts = {"validation": fold.validation, "test": fold.test}
+    return {name: _mean(score(part), part, cutoffs) for name, part in parts.items()}
 
 
 def _mean(scores: NDArray[np.floating], data: RankingData, cutoffs: Sequence[int]) -> list[float]:

@@ -6,24 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Tables, Unit
-from lmtune.laboratory.surrogates.long_list_sweeps import (
-    MAIN,
-    QUICK,
-    RATINGS,
-    LongLists,
-    check_gammas,
-    cutoffs_of,
-    song_case,
-)
-from lmtune.laboratory.surrogates.pictures import course_picture, value_picture
-from lmtune.laboratory.surrogates.sweep_words import difference_of, in_words, mean_of, verdict
-from lmtune.laboratory.surrogates.sweeps import tables, units
+from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.surrogates.findings import compared, mean_of
+from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
+from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair
 from lmtune.options import option
-from lmtune.reporting.figures.style import Picture, short
+from lmtune.reporting.figures.style import short
 
-LOSSES = {"song": "SONG", "k-song": "K-SONG"}
+# By a loss's title: without and with warm-up.
+_LABELS = {name: (f"{name}, cold", f"{name}, warm-up") for name in ("SONG", "K-SONG")}
 
 
 @dataclass(frozen=True)
@@ -32,84 +23,39 @@ class WarmUp(LongLists):
 
     name: ClassVar[str] = "warm-up"
     quick: ClassVar[Mapping[str, Any]] = {**QUICK, "epochs": 18, "warm_up": 6}
+    value_title: ClassVar[str] = "nDCG with and without warm-up"
+    course_title: ClassVar[str] = "With and without warm-up, by epoch"
+    courses: ClassVar[tuple[str, ...]] = ("training", "validation")
 
-    trials: int = option(7, "trials a value, with seeds that follow each other; 2 or more")
-    warm_up: int = option(20, "of all epochs, those of cross-entropy; 1 or more")
-    gamma: float = option(0.3, "of both losses")
-    cutoff: int = option(50, "K-SONG's K")
+    trials: int = option(7, "trials a value, with seeds that follow each other; 2 or more", low=2)
+    warm_up: int = option(20, "of all epochs, those of cross-entropy; 1 or more", low=1)
+    gamma: float = option(0.3, "of both losses", above=0, high=1)
+    cutoff: int = option(50, "K-SONG's K", low=1)
 
-    def units(self) -> list[Unit]:
-        """Make one training a loss, with and without warm-up, and trial."""
-        if self.warm_up < 1:
-            raise InputError("no warm-up to compare with", value=self.warm_up, accepted="1 or more")
-        check_gammas(self.gamma)
+    def cases(self) -> list[Case]:
+        """Return one training a loss, with and without warm-up."""
         cases = []
-        for loss, name in LOSSES.items():
-            options: dict[str, Any] = {"gamma": self.gamma}
-            if loss == "k-song":
-                options["cutoff"] = self.cutoff
-            for label, epochs in ((_cold(name), 0), (_warm(name), self.warm_up)):
-                cases.append(
-                    song_case(
-                        self,
-                        label,
-                        options,
-                        loss=loss,
-                        warm_up=epochs,
-                        watched="" if self.data.startswith(RATINGS) else loss,
-                    )
-                )
-        return units(cases, self.trials, self.seed)
+        for name, labels in _LABELS.items():
+            loss = name.lower()
+            options = {"gamma": self.gamma} | ({"cutoff": self.cutoff} if loss == "k-song" else {})
+            watched = "" if self.on_ratings else loss
+            for label, epochs in zip(labels, (0, self.warm_up), strict=True):
+                cases.append(self.song_case(label, options, loss=loss, warm_up=epochs, watched=watched))
+        return cases
 
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Gather them; both forms of each loss are compared."""
-        names = list(LOSSES.values())
-        return tables(
-            [label for name in names for label in (_cold(name), _warm(name))],
-            results,
-            trials=self.trials,
-            cutoffs=cutoffs_of(self),
-            pairs=[(_warm(name), _cold(name)) for name in names],
-        )
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare both forms of each loss."""
+        return [[(warm, cold) for cold, warm in _LABELS.values()]]
 
-    def pictures(self, made: Tables) -> list[Picture]:
-        """Draw courses, and what they reach."""
-        return [
-            course_picture(
-                made,
-                name="warm-up-courses",
-                title="With and without warm-up, by epoch",
-                courses=("training", "validation"),
-                cutoff=MAIN,
-            ),
-            value_picture(
-                made,
-                name="warm-up",
-                title="nDCG with and without warm-up",
-                axis="",
-                cutoffs=cutoffs_of(self),
-                sideways=True,
-            ),
-        ]
-
-    def conclusions(self, made: Tables) -> list[str]:
+    def conclusions(self, found: Tables) -> list[str]:
         """Say what the warm-up brings."""
         said = []
-        for queries in ("validation", "test"):
-            for name in LOSSES.values():
-                row = difference_of(made, _warm(name), _cold(name), MAIN, queries)
-                cold, warm = (mean_of(made, own(name), MAIN, queries) for own in (_cold, _warm))
+        for queries in QUERIES:
+            for name, (cold, warm) in _LABELS.items():
+                means = [short(mean_of(found, own, self.main_cutoff, queries)) for own in (cold, warm)]
                 said.append(
-                    f"nDCG@{MAIN} of {name} on the {queries} queries: {short(cold)} without, "
-                    f"{short(warm)} with {self.warm_up} of {self.epochs} epochs of warm-up; "
-                    f"with minus without: {in_words(row)}, {verdict(row)}."
+                    f"nDCG@{self.main_cutoff} of {name} on the {queries} queries: {means[0]} without, "
+                    f"{means[1]} with {self.warm_up} of {self.epochs} epochs of warm-up; with minus "
+                    f"without: {compared(found, warm, cold, self.main_cutoff, queries)}."
                 )
         return said
-
-
-def _cold(name: str) -> str:
-    return f"{name}, cold"
-
-
-def _warm(name: str) -> str:
-    return f"{name}, warm-up"

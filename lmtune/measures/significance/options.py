@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmtune.errors import InputError
-from lmtune.measures.significance.effects import check_margin
 from lmtune.measures.significance.sign_patterns import Alternative
-from lmtune.measures.significance.tests import adjusted, check_alternative, check_drawing
+from lmtune.measures.significance.tests import ALTERNATIVES, CORRECTIONS
+from lmtune.options import check as check_options
+from lmtune.options import option
 
 TESTS = ("t", "randomization", "wilcoxon")
 
@@ -38,15 +39,25 @@ class ComparisonOptions:
         Remove the bias of few topics from effect sizes.
     """
 
-    tests: tuple[str, ...] = ("t",)
-    correction: str = "holm"
-    alternative: Alternative = "two-sided"
-    confidence: float = 0.95
-    margin: float | None = None
-    pairwise: bool = False
-    permutations: int = 100_000
-    seed: int = 0
-    hedges: bool = False
+    tests: tuple[str, ...] = option(
+        ("t",),
+        "t, randomization or wilcoxon; several: the first decides.",
+        choices=TESTS,
+        flag="--test",
+        repeat=True,
+    )
+    correction: str = option("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
+    alternative: Alternative = option("two-sided", "two-sided, greater or less.", choices=ALTERNATIVES)
+    confidence: float = option(
+        0.95, "Of intervals; 1 - confidence is the significance level.", above=0, below=1
+    )
+    margin: float | None = option(
+        None, "A difference that does not matter: also test not worse, equivalent.", above=0
+    )
+    pairwise: bool = option(False, "Compare all pairs, not just with the baseline.")
+    permutations: int = option(100_000, "Random sign patterns of the randomization test.", low=1)
+    seed: int = option(0, "Of the randomization test.", low=0)
+    hedges: bool = option(False, "Remove the bias of few topics from effect sizes.", flag="")
 
     @property
     def level(self) -> float:
@@ -55,21 +66,10 @@ class ComparisonOptions:
 
     def check(self) -> None:
         """Raise InputError for unknown names and figures outside their domains."""
-        check_alternative(self.alternative)
-        adjusted([], self.correction)
-        unknown = [name for name in self.tests if name not in TESTS]
-        if unknown or not self.tests or len(set(self.tests)) < len(self.tests):
-            raise InputError(
-                "unknown test" if unknown else "bad tests",
-                value=unknown[0] if unknown else self.tests,
-                accepted=f"{', '.join(TESTS)}, each once",
-            )
+        check_options(self)
+        if not self.tests or len(set(self.tests)) < len(self.tests):
+            raise InputError("bad tests", value=self.tests, accepted=f"{', '.join(TESTS)}, each once")
         if self.pairwise and self.alternative != "two-sided":
             raise InputError(
                 "a one-sided alternative for all pairs", value=self.alternative, accepted="two-sided"
             )
-        if not 0.0 < self.confidence < 1.0:
-            raise InputError("bad confidence", value=self.confidence, accepted="between 0 and 1")
-        if self.margin is not None:
-            check_margin(self.margin)
-        check_drawing(self.permutations, self.seed)

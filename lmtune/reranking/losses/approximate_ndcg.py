@@ -6,30 +6,22 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.approx_kernels import approx_ndcg_queries
+from lmtune.reranking.losses.declared import Backend, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, kernels_wanted, run
-from lmtune.reranking.losses.padded_lists import (
-    Backend,
-    Gains,
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-    require_positive,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
 
 
+@checked
 def approx_ndcg(
     scores: Tensor,
     labels: Tensor,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    alpha: float = 10.0,
-    k: int | None = None,
-    alpha_k: float = 10.0,
+    alpha: Positive = 10.0,
+    k: Cutoff = None,
+    alpha_k: Positive = 10.0,
     gains: Gains = "exponential",
     backend: Backend = "auto",
 ) -> Tensor:
@@ -82,9 +74,6 @@ def approx_ndcg(
     >>> round(float(loss), 6)
     -0.63093
     """
-    require_positive("alpha", alpha)
-    require_positive("alpha_k", alpha_k)
-    require_positive("k", k)
     lists = lists_of(scores, labels, mask)
     gain = lists.gains(gains)
 

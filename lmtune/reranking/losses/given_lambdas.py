@@ -10,15 +10,9 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.reranking.losses.declared import Reduce
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.padded_lists import (
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 
 LambdaLoss = Callable[..., Tensor]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.padded_lists import Backend, Lists, LossAndGradient, require
+from lmtune.reranking.losses.declared import Backend
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient
 from lmtune.threads import cores, over_slices
 
 # Pairs of items below which a second thread costs more than it brings.
@@ -25,9 +26,8 @@ def kernels_wanted(backend: Backend, lists: Lists) -> bool:
     Raises
     ------
     InputError
-        If the backend is unknown, or kernels are asked for on another device than the CPU.
+        If kernels are asked for on another device than the CPU.
     """
-    require("backend", backend, get_args(Backend))
     on_cpu = lists.scores.device.type == "cpu"
     if backend == "kernels" and not on_cpu:
         raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
+from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.kernel_calls import (
     Arrays,
     as_tensor,
@@ -13,29 +16,20 @@ from lmtune.reranking.losses.kernel_calls import (
     run,
     tightness_table,
 )
-from lmtune.reranking.losses.padded_lists import (
-    Backend,
-    Gains,
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-    require_positive,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 from lmtune.reranking.losses.pair_kernels import weighted_queries
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
 
 
+@checked
 def lambdarank(
     scores: Tensor,
     labels: Tensor,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    k: int | None = None,
-    sigma: float = 1.0,
+    k: Cutoff = None,
+    sigma: Positive = 1.0,
     gains: Gains = "exponential",
     backend: Backend = "auto",
 ) -> Tensor:
@@ -98,15 +92,16 @@ def lambdarank(
     return _weighted(scores, labels, mask, reduce, k, sigma, 0.0, gains, backend)
 
 
+@checked
 def ndcg_loss2pp(
     scores: Tensor,
     labels: Tensor,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    k: int | None = None,
-    sigma: float = 1.0,
-    mu: float = 10.0,
+    k: Cutoff = None,
+    sigma: Positive = 1.0,
+    mu: Annotated[float, Bounds(low=0)] = 10.0,
     gains: Gains = "exponential",
     backend: Backend = "auto",
 ) -> Tensor:
@@ -153,8 +148,6 @@ def ndcg_loss2pp(
     >>> round(float(loss), 5)
     5.33154
     """
-    if mu:
-        require_positive("mu", mu)
     return _weighted(scores, labels, mask, reduce, k, sigma, mu, gains, backend)
 
 
@@ -169,8 +162,6 @@ def _weighted(
     gains: Gains,
     backend: Backend,
 ) -> Tensor:
-    require_positive("sigma", sigma)
-    require_positive("k", k)
     lists = lists_of(scores, labels, mask)
     gain = lists.gains(gains)
     by_kernel = kernels_wanted(backend, lists)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.reranking.losses.declared import Backend, Reduce, checked
 from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
 from lmtune.reranking.losses.list_kernels import listmle_queries
-from lmtune.reranking.losses.padded_lists import (
-    Backend,
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-    require,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 from lmtune.reranking.losses.plain_torch import at_once
 
 Ties = Literal["random", "shared"]
 
 
+@checked
 def listmle(
     scores: Tensor,
     labels: Tensor,
@@ -84,7 +77,6 @@ def listmle(
     >>> round(float(listmle(torch.zeros(1, 3), torch.tensor([[0, 2, 1]]))), 6)
     1.791759
     """
-    require("ties", ties, get_args(Ties))
     if seed is not None and generator is not None:
         raise InputError("both a seed and a generator are given", accepted="one of them")
     lists = lists_of(scores, labels, mask)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lmtune.reranking.losses.declared import Backend, Reduce, checked
 from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
 from lmtune.reranking.losses.list_kernels import listnet_queries
-from lmtune.reranking.losses.padded_lists import (
-    Backend,
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-    require,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 from lmtune.reranking.losses.plain_torch import at_once
 
 Target = Literal["softmax", "labels"]
 
 
+@checked
 def listnet(
     scores: Tensor,
     labels: Tensor,
@@ -73,7 +66,6 @@ def listnet(
     >>> round(float(listnet(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))), 6)
     1.098612
     """
-    require("target", target, get_args(Target))
     lists = lists_of(scores, labels, mask)
     by_kernel = kernels_wanted(backend, lists)
 

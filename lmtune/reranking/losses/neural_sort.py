@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
-from lmtune.errors import InputError
+from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, kernels_wanted, run
 from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
-from lmtune.reranking.losses.padded_lists import (
-    Backend,
-    Gains,
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-    require_positive,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
 _CHUNK = 1 << 20
 
 
+@checked
 def neural_ndcg(
     scores: Tensor,
     labels: Tensor,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
-    tau: float = 1.0,
-    sinkhorn: int = 50,
-    k: int | None = None,
+    tau: Positive = 1.0,
+    sinkhorn: Annotated[int, Bounds(low=0)] = 50,
+    k: Cutoff = None,
     gains: Gains = "exponential",
     backend: Backend = "auto",
 ) -> Tensor:
@@ -89,10 +82,6 @@ def neural_ndcg(
     >>> round(float(neural_ndcg(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
     -0.815465
     """
-    require_positive("tau", tau)
-    require_positive("k", k)
-    if sinkhorn < 0:
-        raise InputError("sinkhorn is out of range", value=sinkhorn, accepted="0 and up")
     lists = lists_of(scores, labels, mask)
 
     by_kernel = kernels_wanted(backend, lists)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-
-Reduce = Literal["mean", "sum", "none"]
-Gains = Literal["exponential", "linear"]
-Backend = Literal["auto", "kernels", "torch"]
+from lmtune.reranking.losses.declared import Gains, Reduce
 
 # Each query's loss, and its gradient with regard to the scores (None where nobody asks for it).
 LossAndGradient = tuple[Tensor, Tensor | None]
@@ -51,7 +48,6 @@ class Lists:
 
     def gains(self, gains: Gains) -> Tensor:
         """Return 2^y - 1 (exponential) or y (linear) of each label; 0 on padding."""
-        require("gains", gains, get_args(Gains))
         if gains == "linear":
             return self.labels
         if self.labels.device.type == "cpu":
@@ -106,18 +102,6 @@ def wide(values: Tensor) -> Tensor:
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
-def require(name: str, value: Any, accepted: tuple[str, ...]) -> None:
-    """Raise InputError unless an option's value is one of those that it accepts."""
-    if value not in accepted:
-        raise InputError(f"unknown value of {name}", value=value, accepted=", ".join(accepted))
-
-
-def require_positive(name: str, value: float | None) -> None:
-    """Raise InputError unless an option is a finite number above 0 (or is left out)."""
-    if value is not None and not 0 < value < float("inf"):
-        raise InputError(f"{name} is out of range", value=value, accepted="a number above 0")
-
-
 def reduced(losses: Tensor, counted: Tensor, reduce: Reduce) -> Tensor:
     """Sum up the queries' losses.
 
@@ -129,7 +113,6 @@ def reduced(losses: Tensor, counted: Tensor, reduce: Reduce) -> Tensor:
     reduce : {"mean", "sum", "none"}
         The mean is 0 where no query counts; "none" gives one number for each query.
     """
-    require("reduce", reduce, get_args(Reduce))
     losses = torch.where(counted, losses, 0)
     if reduce == "none":
         return losses

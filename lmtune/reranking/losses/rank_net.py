@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lmtune.reranking.losses.declared import Backend, Positive, Reduce, checked
 from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
-from lmtune.reranking.losses.padded_lists import (
-    Backend,
-    Lists,
-    LossAndGradient,
-    Reduce,
-    differentiable,
-    lists_of,
-    reduced,
-    require,
-    require_positive,
-)
+from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
 from lmtune.reranking.losses.pair_kernels import ranknet_queries
 from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
 
 Pairs = Literal["mean", "sum"]
 
 
+@checked
 def ranknet(
     scores: Tensor,
     labels: Tensor,
@@ -32,7 +24,7 @@ def ranknet(
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
     pairs: Pairs = "mean",
-    sigma: float = 1.0,
+    sigma: Positive = 1.0,
     backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute the RankNet loss.
@@ -87,8 +79,6 @@ def ranknet(
     >>> round(float(loss), 6)
     1.006409
     """
-    require("pairs", pairs, get_args(Pairs))
-    require_positive("sigma", sigma)
     lists = lists_of(scores, labels, mask)
 
     by_kernel = kernels_wanted(backend, lists)

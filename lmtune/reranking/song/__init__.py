@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lmtune.reranking.song.iterates import PreviousIterate
 from lmtune.reranking.song.k_song import KSong
 from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.sampling import ItemSample, ListSampler, subsample
+from lmtune.reranking.song.sampling import ItemSample, ListSampler
 from lmtune.reranking.song.songs import Song
 from lmtune.reranking.song.warmup import ListwiseCrossEntropy, reinitialise_last_layer
 
+SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
+    "song": Song,
+    "k-song": KSong,
+    "cross-entropy": ListwiseCrossEntropy,
+}
+"""By the names of the command line."""
+
 __all__ = [
+    "SONGS",
     "ItemSample",
     "KSong",
     "ListSampler",
@@ -18,5 +28,4 @@ __all__ = [
     "RelevantPairs",
     "Song",
     "reinitialise_last_layer",
-    "subsample",
 ]

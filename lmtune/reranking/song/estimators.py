@@ -8,11 +8,14 @@ sample since the previous weights; they give the next u. Sources: Qiu et al. 202
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-Estimator = Callable[[Tensor, Tensor, Tensor | None, Tensor, float], Tensor]
+from lmtune.reranking.losses.declared import Bounds
+
+Rule = Callable[[Tensor, Tensor, Tensor | None, Tensor, float], Tensor]
 
 
 def moving_average(
@@ -43,10 +46,18 @@ def msvr(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, s
     return (1.0 - gamma) * state + gamma * current + beta * change
 
 
-#: Name to (rule, what it needs besides g^: "", "previous" or "direction").
-ESTIMATORS: dict[str, tuple[Estimator, str]] = {
-    "moving-average": (moving_average, ""),
-    "storm": (storm, "previous"),
-    "msvr": (msvr, "previous"),
-    "msvr-sp": (msvr, "direction"),
+class Estimator(NamedTuple):
+    """A rule, and the argument of `Song` from which it has the change of g^, if it takes one."""
+
+    rule: Rule
+    compares: Literal["", "previous_scores", "score_changes"] = ""
+
+
+ESTIMATORS = {
+    "moving-average": Estimator(moving_average),
+    "storm": Estimator(storm, "previous_scores"),
+    "msvr": Estimator(msvr, "previous_scores"),
+    "msvr-sp": Estimator(msvr, "score_changes"),
 }
+
+EstimatorName = Annotated[str, Bounds(choices=tuple(ESTIMATORS))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -42,34 +43,40 @@ class PreviousIterate:
 
     def scores(self, *inputs: Any) -> tuple[Tensor, Tensor]:
         """Return the scores at the present weights, with gradients, and at the previous ones."""
+        return self._twice(inputs, self._previous_scores)
+
+    def changes(self, *inputs: Any) -> tuple[Tensor, Tensor]:
+        """Return the present scores, and their derivative along the last step of the weights."""
+        return self._twice(inputs, self._score_changes)
+
+    def compared(self, argument: str, *inputs: Any) -> tuple[Tensor, Tensor]:
+        """Return the present scores, and what `Song` takes as the argument of that name."""
+        return self.scores(*inputs) if argument == "previous_scores" else self.changes(*inputs)
+
+    def _twice(self, inputs: Any, other: Callable[[Any, dict[str, Tensor]], Tensor]) -> tuple[Tensor, Tensor]:
         states = _random_states()
         present = self.network(*inputs)
         after = _random_states()
         _restore(states)
         buffers = {name: value.clone() for name, value in self.network.named_buffers()}
         with torch.no_grad():
-            before = torch.func.functional_call(self.network, {**self.weights, **buffers}, inputs)
+            found = other(inputs, buffers)
         _restore(after)
-        return present, before
+        return present, found
 
-    def changes(self, *inputs: Any) -> tuple[Tensor, Tensor]:
-        """Return the present scores, and their derivative along the last step of the weights."""
-        states = _random_states()
-        present = self.network(*inputs)
-        after = _random_states()
-        _restore(states)
-        buffers = {name: value.clone() for name, value in self.network.named_buffers()}
-        with torch.no_grad(), forward_ad.dual_level():
+    def _previous_scores(self, inputs: Any, buffers: dict[str, Tensor]) -> Tensor:
+        before: Tensor = torch.func.functional_call(self.network, {**self.weights, **buffers}, inputs)
+        return before
+
+    def _score_changes(self, inputs: Any, buffers: dict[str, Tensor]) -> Tensor:
+        with forward_ad.dual_level():
             weights = {
                 name: _dual(value.detach(), value.detach() - self.weights[name])
                 for name, value in self.network.named_parameters()
             }
             moved = torch.func.functional_call(self.network, {**weights, **buffers}, inputs)
             change = _tangent(moved)
-        _restore(after)
-        if change is None:
-            change = torch.zeros_like(present)
-        return present, change.detach()
+            return torch.zeros_like(moved) if change is None else change.detach()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the previous weights by name."""

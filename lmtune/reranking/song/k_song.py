@@ -5,17 +5,28 @@ Source: Qiu et al., ICML 2022 (see `songs`), section 5 and algorithm 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.reranking.losses.declared import Bounds, Positive, Share, checked
+from lmtune.reranking.song.estimators import EstimatorName
 from lmtune.reranking.song.pairs import RelevantPairs
 from lmtune.reranking.song.samples import Sample
 from lmtune.reranking.song.songs import Selection, Song
-from lmtune.reranking.song.state import exchange
 from lmtune.reranking.song.thresholds import solve_threshold
+
+
+def _read_eta(text: str) -> float | Literal["solve"]:
+    """Read K-SONG's step, a number or a word."""
+    if text == "solve":
+        return "solve"
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError("bad eta", value=text, accepted="0 or more, or 'solve'") from None
 
 
 class KSong(Song):
@@ -61,40 +72,31 @@ class KSong(Song):
     threshold: Tensor
     curvature: Tensor
 
+    @checked
     def __init__(
         self,
         pairs: RelevantPairs,
         *,
-        cutoff: int = 50,
+        cutoff: Annotated[int, Bounds(low=1)] = 50,
         theoretical: bool = True,
-        gamma: float | None = None,
-        margin: float = 10.0,
-        estimator: str = "moving-average",
-        scale: float | None = None,
-        eta: float | str | None = None,
-        gamma_curvature: float = 0.9,
-        tau1: float | None = None,
-        tau2: float = 1e-4,
-        epsilon: float = 0.5,
+        gamma: Share | None = None,
+        margin: Positive = 10.0,
+        estimator: EstimatorName = "moving-average",
+        scale: Positive | None = None,
+        eta: Annotated[float | Literal["solve"] | None, Bounds(low=0, read=_read_eta)] = None,
+        gamma_curvature: Share = 0.9,
+        tau1: Positive | None = None,
+        tau2: Positive = 1e-4,
+        epsilon: Annotated[float, Bounds(low=0, below=1)] = 0.5,
     ) -> None:
         # Scores spread with the margin, and so do what they are compared with and steps among them.
         if scale is None:
             scale = 2.0 / max(margin, 1.0)
         if tau1 is None:
             tau1 = 0.1 * max(margin, 1.0)
-        if cutoff < 1:
-            raise InputError("cutoff out of range", value=cutoff, accepted="1 and above")
         super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
-        positive = {"scale": scale, "tau1": tau1, "tau2": tau2}
-        for name, value in positive.items():
-            if not value > 0.0:
-                raise InputError(f"{name} out of range", value=value, accepted="above 0")
-        if not 0.0 < gamma_curvature <= 1.0:
-            raise InputError("gamma_curvature out of range", value=gamma_curvature)
-        if not 0.0 <= epsilon < 1.0:
-            raise InputError("epsilon out of range", value=epsilon, accepted="[0, 1)")
-        if eta not in (None, "solve") and (isinstance(eta, str) or not eta >= 0.0):
-            raise InputError("eta out of range", value=eta, accepted="0 and above, or 'solve'")
+        if isinstance(eta, str):
+            _read_eta(eta)
         self.cutoff, self.theoretical, self.scale, self.eta = cutoff, theoretical, scale, eta
         self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
         self.epsilon = epsilon
@@ -102,13 +104,6 @@ class KSong(Song):
         self.register_buffer("threshold", torch.full((queries,), torch.nan))
         if theoretical:
             self.register_buffer("curvature", torch.full((queries,), torch.nan))
-        self._visited = torch.empty(0, dtype=torch.long)
-
-    def exchange(self, group: Any = None) -> None:
-        """Share the last step's state with the other processes of data-parallel training."""
-        super().exchange(group)
-        shared = [self.threshold, self.curvature] if self.theoretical else [self.threshold]
-        exchange(shared, self._visited, group)
 
     def _select(self, batch: Sample) -> Selection:
         target = (self.cutoff + self.epsilon) / batch.lengths
@@ -149,5 +144,4 @@ class KSong(Song):
                     step = torch.full_like(tilt, self.eta)
                 moved = threshold - step * tilt
             self.threshold[batch.positions] = moved.squeeze(1).to(self.threshold.dtype)
-            self._visited = batch.positions
         return Selection(torch.where(all_top, 1.0, psi), slope, threshold_gradient)

@@ -110,29 +110,3 @@ def _without_replacement(random: np.random.Generator, counts: Integers, size: in
         value = np.where(counts >= size, value, np.where(column < counts, column, -1))
         chosen[:, column] = value
     return chosen
-
-
-def subsample(
-    labels: Floats,
-    mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    *,
-    relevant: int,
-    others: int,
-    random: np.random.Generator,
-) -> Integers:
-    """Choose columns of padded lists (B, n): some relevant items and some others of each list.
-
-    Returns
-    -------
-    int64 (B, relevant + others)
-        Columns, without replacement; -1 where a list has fewer.
-    """
-    keys = random.random(labels.shape)
-    parts = []
-    for wanted, size in ((mask & (labels > 0), relevant), (mask & ~(labels > 0), others)):
-        key = np.where(wanted, keys, np.inf)
-        width = min(size, labels.shape[1])
-        columns = np.argpartition(key, width - 1, axis=1)[:, :width].astype(np.int64)
-        columns[np.isinf(np.take_along_axis(key, columns, axis=1))] = -1
-        parts.append(np.pad(columns, ((0, 0), (0, size - width)), constant_values=-1))
-    return np.concatenate(parts, axis=1)

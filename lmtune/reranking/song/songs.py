@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.song.estimators import ESTIMATORS
-from lmtune.reranking.song.gradients import with_gradient
+from lmtune.reranking.losses.declared import Cutoff, Positive, Share, checked
+from lmtune.reranking.losses.given_gradients import with_gradient
+from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.hinge import SortedLists
 from lmtune.reranking.song.pairs import RelevantPairs
 from lmtune.reranking.song.samples import Sample, sample_of
-from lmtune.reranking.song.state import PairState, exchange
+from lmtune.reranking.song.state import PairState
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Song(nn.Module):
         Weight of the new value in u, in (0, 1]; 1 forgets the past. By default 0.3 where a list is
         sampled, and 1 where all its items are in the batch, for then g^ is g.
     margin : float
-        c, at least 0. At 1 the bound is tightest. Above, the discount flattens: for large c the
+        c, above 0. At 1 the bound is tightest. Above, the discount flattens: for large c the
         objective nears a constant plus a multiple of the gain-weighted sum of
         ln sum_j max(0, (h_j - h_i) / c + 1)^2, smoother, nearer to a cross-entropy, and better
         measured on held-out queries. Scores grow with c.
@@ -72,22 +72,17 @@ class Song(nn.Module):
     objective: Tensor
     ideal: Tensor
 
+    @checked
     def __init__(
         self,
         pairs: RelevantPairs,
         *,
-        gamma: float | None = None,
-        margin: float = 10.0,
-        estimator: str = "moving-average",
-        cutoff: int | None = None,
+        gamma: Share | None = None,
+        margin: Positive = 10.0,
+        estimator: EstimatorName = "moving-average",
+        cutoff: Cutoff = None,
     ) -> None:
         super().__init__()
-        if gamma is not None and not 0.0 < gamma <= 1.0:
-            raise InputError("gamma out of range", value=gamma, accepted="(0, 1]")
-        if not (margin >= 0.0 and math.isfinite(margin)):
-            raise InputError("margin out of range", value=margin, accepted="0 and above")
-        if estimator not in ESTIMATORS:
-            raise InputError("unknown estimator", value=estimator, accepted=", ".join(ESTIMATORS))
         self.gamma, self.margin, self.estimator = gamma, margin, estimator
         self.state = PairState(pairs)
         ideal = torch.from_numpy(pairs.ideal_dcg(cutoff))
@@ -163,13 +158,6 @@ class Song(nn.Module):
             self.objective = total
         return with_gradient(scores, total, gradient)
 
-    def exchange(self, group: Any = None) -> None:
-        """Share the last step's state with the other processes of data-parallel training.
-
-        Call it after each step when processes see different queries.
-        """
-        exchange([self.state.estimate], self.state.written, group)
-
     def _inner(self, batch: Sample, lists: SortedLists) -> Tensor:
         """Compute g^_i, in which item i counts once whatever its weight among the others."""
         itself = self.margin**2 / batch.lengths
@@ -185,22 +173,20 @@ class Song(nn.Module):
         previous_scores: Tensor | None,
         score_changes: Tensor | None,
     ) -> Tensor | None:
-        needs = ESTIMATORS[self.estimator][1]
-        if needs == "previous":
-            if previous_scores is None:
-                raise InputError(f"the estimator '{self.estimator}' needs previous_scores")
-            before = torch.where(batch.mask, previous_scores.detach().double(), 0.0)
-            return current - self._inner(batch, SortedLists.sort(before, batch.mask, self.margin))
-        if needs == "direction":
-            if score_changes is None:
-                raise InputError(f"the estimator '{self.estimator}' needs score_changes")
-            step = torch.where(batch.mask, score_changes.detach().double(), 0.0)
-            return lists.derivative(batch.others, step)
-        return None
+        compares = ESTIMATORS[self.estimator].compares
+        if not compares:
+            return None
+        given = previous_scores if compares == "previous_scores" else score_changes
+        if given is None:
+            raise InputError(f"the estimator '{self.estimator}' needs {compares}")
+        other = torch.where(batch.mask, given.detach().double(), 0.0)
+        if compares == "score_changes":
+            return lists.derivative(batch.others, other)
+        return current - self._inner(batch, SortedLists.sort(other, batch.mask, self.margin))
 
     def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None, itself: Tensor) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""
-        rule = ESTIMATORS[self.estimator][0]
+        rule = ESTIMATORS[self.estimator].rule
         chosen = batch.relevant
         fresh = current[chosen]
         old = self.state.estimate[batch.slots].double()

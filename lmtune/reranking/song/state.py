@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -46,7 +45,6 @@ class PairState(nn.Module):
         self.register_buffer("lengths", torch.from_numpy(pairs.lengths), persistent=False)
         self.register_buffer("counts", torch.from_numpy(pairs.counts), persistent=False)
         self.register_load_state_dict_pre_hook(_refuse_other_data)  # type: ignore[no-untyped-call]
-        self.written = torch.empty(0, dtype=torch.long)
 
     def positions(self, queries: Tensor) -> Tensor:
         """Find the places of the query ids (B,) among the training data's.
@@ -92,37 +90,8 @@ class PairState(nn.Module):
         return slot
 
     def write(self, slots: Tensor, values: Tensor) -> None:
-        """Set the estimates of `slots`, and remember these as `written`."""
+        """Set the estimates of `slots`."""
         self.estimate[slots] = values.to(self.estimate.dtype)
-        self.written = slots
-
-
-def exchange(buffers: Sequence[Tensor], rows: Tensor, group: Any = None) -> None:
-    """Share the given rows of buffers with the other processes of a `torch.distributed` group.
-
-    Each process passes the rows that it wrote in its last step; afterwards all hold the same
-    buffers, provided that they did before and that no row was written twice. Without an
-    initialised `torch.distributed` it does nothing.
-    """
-    import torch.distributed as dist
-
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size(group) == 1:
-        return
-    device = buffers[0].device
-    size = torch.tensor([len(rows)], device=device)
-    sizes = [torch.zeros_like(size) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(sizes, size, group=group)
-    most = max(int(one) for one in sizes)
-    sent = torch.zeros(1 + len(buffers), most, dtype=torch.float64, device=device)
-    sent[0, : len(rows)] = rows.double()
-    for line, buffer in enumerate(buffers, 1):
-        sent[line, : len(rows)] = buffer[rows].double()
-    received = [torch.empty_like(sent) for _ in sizes]
-    dist.all_gather(received, sent, group=group)
-    for part, one in zip(received, sizes, strict=True):
-        target = part[0, : int(one)].long()
-        for line, buffer in enumerate(buffers, 1):
-            buffer[target] = part[line, : int(one)].to(buffer.dtype)
 
 
 def _refuse_other_data(module: nn.Module, state: dict[str, Any], prefix: str, *unused: object) -> None:

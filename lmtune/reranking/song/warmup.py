@@ -6,16 +6,16 @@ Source: Qiu et al. 2022, section 6 and appendix B.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.song.gradients import with_gradient
+from lmtune.reranking.losses.declared import Share, checked
+from lmtune.reranking.losses.given_gradients import with_gradient
 from lmtune.reranking.song.pairs import RelevantPairs
 from lmtune.reranking.song.samples import Sample, sample_of
-from lmtune.reranking.song.state import PairState, exchange
+from lmtune.reranking.song.state import PairState
 
 # One sample with scores far apart may raise u by e^100, which a moving average takes hundreds of
 # visits to forget, without gradient meanwhile: u stays within a factor of 100 above g^.
@@ -44,13 +44,13 @@ class ListwiseCrossEntropy(nn.Module):
         Weight of the new value in u, in (0, 1]; by default 0.3 for sampled lists, 1 for whole ones.
     """
 
+    estimator = "moving-average"
     objective: Tensor
     label_sums: Tensor
 
-    def __init__(self, pairs: RelevantPairs, *, gamma: float | None = None) -> None:
+    @checked
+    def __init__(self, pairs: RelevantPairs, *, gamma: Share | None = None) -> None:
         super().__init__()
-        if gamma is not None and not 0.0 < gamma <= 1.0:
-            raise InputError("gamma out of range", value=gamma, accepted="(0, 1]")
         self.gamma = gamma
         self.state = PairState(pairs)
         sums = torch.from_numpy(pairs.label_sums())
@@ -77,10 +77,6 @@ class ListwiseCrossEntropy(nn.Module):
             gradient = _gradient(batch.scores, logits, total, outer, batch.lengths, batch.relevant)
             self.objective = value
         return with_gradient(scores, value, gradient)
-
-    def exchange(self, group: Any = None) -> None:
-        """Share the last step's state with the other processes of data-parallel training."""
-        exchange([self.state.estimate], self.state.written, group)
 
     def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
         slots, relevant = batch.slots, batch.relevant

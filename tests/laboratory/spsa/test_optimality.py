@@ -15,8 +15,9 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.directions import random_directions  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
-from lmtune.laboratory.spsa.optimality import Optimality  # noqa: E402
+from lmtune.laboratory.spsa.optimality import Optimality  # noqa: E402  # noqa: E402
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
@@ -47,8 +48,7 @@ def test_the_same_bytes_twice(result: Any) -> None:
 def test_counts_are_those_of_brute_force(result: Any) -> None:
     data = load(SMALL.data, SMALL.seed).train
     settings = TrainingSettings(
-        loss="lambdarank",
-        loss_options={"k": 10},
+        loss=parse_loss("lambdarank:k=10"),
         network="linear",
         epochs=20,
         batch_size=30,
@@ -124,8 +124,8 @@ def test_what_is_claimed(result: Any) -> None:
     ("change", "message"),
     [
         ({"measure": "err"}, "unknown measure"),
-        ({"networks": ("b64",)}, "unknown name: 'b64'; accepted: linear, two-layer"),
-        ({"losses": ("mse",)}, "unknown name: 'mse'; accepted: ranknet"),
+        ({"networks": ("b64",)}, "unknown networks: 'b64'; accepted: linear, two-layer"),
+        ({"losses": ("mse",)}, "unknown losses: 'mse'; accepted: ranknet"),
         ({"steps": (0.1, 0.0)}, "bad steps"),
         ({"shifts": 4}, "an odd number"),
         ({"shift": -1.0}, "bad shift"),

@@ -15,8 +15,9 @@ torch = pytest.importorskip("torch")
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
-from lmtune.laboratory.spsa.smoothness import Smoothness  # noqa: E402
+from lmtune.laboratory.spsa.smoothness import Smoothness  # noqa: E402  # noqa: E402
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
 
@@ -39,8 +40,7 @@ def test_the_same_bytes_again(result: Any) -> None:
 def test_curves_are_of_the_trained_net(result: Any) -> None:
     data = load(SMALL.data, SMALL.seed).train
     settings = TrainingSettings(
-        loss="lambdarank",
-        loss_options={"k": 10},
+        loss=parse_loss("lambdarank:k=10"),
         network="linear",
         epochs=8,
         batch_size=20,
@@ -108,7 +108,7 @@ def test_letor_folders_work_too(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"measure": "err"}, "unknown measure"),
-        ({"networks": ("b64",)}, "unknown network: 'b64'; accepted: linear, two-layer"),
+        ({"networks": ("b64",)}, "unknown networks: 'b64'; accepted: linear, two-layer"),
         ({"points": 40}, "bad points: 40; accepted: an odd number"),
         ({"points": 3}, "bad points"),
         ({"queries": (0, 5)}, "bad queries"),

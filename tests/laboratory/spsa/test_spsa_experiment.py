@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 from same_results import assert_same_results
 
 from lmtune.errors import InputError
@@ -51,6 +53,11 @@ def test_a_step_of_spsa_costs_the_same_for_every_net(found: Result) -> None:
     assert "FDSA 6 to 600, SPSA:2 2 throughout, SPSA:4 4 throughout" in found.conclusions[-1]
 
 
+def _keep(iterates: dict[int, NDArray[np.float64]], step: int, spent: int, x: NDArray[np.float64]) -> None:
+    assert spent >= step
+    iterates[step] = x
+
+
 def test_costs_are_those_of_the_iterates(found: Result) -> None:
     """Run the second run of SPSA:4 again, without the experiment's way of noting costs."""
     net = LinearRankNet(load(SETTINGS.data, 1).train)
@@ -59,19 +66,21 @@ def test_costs_are_those_of_the_iterates(found: Result) -> None:
     gains = Gains(methods["rate"]["SPSA:4"] * (0.1 * steps + 1.0) ** 0.602, 0.01, 0.1 * steps)
     finals = []
     for number in (1, 2):
+        iterates: dict[int, NDArray[np.float64]] = {}
         alone = minimise(
             net.costs,
-            descents.start_of(net, 1, number),
+            descents.first_weights(net.features, 1, number),
             evaluations_per_step=4,
             budget=420,
             gains=gains,
             seed=1000 + number,
             together=True,
+            observe=partial(_keep, iterates),
         )
         finals.append(alone.value)
         # After 210 evaluations, one of which was the start's, 52 steps have been made.
         assert alone.spent[52] <= 210 < alone.spent[53]
-        middle = float(net.exact_costs(alone.iterates[52][None])[0])
+        middle = float(net.exact_costs(iterates[52][None])[0])
         table = found.tables["costs"]
         [row] = table[table["method"].eq("SPSA:4") & table["evaluations"].eq(210)].to_dict("records")
         assert any(middle == pytest.approx(row[end], rel=1e-12) for end in ("lowest", "highest"))
@@ -151,4 +160,4 @@ def test_bad_settings(changes: dict[str, Any]) -> None:
 
 def test_too_few_evaluations_for_a_step() -> None:
     with pytest.raises(InputError, match="too few evaluations: 50; accepted: 102"):
-        descents.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)
+        spsa.SpsaVersusFdsa(data="artificial:5x5", runs=1, evaluations=50, rates=(0.1,)).descend(None)

@@ -18,6 +18,7 @@ from lmtune.laboratory.data import load
 from lmtune.laboratory.running import Result, run
 from lmtune.laboratory.spsa import spsa_ndcg
 from lmtune.measures.lists import ndcg
+from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
@@ -54,7 +55,7 @@ def test_a_loss_is_trained_as_on_the_command_line(found: Result) -> None:
             fold.train,
             fold.validation,
             Training(
-                loss="ranknet",
+                loss=parse_loss("ranknet"),
                 network="linear",
                 learning_rate=rate,
                 epochs=2,

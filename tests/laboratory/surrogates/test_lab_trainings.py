@@ -90,7 +90,7 @@ def test_the_objective_of_ratings() -> None:
 def test_a_training_is_fits_and_is_measured_at_its_best_epoch() -> None:
     result = train(DATA, 1, SMALL, [1, 5], watched="song", margin=1.0)
     fold = load(DATA, 1)
-    trained = fit(fold.train, fold.validation, Settings(**SMALL))
+    trained = fit(fold.train, fold.validation, Settings.from_record(SMALL))
     assert result["best_epoch"] == trained.best_epoch
     assert result["courses"]["validation"] == [row.validation for row in trained.history]
     expected = mean_over_lists(ndcg(trained.score(fold.test), fold.test, [1, 5])).tolist()
@@ -126,13 +126,12 @@ def test_ratings(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     settings = {
         "loss": "song",
-        "relevant": 2,
-        "others": 4,
+        "loss_options": {"gamma": 0.5, "margin": 1.0},
+        "list_size": 6,
+        "list_relevant": 2,
         "epochs": 2,
         "warm_up": 1,
-        "visits": 1,
-        "batch": 4,
-        "options": {"gamma": 0.5, "margin": 1.0},
+        "batch_size": 4,
         "seed": 0,
     }
     result = train_on_ratings(str(path), settings, [10, 20], 1.0, "song")

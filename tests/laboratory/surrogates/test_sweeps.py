@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.laboratory.surrogates.sweep_words import at_end, difference_of, in_words, mean_of, verdict
-from lmtune.laboratory.surrogates.sweeps import Case, key, tables, units
+from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.surrogates.findings import at_end, compared, difference_of, in_words, mean_of, verdict
+from lmtune.laboratory.surrogates.sweeps import Case, Pair, Sweep, key
+from lmtune.options import option
 
 LABELS = ["0.1", "Two, warm", "3"]
+
+
+@dataclass(frozen=True)
+class Toy(Sweep):
+    name: ClassVar[str] = "toy"
+    quick: ClassVar[Mapping[str, Any]] = {}
+
+    labels: tuple[str, ...] = option(tuple(LABELS), "values")
+    trials: int = option(4, "trials", low=2)
+
+    @property
+    def measured_at(self) -> tuple[int, ...]:
+        return (5, 10)
+
+    def cases(self) -> list[Case]:
+        return [Case(label, dict, {"data": "x", "settings": {"epochs": 3}}) for label in self.labels]
+
+    def comparisons(self) -> list[list[Pair]]:
+        return [[("0.1", "3"), ("Two, warm", "3"), ("0.1", "Two, warm")], []]
+
+    def conclusions(self, found: Tables) -> list[str]:
+        return list(found)
 
 
 def results(trials: int = 4, epochs: int = 3) -> dict[str, Any]:
@@ -33,8 +59,7 @@ def results(trials: int = 4, epochs: int = 3) -> dict[str, Any]:
 
 
 def made(found: dict[str, Any]) -> Any:
-    pairs = [("0.1", "3"), ("Two, warm", "3"), ("0.1", "Two, warm")]
-    return tables(LABELS, found, trials=4, cutoffs=(5, 10), pairs=pairs)
+    return Toy().tables(found)
 
 
 def of(found: dict[str, Any], label: str, queries: str, place: int) -> list[float]:
@@ -42,20 +67,33 @@ def of(found: dict[str, Any], label: str, queries: str, place: int) -> list[floa
 
 
 def test_every_case_and_trial_is_a_unit_with_a_seed_of_its_own() -> None:
-    case = Case("Two, warm", dict, {"data": "x", "settings": {"epochs": 3}})
-    found = units([case, Case("0.1", dict, {"settings": {}})], 2, 7)
+    found = Toy(labels=("Two, warm", "0.1"), trials=2, seed=7).units()
     assert [unit.key for unit in found] == ["two-warm-run1", "two-warm-run2", "0.1-run1", "0.1-run2"]
     assert found[1].arguments == {"data": "x", "settings": {"epochs": 3, "seed": 8}}
-    assert found[3].arguments["settings"] == {"seed": 8}
+    assert found[2].arguments["settings"] == {"epochs": 3, "seed": 7}
 
 
 @pytest.mark.parametrize(
-    ("labels", "trials", "seed", "message"),
-    [(["a"], 1, 0, "too few trials: 1"), (["a"], 2, -1, "bad seed"), (["a b", "A-b"], 2, 0, "twice: 'A-b'")],
+    ("options", "message"),
+    [
+        ({"trials": 1}, "bad trials: 1; accepted: 2 or more"),
+        ({"seed": -1}, "bad seed: -1; accepted: 0 or more"),
+        ({"labels": ("a b", "A-b")}, "a value comes twice: 'A-b'"),
+    ],
 )
-def test_bad_sweeps(labels: list[str], trials: int, seed: int, message: str) -> None:
+def test_bad_sweeps(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        units([Case(label, dict, {"settings": {}}) for label in labels], trials, seed)
+        Toy(**options).units()
+
+
+def test_what_a_network_is_trained_with() -> None:
+    sweep = Toy(data="x", epochs=7, batch_size=3, seed=5)
+    case = sweep.network_case("a", {"loss": "listnet", "network": "linear"}, least=2)
+    trained = {"epochs": 7, "batch_size": 3, "measure": 5, "loss": "listnet", "network": "linear"}
+    shared = {"data": "x", "data_seed": 5, "cutoffs": [5, 10], "least": 2}
+    assert case.arguments == {**shared, "settings": trained}
+    with pytest.raises(InputError, match="unknown network"):
+        sweep.network_case("a", {"network": "b65"})
 
 
 def test_means_and_intervals_are_students() -> None:
@@ -96,6 +134,7 @@ def test_rows_are_found_and_said() -> None:
     assert verdict(row) == "worse"
     assert in_words(row).startswith("-1.0")
     assert "p < .001" in in_words(row)
+    assert compared(made_tables, "Two, warm", "3", 5, "test") == f"{in_words(row)}, worse"
     likely = {"difference": 0.01, "low": -0.02, "high": 0.04, "p": 0.2, "p_holm": 0.4}
     assert in_words(likely) == "+.0100 (95% interval -.0200 to .0400, p = .400)"
     assert verdict(likely) == "not significantly different"
@@ -105,6 +144,7 @@ def test_rows_are_found_and_said() -> None:
 def test_courses() -> None:
     found = results()
     table = made(found)
+    assert Toy().conclusions(table) == ["trials", "summary", "differences", "courses"]
     assert list(table["courses"].columns) == ["value", "trial", "epoch", "objective", "validation"]
     assert len(table["courses"]) == 3 * 4 * 3
     last = [found[key("3", trial)]["courses"]["objective"][-1] for trial in range(4)]

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.comparison import parse_contender  # noqa: E402
+from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
 from lmtune.reranking.losses.given_lambdas import lambda_loss  # noqa: E402
 from lmtune.reranking.losses.lambda_functions import checked, file_digest, load_function  # noqa: E402
@@ -136,7 +136,7 @@ def test_the_function_sees_real_documents_alone_and_cannot_harm_them() -> None:
 def test_training_by_lambdas_is_training_by_the_loss(
     file: Path, name: str, loss: str, options: dict[str, Any]
 ) -> None:
-    by_loss = fit(TRAIN, VALIDATION, replace(SMALL, loss=loss, loss_options=options))
+    by_loss = fit(TRAIN, VALIDATION, replace(SMALL, loss=make_loss(loss, options)))
     by_lambdas = fit(TRAIN, VALIDATION, lambdas(file, name))
     for key, weights in by_loss.weights.items():
         # Both compute in other precisions; Adam's first steps are the sign of the gradient.
@@ -149,7 +149,7 @@ def test_with_sgd_a_sum_over_pairs_is_another_learning_rate(file: Path) -> None:
     # One list length and one label pattern: every query has as many pairs.
     data = made_lists(3, queries=12, longest=2)
     settings = replace(SMALL, optimizer="sgd", list_size=None)
-    mean = fit(data, None, replace(settings, loss="ranknet"))
+    mean = fit(data, None, replace(settings, loss=make_loss("ranknet")))
     summed = fit(data, None, replace(lambdas(file, "ranknet"), optimizer="sgd", list_size=None))
     for key, weights in mean.weights.items():
         assert torch.allclose(weights, summed.weights[key], atol=1e-5)
@@ -157,7 +157,7 @@ def test_with_sgd_a_sum_over_pairs_is_another_learning_rate(file: Path) -> None:
 
 def test_checkpoints_know_the_function_by_its_file(file: Path, tmp_path: Path) -> None:
     settings = lambdas(file, "ranknet")
-    assert settings.loss_options["digest"] == file_digest(f"{file}:ranknet")
+    assert settings.loss.options["digest"] == file_digest(f"{file}:ranknet")
     whole = fit(TRAIN, VALIDATION, settings)
     folder = tmp_path / "kept"
     assert same(fit(TRAIN, VALIDATION, settings, checkpoint=folder), whole)
@@ -169,9 +169,13 @@ def test_checkpoints_know_the_function_by_its_file(file: Path, tmp_path: Path) -
         fit(TRAIN, VALIDATION, lambdas(file, "ranknet"), checkpoint=folder)
 
 
-def test_options() -> None:
-    found = parse_contender("lambdas:C:/my files/a.py:f")
-    assert (found.loss, found.options) == ("lambdas", {"function": "C:/my files/a.py:f"})
+def test_options(tmp_path: Path) -> None:
+    spaced = tmp_path / "my files: a.py"
+    spaced.write_text("def f(scores, labels): return labels\n", encoding="utf-8")
+    text = f"lambdas:{spaced}:f"
+    found = parse_loss(text)
+    assert (found.name, str(found)) == ("lambdas", text)
+    assert found.options == {"function": f"{spaced}:f", "digest": file_digest(f"{spaced}:f")}
     for options, message in (
         ({}, "needs a function"),
         ({"function": "a.py:f", "k": 1}, "no such option"),
@@ -179,13 +183,13 @@ def test_options() -> None:
         ({"function": "nowhere.py"}, "bad name"),
     ):
         with pytest.raises(InputError, match=message):
-            Settings(loss="lambdas", loss_options=options)
-    with pytest.raises(InputError, match="needs a function"):
-        fit(TRAIN, None, replace(SMALL, warm_up=1, warm_up_loss="lambdas"))
+            make_loss("lambdas", options)
+    with pytest.raises(InputError, match="bad name of a lambda-function"):
+        parse_loss("lambdas")
 
 
 def lambdas(file: Path, name: str) -> Settings:
-    return replace(SMALL, loss="lambdas", loss_options={"function": f"{file}:{name}"})
+    return replace(SMALL, loss=make_loss("lambdas", {"function": f"{file}:{name}"}))
 
 
 def same(first: Trained, second: Trained) -> bool:

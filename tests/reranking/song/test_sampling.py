@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.song import ListSampler, PreviousIterate, RelevantPairs, subsample  # noqa: E402
+from lmtune.reranking.song import ListSampler, PreviousIterate, RelevantPairs  # noqa: E402
 
 
 class TestPairs:
@@ -102,19 +102,6 @@ class TestListSampler:
         pairs = RelevantPairs.from_rows([0], [12], [1], lengths=12)
         with pytest.raises(InputError, match="outside the catalogue: 12"):
             ListSampler(pairs, 12, seed=0)
-
-
-def test_subsample() -> None:
-    labels = np.array([[1.0, 0, 2, 0, 0, 3], [0, 0, 0, 1, 9, 9]])
-    mask = np.array([[True] * 6, [True] * 4 + [False] * 2])
-    random = np.random.default_rng(0)
-    for _ in range(50):
-        columns = subsample(labels, mask, relevant=2, others=4, random=random)
-        assert columns.shape == (2, 6)
-        assert len(set(columns[0, :2]) & {0, 2, 5}) == 2
-        assert set(columns[0, 2:]) == {1, 3, 4, -1}
-        assert sorted(columns[1, :2]) == [-1, 3]
-        assert set(columns[1, 2:]) == {0, 1, 2, -1}
 
 
 def test_previous_iterate() -> None:

@@ -1,0 +1,36 @@
+"""What users import from lmtune, and where it is."""
+
+from ._version import __version__ as __version__
+from .candidates.pool import CandidatePool as CandidatePool
+from .candidates.regions import Regions as Regions
+from .candidates.skyband import skyband as skyband
+from .candidates.storage import stored_pool as stored_pool
+from .datasets.dataset import Dataset as Dataset
+from .datasets.loading import load as load
+from .errors import InputError as InputError
+from .errors import MissingExtraError as MissingExtraError
+from .formats.runs import read_run as read_run
+from .formats.runs import write_run as write_run
+from .indexing.analysis import Analyzer as Analyzer
+from .indexing.builder import build_index as build_index
+from .indexing.cache import index_for as index_for
+from .indexing.columnar import ColumnarIndex as ColumnarIndex
+from .indexing.lucene.index import LuceneIndex as LuceneIndex
+from .indexing.lucene.index import build_lucene_index as build_lucene_index
+from .measures.evaluate import measure as measure
+from .measures.from_files import evaluate as evaluate
+from .measures.from_files import topic_values as topic_values
+from .measures.significance.comparison import compare as compare
+from .models.ranking import rank as rank
+from .models.two_stage import score as score
+from .models.two_stage import score_and_gradient as score_and_gradient
+from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
+from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
+from .tuning.experiment import run_experiment as run_experiment
+from .tuning.folds import cross_validation as cross_validation
+from .tuning.grid import GridSearch as GridSearch
+from .tuning.plan import Plan as Plan
+from .tuning.ranknet import RankNetTuner as RankNetTuner
+from .tuning.space import ParameterSpace as ParameterSpace
+from .tuning.spsa import FDSA as FDSA
+from .tuning.spsa import SPSA as SPSA

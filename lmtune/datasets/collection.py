@@ -1,0 +1,243 @@
+"""A test collection as a user names it: loaded, and its index opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection as Container
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.loading import PARTS, load
+from lmtune.errors import InputError
+from lmtune.indexing.analysis import Analyzer
+from lmtune.options import option
+from lmtune.progress import Progress, note, silent, timed
+
+if TYPE_CHECKING:
+    from lmtune.formats.documents import DocumentSource
+    from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.indexing.lucene.index import LuceneIndex
+
+AnyIndex: TypeAlias = "ColumnarIndex | LuceneIndex"
+_LUCENE = "lucene:"
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    return tuple(re.split(r"[,+]", text))
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The collection.
+
+    Attributes
+    ----------
+    name : str or None
+        As `lmtune.datasets.loading.load` takes it.
+    documents, topics, qrels : str or None
+        Files in place of the collection's own.
+    index : str or None
+        The index's folder, ``lucene:PATH`` or ``lucene:NAME``; by default the collection's own,
+        which is built where it is missing or stale.
+    topic_fields : tuple of str
+        The fields of SGML topics that make the query.
+    stemmer, stopwords : str or None
+        The analysis, Anserini's default English one by default; of a named index it is known,
+        except for one of Lucene's.
+    lengths : {"exact", "lucene"} or None
+        Document lengths of a Lucene index.
+    indexes : path
+        The folder that holds built indexes.
+    """
+
+    name: str | None = None
+    documents: str | None = option(
+        None, "Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB; .gz .bz2 .zst).", metavar="PATH"
+    )
+    index: str | None = option(
+        None,
+        "An index made by `lmtune index`; lucene:PATH, a Lucene index; lucene:NAME, a prebuilt one of"
+        " pyserini.",
+        metavar="PATH",
+    )
+    topics: str | None = option(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
+    qrels: str | None = option(None, "Judgements: a path, or NAME in qrels/.", metavar="PATH")
+    topic_fields: tuple[str, ...] = option(
+        ("title",), "Fields of SGML topics: title, desc, narr, or several with commas.", read=_fields
+    )
+    stemmer: str | None = option(None, "porter (the default), krovetz or none.")
+    stopwords: str | None = option(None, "lucene (the default), none, or a file with one word a line.")
+    lengths: str | None = option(
+        None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."
+    )
+    indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
+
+    def analyzer(self) -> Analyzer:
+        """Return the analysis of an index of lmtune's own.
+
+        Raises
+        ------
+        InputError
+            For an unknown stemmer or stopwords, and where a named index has its own analysis.
+        """
+        if self.index is not None and self.index.startswith(_LUCENE):
+            return Analyzer()  # Lucene's does not know its own, so that it may be said
+        for flag, value in (("--stemmer", self.stemmer), ("--stopwords", self.stopwords)):
+            if self.index is not None and value is not None:
+                raise InputError(
+                    f"{flag} beside --index, which has its own analysis",
+                    value=value,
+                    accepted=f"{flag} where the index is built",
+                )
+        return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
+
+    def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
+        """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.
+
+        Parameters
+        ----------
+        need : collection of str
+            The parts that the caller has a use for; no documents where an index is named.
+        progress : Progress
+            Called while a synthetic collection is made.
+
+        Raises
+        ------
+        InputError
+            As `lmtune.datasets.loading.load`.
+        """
+        from lmtune.datasets.pydocs import NAME, write_pydocs
+
+        self.analyzer()  # what is wrong with it is said before anything is read
+        dataset = load(
+            self.name,
+            documents=self.documents,
+            topics=self.topics,
+            qrels=self.qrels,
+            topic_fields=self.topic_fields,
+            need=[part for part in PARTS if part in need and (part != "documents" or not self.index)],
+            progress=lambda done, total: progress(f"making {self.name}", done, total),
+        )
+        if self.name == NAME:
+            try:
+                written = write_pydocs(".", dataset)
+            except InputError as error:
+                note(f"{NAME}: its topics and judgements are not kept here ({error})")
+            else:
+                if written.changed:
+                    note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
+        return dataset
+
+    def open_index(self, dataset: Dataset, *, progress: Progress = silent) -> AnyIndex:
+        """Open the named index, or the dataset's own, built where it is missing or stale.
+
+        Raises
+        ------
+        InputError
+            For an index that is not there, is stale or damaged, and documents that cannot be indexed.
+        """
+        index = self.index
+        if index is None and dataset.documents is None and dataset.index is not None:
+            index = self._standing_for(dataset)
+        if index is not None and index.startswith(_LUCENE):
+            return self._open_lucene(index, progress)
+        if self.lengths is not None:
+            raise InputError(
+                "--lengths without a Lucene index", value=self.lengths, accepted="--index lucene:..."
+            )
+        if index is not None:
+            return self._open_columnar(Path(index), dataset)
+        if dataset.documents is None:
+            raise InputError("no documents and no index", value=dataset.name, accepted="--index PATH")
+        from lmtune.indexing.cache import index_for
+
+        return index_for(
+            dataset.documents,
+            self.analyzer(),
+            home=self.indexes,
+            progress=lambda done, total: progress(f"indexing {dataset.name}", done, total),
+            on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),
+        )
+
+    def _standing_for(self, dataset: Dataset) -> str:
+        """Name the index that stands for a collection without documents."""
+        from lmtune.indexing.manifest import FILE
+
+        path = self.indexes / (dataset.index or "")
+        if (path / FILE).is_file():
+            return str(path)
+        if path.is_dir():
+            return f"{_LUCENE}{path}"
+        if dataset.prebuilt is not None:
+            return f"{_LUCENE}{dataset.prebuilt}"
+        raise InputError(
+            f"there is no index of {dataset.name}",
+            file=path,
+            accepted="--index, or the index made there: lmtune index --documents FOLDER"
+            f" --output {path}, with --engine lucene or without",
+        )
+
+    def _open_lucene(self, index: str, progress: Progress) -> LuceneIndex:
+        from lmtune.indexing.lucene.index import LuceneIndex, check_lengths, find_lucene_index
+
+        lengths = check_lengths(self.lengths or "exact")
+        name = index.removeprefix(_LUCENE)
+        with timed(f"{index}: opened"):
+            opened = LuceneIndex.open(
+                find_lucene_index(name, home=self.indexes),
+                name=name,
+                lengths=lengths,
+                stemmer=self.stemmer,
+                stopwords=self.stopwords,
+                home=self.indexes,
+                progress=lambda done, total: progress(f"lengths of {name}", done, total),
+            )
+            # Counted here, where it is timed.
+            opened.lengths  # noqa: B018
+        return opened
+
+    def _open_columnar(self, path: Path, dataset: Dataset) -> ColumnarIndex:
+        from lmtune.indexing.columnar import ColumnarIndex, stale_reason
+
+        opened = ColumnarIndex.open(path)
+        documents = self._documents_beside()
+        reason = documents and stale_reason(path, documents, opened.analyzer)
+        if reason:
+            raise InputError(
+                f"stale index: {reason}",
+                file=path,
+                accepted=f"an index of {dataset.name}; rebuild it with lmtune index",
+            )
+        return opened
+
+    def _documents_beside(self) -> DocumentSource | None:
+        """Return the documents that a named index should have been built from, if they are here."""
+        if self.documents is None and (self.name is None or self.name.startswith("irds:")):
+            return None
+        try:
+            return load(self.name, documents=self.documents, need=["documents"]).documents
+        except InputError:
+            if self.documents is not None:
+                raise
+            return None
+
+
+def named_collections(names: Sequence[str], given: Collection) -> list[Collection]:
+    """Return the collections of several names, or the one that is given by its parts.
+
+    Raises
+    ------
+    InputError
+        For several with parts of one, and for none at all.
+    """
+    parts = [f"--{part}" for part in ("documents", "index", "topics", "qrels") if getattr(given, part)]
+    if len(names) > 1 and parts:
+        raise InputError(
+            f"{parts[0]} with several collections", value=list(names), accepted="one collection at most"
+        )
+    if not names and not parts:
+        raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
+    return [replace(given, name=name) for name in names] or [given]

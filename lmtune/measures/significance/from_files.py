@@ -1,0 +1,112 @@
+"""Compare run files with a baseline's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lmtune.errors import InputError
+from lmtune.measures.from_files import evaluate
+from lmtune.measures.measure import parse_measures
+from lmtune.measures.significance.comparison import compare
+from lmtune.measures.significance.contrasts import Comparison
+from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.progress import Progress, note, silent
+
+_COMPRESSED = (".gz", ".bz2", ".zst")
+_RUN_SUFFIXES = (".run", ".txt", ".trec", ".res")
+
+
+def compare_files(
+    qrels: Path,
+    runs: Sequence[Path],
+    measures: Sequence[str],
+    options: ComparisonOptions | None = None,
+    *,
+    progress: Progress = silent,
+) -> Comparison:
+    """Compare runs topic by topic; a judged topic that a run misses counts 0.
+
+    Parameters
+    ----------
+    qrels : path
+        Judgements; see `lmtune.formats.qrels.read_qrels`.
+    runs : sequence of path
+        The baseline, then the others.
+    measures : sequence of str
+        See `lmtune.measures.measure.parse_measures`.
+    options : ComparisonOptions, optional
+        Tests, correction, confidence and the rest.
+    progress : Progress
+        Called after each run.
+
+    Raises
+    ------
+    InputError
+        For unknown names, files that cannot be read, fewer than two judged topics.
+    """
+    options = ComparisonOptions() if options is None else options
+    options.check()
+    labels = [str(measure) for measure in parse_measures(measures)]
+    names = run_labels(runs)
+    values = []
+    topics: tuple[str, ...] = ()
+    for name, found in zip(names, evaluate(qrels, runs, labels), strict=True):
+        topics = found.topics
+        if len(topics) < 2:
+            raise InputError(
+                "a comparison needs two topics or more",
+                file=qrels,
+                value=list(topics),
+                accepted="judgements of two topics or more",
+            )
+        values.append(np.array([column.values for column in found.columns], np.float64).T)
+        progress("reading runs", len(values), len(runs), name)
+        missed = len(topics) - len(found.retrieved)
+        if missed:
+            note(f"{name} misses {missed} of {len(topics)} judged topics: 0")
+    others = dict(zip(names[1:], values[1:], strict=True))
+    return compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
+
+
+def run_labels(paths: Sequence[Path]) -> list[str]:
+    """Name runs after their files, with as much of the path as tells them apart.
+
+    Examples
+    --------
+    >>> run_labels([Path("x.run.gz"), Path("y.run"), Path("y.txt"), Path("a/z"), Path("b/z")])
+    ['x', 'y.run', 'y.txt', 'a/z', 'b/z']
+    >>> run_labels([Path("x.run"), Path("x.run")])
+    ['x', 'x (2)']
+    """
+    different = list(dict.fromkeys(paths))
+    ladders = [_ladder(path) for path in different]
+    steps = [0] * len(different)
+    while True:
+        names = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
+        short = [
+            place
+            for place, name in enumerate(names)
+            if names.count(name) > 1 and steps[place] + 1 < len(ladders[place])
+        ]
+        if not short:
+            break
+        for place in short:
+            steps[place] += 1
+    label = dict(zip(different, names, strict=True))
+    out: list[str] = []
+    for path in paths:
+        again = (f"{label[path]} ({number})" for number in itertools.count(2))
+        out.append(next(new for new in itertools.chain([label[path]], again) if new not in out))
+    return out
+
+
+def _ladder(path: Path) -> list[str]:
+    """List a file's possible names, from the shortest to the whole path."""
+    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    shortest = plain.stem if plain.suffix.lower() in _RUN_SUFFIXES else plain.name
+    parts = path.parts
+    return [shortest, *(Path(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))]

@@ -1,0 +1,121 @@
+"""The files of a results folder: names and columns, for whoever writes and reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.formats.csv_files import csv_text, read_csv
+from lmtune.reporting.table import FILES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECORD = "made.json"
+"""The file that says how the results were made, and marks a folder as ours to replace."""
+
+PAGE = "report.html"
+"""The page that ``lmtune report`` puts in the folder."""
+
+PICTURES = "pictures"
+"""The folder that ``lmtune plot`` puts there."""
+
+FOLDS, TABLE, PARAMETER_TABLE, RUNS = "folds.json", "table.json", "parameters.txt", "runs"
+
+ACCEPTED = "a folder that lmtune tune --output wrote"
+UNCHANGED = f"{ACCEPTED}, unchanged"
+
+SETTING = "SETTING"
+"""Stands in `CsvFile.columns` for a column a parameter, called by its name."""
+
+
+class CsvFile(NamedTuple):
+    """A CSV file of a results folder.
+
+    Attributes
+    ----------
+    place : str
+        Where it is; ``{}`` for the collection's name, and another for the table's.
+    columns : mapping of str to type
+        Its columns and what they hold, as `lmtune.formats.csv_files.read_csv` takes them.
+    more : tuple of str
+        Numbers behind them; cells may be empty, and older folders lack the columns.
+    """
+
+    place: str
+    columns: Mapping[str, type]
+    more: tuple[str, ...] = ()
+
+    def path(self, folder: str | os.PathLike[str], *names: str) -> Path:
+        """Return where the file is."""
+        return Path(folder) / self.place.format(*map(file_name, names))
+
+    def text(self, parameters: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
+        """Write rows whose settings have these parameters."""
+        columns = [[*parameters] if name == SETTING else [name] for name in (*self.columns, *self.more)]
+        return csv_text(chain.from_iterable(columns), rows)
+
+    def read(
+        self, folder: str | os.PathLike[str], *names: str, parameters: Iterable[str] = ()
+    ) -> tuple[list[int], dict[str, list[Any]]]:
+        """Read each row's line, and the columns by name, those of some parameters among them.
+
+        Raises
+        ------
+        InputError
+            As `lmtune.formats.csv_files.read_csv`.
+        """
+        columns: dict[str, type] = dict.fromkeys(parameters, float)
+        columns |= {name: kind for name, kind in self.columns.items() if name != SETTING}
+        return read_csv(self.path(folder, *names), columns, accepted=UNCHANGED)
+
+    def frame(
+        self, folder: str | os.PathLike[str], *names: str, parameters: Iterable[str] = ()
+    ) -> pd.DataFrame | None:
+        """Read the columns as `read` does; None where there is no such file."""
+        import pandas as pd
+
+        if not self.path(folder, *names).is_file():
+            return None
+        return pd.DataFrame(self.read(folder, *names, parameters=parameters)[1])
+
+
+_ROW = {"collection": str, "measure": str, "method": str}
+_MEANS = {"train": float, "test": float}
+
+TOPICS = CsvFile("topics.csv", {**_ROW, "topic": str, "value": float})
+CHOSEN = CsvFile(
+    "parameters.csv",
+    {**_ROW, "fold": int, SETTING: float, **_MEANS, "evaluations": int, "at_edge": str},
+    more=("bound",),
+)
+
+RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
+SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
+PROFILES = CsvFile(
+    "lines/{}/{}.csv", {"line": str, "position": float, SETTING: float, "cost": float, **_MEANS}
+)
+TRACE = CsvFile("traces/{}/{}.csv", {})
+
+CONTENT = frozenset(
+    {*FILES, RECORD, FOLDS, PARAMETER_TABLE, RUNS, PAGE, PICTURES}
+    | {file.place.partition("/")[0] for file in (TOPICS, CHOSEN, RECALL, SURFACE, PROFILES, TRACE)}
+)
+"""Everything that a results folder holds; `write_results` replaces no folder that holds more."""
+
+
+def file_name(text: str) -> str:
+    """Make a file name of any text, keeping letters, digits and ``.@()=-_``."""
+    return re.sub(r"[^\w.@()=-]+", "_", text)
+
+
+def check_names(names: Sequence[str | None]) -> None:
+    """Raise InputError for collections whose files would have one name."""
+    kept = [file_name(name if name and ":" in name else Path(name or "").resolve().name) for name in names]
+    if len(set(kept)) < len(kept):
+        raise InputError("two collections have one name", value=list(names), accepted="different names")

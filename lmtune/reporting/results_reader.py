@@ -1,0 +1,262 @@
+"""A results folder read back into what `lmtune.reporting.results_writer.write_results` was given."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from lmtune.candidates.formula import TWO_STAGE
+from lmtune.errors import InputError
+from lmtune.formats.files import read_bytes
+from lmtune.measures.measure import Measure, parse_measure
+from lmtune.reporting.results_files import (
+    ACCEPTED,
+    CHOSEN,
+    FOLDS,
+    RECORD,
+    TABLE,
+    TOPICS,
+    TRACE,
+    UNCHANGED,
+    file_name,
+)
+from lmtune.tuning.folds import Fold
+from lmtune.tuning.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RECORD = {"command": str, "versions": dict, "plan": dict, "collections": list, "notes": dict}
+
+_Key = tuple[str, str, str]  # collection, measure, method
+
+
+@dataclass(frozen=True)
+class StoredResults:
+    """What a results folder holds.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The folder.
+    results : tuple of CollectionResult
+        As they were written: rows, folds, traces, p-values and notes. Equal results, written and
+        read back, are equal to the last bit.
+    record : mapping
+        ``made.json``: ``command``, ``versions``, ``plan``, ``collections``, ``notes``.
+    """
+
+    path: Path
+    results: tuple[CollectionResult, ...]
+    record: Mapping[str, Any]
+
+
+def read_results(path: str | os.PathLike[str]) -> StoredResults:
+    """Read a results folder.
+
+    ``made.json``, ``folds.json``, ``topics.csv``, ``parameters.csv`` and ``table.json`` have to be
+    there and to agree with one another; ``traces`` may be missing. Runs, the tables in other
+    formats, and anything else in the folder are not read.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder that ``lmtune tune --output`` wrote.
+
+    Returns
+    -------
+    StoredResults
+
+    Raises
+    ------
+    InputError
+        Where a file is missing or malformed (with the line), or disagrees with the others.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        problem = "not a folder" if folder.exists() else "no such folder"
+        raise InputError(problem, file=path, accepted=ACCEPTED)
+    for name in (RECORD, FOLDS, TOPICS.place, CHOSEN.place, TABLE):
+        if not (folder / name).is_file():
+            raise InputError(f"not a results folder: {name} is missing", file=path, accepted=ACCEPTED)
+    record = _record(folder / RECORD)
+    folds = _folds(folder / FOLDS)
+    rows = _rows(folder, folds)
+    results = tuple(
+        CollectionResult(
+            name,
+            own,
+            rows[name],
+            _traces(folder, name, rows[name], len(own)),
+            tuple(record["notes"].get(name, ())),
+            record["plan"].get("model", TWO_STAGE.name),
+        )
+        for name, own in folds.items()
+    )
+    return StoredResults(folder, results, record)
+
+
+def _rows(folder: Path, folds: Mapping[str, tuple[Fold, ...]]) -> dict[str, tuple[Row, ...]]:
+    """Read each collection's rows from three files that have to agree with one another."""
+    measures: dict[str, Measure] = {}
+    values = _values(folder, measures)
+    fits = _fits(folder)
+    table = _table(folder / TABLE)
+    for place, keys in ((CHOSEN.place, fits.keys()), (TABLE, table.keys())):
+        if list(keys) != list(values):
+            odd = next(iter(keys ^ values.keys()), "their order")
+            _refuse("other rows than topics.csv", folder / place, odd)
+    if list(dict.fromkeys(collection for collection, _, _ in values)) != list(folds):
+        _refuse("other collections than topics.csv", folder / FOLDS, list(folds))
+    rows: dict[str, list[Row]] = {name: [] for name in folds}
+    for key, by_topic in values.items():
+        collection, measure, method = key
+        topics = tuple(topic for fold in folds[collection] for topic in fold.test)
+        if tuple(by_topic) != topics:
+            _refuse(f"other topics than folds.json for {' '.join(key)}", folder / TOPICS.place)
+        if len(fits[key]) != len(folds[collection]):
+            _refuse(f"not one line a fold for {' '.join(key)}", folder / CHOSEN.place)
+        mean, p_values = table[key]
+        own = np.array(list(by_topic.values()), np.float64)
+        row = Row(measures[measure], method, topics, own, tuple(fits[key]), p_values)
+        if not math.isclose(row.mean, mean, rel_tol=1e-9, abs_tol=1e-12):
+            _refuse(f"not the mean in topics.csv for {' '.join(key)}", folder / TABLE, mean)
+        rows[collection].append(row)
+    if len({tuple((row.measure, row.method) for row in own) for own in rows.values()}) != 1:
+        _refuse("collections with different measures or methods", folder / TOPICS.place)
+    return {name: tuple(own) for name, own in rows.items()}
+
+
+def _refuse(
+    message: str, file: Path, value: object = None, *, line: int | None = None, accepted: str = UNCHANGED
+) -> NoReturn:
+    raise InputError(message, file=file, line=line, value=value, accepted=accepted)
+
+
+def _record(path: Path) -> dict[str, Any]:
+    record = _json(path)
+    if not isinstance(record, dict):
+        _refuse("not an object", path, record)
+    for name, kind in _RECORD.items():
+        if not isinstance(record.get(name), kind):
+            _refuse(f"bad or missing {name}", path, record.get(name))
+    notes = record["notes"].values()
+    if not all(isinstance(own, list) and all(isinstance(n, str) for n in own) for own in notes):
+        _refuse("bad notes", path, record["notes"])
+    if not all(isinstance(one, dict) for one in record["collections"]):
+        _refuse("bad collections", path, record["collections"])
+    return record
+
+
+def _folds(path: Path) -> dict[str, tuple[Fold, ...]]:
+    content = _json(path)
+    if not isinstance(content, dict) or not content:
+        _refuse("no collection", path, content)
+    folds = {}
+    for name, parts in content.items():
+        if not isinstance(parts, list) or not all(_is_fold(part) for part in parts):
+            _refuse(f"bad folds of {name}", path)
+        folds[name] = tuple(Fold(tuple(part["train"]), tuple(part["test"])) for part in parts)
+        topics = [topic for fold in folds[name] for topic in fold.test]
+        if not topics or len(set(topics)) < len(topics):
+            _refuse(f"no test topics, or one in two folds, of {name}", path)
+    return folds
+
+
+def _is_fold(part: object) -> bool:
+    return isinstance(part, dict) and all(
+        isinstance(part.get(role), list) and all(isinstance(topic, str) for topic in part[role])
+        for role in ("train", "test")
+    )
+
+
+def _values(folder: Path, measures: dict[str, Measure]) -> dict[_Key, dict[str, float]]:
+    """Read each row's values by topic, and fill in the measures that their names stand for."""
+    path = TOPICS.path(folder)
+    lines, table = TOPICS.read(folder)
+    values: dict[_Key, dict[str, float]] = {}
+    columns = (table[name] for name in TOPICS.columns)
+    for line, name, measure, method, topic, value in zip(lines, *columns, strict=True):
+        own = values.setdefault((name, measure, method), {})
+        if topic in own:
+            _refuse("a topic twice", path, topic, line=line)
+        own[topic] = value
+        if measure not in measures:
+            try:
+                measures[measure] = parse_measure(measure)
+            except InputError as error:
+                _refuse(error.message, path, measure, line=line, accepted=error.accepted or UNCHANGED)
+    return values
+
+
+def _fits(folder: Path) -> dict[_Key, list[Fit]]:
+    lines, table = CHOSEN.read(folder, parameters=("lambda", "mu"))
+    fits: dict[_Key, list[Fit]] = {}
+    for place, line in enumerate(lines):
+        row = {name: column[place] for name, column in table.items()}
+        own = fits.setdefault((row["collection"], row["measure"], row["method"]), [])
+        if row["fold"] != len(own) + 1:
+            accepted = str(len(own) + 1)
+            _refuse(
+                "a fold out of order", CHOSEN.path(folder), str(row["fold"]), line=line, accepted=accepted
+            )
+        bound = float(row.get("bound", math.nan))
+        own.append(
+            Fit(
+                row["lambda"],
+                row["mu"],
+                row["train"],
+                row["test"],
+                row["evaluations"],
+                tuple(row["at_edge"].split(" and ")) if row["at_edge"] else (),
+                None if math.isnan(bound) else bound,
+            )
+        )
+    return fits
+
+
+def _table(path: Path) -> dict[_Key, tuple[float, dict[str, float]]]:
+    """Read each row's mean and its p-values."""
+    content = _json(path)
+    table: dict[_Key, tuple[float, dict[str, float]]] = {}
+    for row in content if isinstance(content, list) else [content]:
+        try:
+            tests = {name: row[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
+            p_values = {name: float(p) for name, p in tests.items() if p is not None}
+            table[row["collection"], row["measure"], row["method"]] = float(row["mean"]), p_values
+        except (KeyError, TypeError, ValueError):
+            _refuse("not a row of the table", path, row)
+    return table
+
+
+def _traces(folder: Path, name: str, rows: Sequence[Row], folds: int) -> dict[str, pd.DataFrame]:
+    # A measure's name may hold characters that file names do without.
+    keys = {
+        file_name(key): key
+        for row in rows
+        for fold in range(1, folds + 1)
+        for kind in ("direct", "certificate", "boxes", *ALSO)
+        for key in [f"{kind}-{row.measure}-fold{fold}"]
+    }
+    tables: dict[str, pd.DataFrame] = {}
+    for path in sorted(TRACE.path(folder, name, "").parent.glob("*.csv")):
+        table = TRACE.frame(folder, name, path.stem)
+        if table is not None:
+            tables[keys.get(path.stem, path.stem)] = table
+    return tables
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(read_bytes(path))
+    except json.JSONDecodeError as error:
+        _refuse(f"not JSON: {error.msg}", path, line=error.lineno)
+    except (UnicodeDecodeError, RecursionError) as error:
+        _refuse("not JSON", path, str(error))

@@ -1,0 +1,185 @@
+"""Losses by name, with options, as users write them: read once, carried down whole."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lmtune.errors import InputError
+from lmtune.options import check, kinds, option, read
+from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
+
+Family = Literal["function", "song", "lambdas", "measure", "trees"]
+
+GRADIENT_FREE = ("spsa", "fdsa")
+"""Optimizers that need the loss's values alone."""
+
+LAMBDAMART = "lambdamart"
+"""The name of boosted trees, where losses are held against each other."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a training minimises. `parse_loss` and `make_loss` make it, and check it.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"k-song"``.
+    options : dict
+        The loss's own, such as ``{"theoretical": True}``.
+    family : {"function", "song", "lambdas", "measure", "trees"}
+        A function of scores and labels; SONG and others that remember earlier scores; a user's
+        lambdas; a measure, which has no gradient; boosted trees, which no network is trained by.
+    label : str
+        As the user wrote it.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    family: Family = "function"
+    label: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.label or self.name
+
+    def check_optimizer(self, optimizer: str) -> None:
+        """Raise InputError for an optimizer that cannot minimise the loss.
+
+        A measure has no gradient. A loss that remembers earlier scores is no function of the
+        weights, whose values SPSA could compare, and lambdas need not have a cost at all.
+        """
+        if self.family == "measure" and optimizer not in GRADIENT_FREE:
+            raise InputError(
+                f"the measure {self.name} has no gradient for the optimizer",
+                value=optimizer,
+                accepted=", ".join(GRADIENT_FREE),
+            )
+        if self.family in ("song", "lambdas") and optimizer in GRADIENT_FREE:
+            from lmtune.measures.measure import ACCEPTED_OF_LISTS
+            from lmtune.reranking.losses.table import LOSSES
+
+            problem = "has no value" if self.family == "lambdas" else "remembers earlier scores"
+            raise InputError(
+                f"{optimizer} cannot minimise a loss that {problem}",
+                value=self.name,
+                accepted=f"{', '.join(LOSSES)}; {ACCEPTED_OF_LISTS}",
+            )
+
+
+def parse_loss(text: str) -> Loss:
+    """Read a loss with options.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME`` or ``NAME:OPTION=VALUE:OPTION=VALUE``; or ``lambdas:FILE.py:NAME``, a
+        lambda-function.
+
+    Raises
+    ------
+    InputError
+        For an unknown loss, an option that it does not have, or a value that the option cannot
+        have.
+    """
+    label = text.strip()
+    name, *parts = label.split(":")
+    name = name.lower()
+    if name == LAMBDAS:
+        return Loss(LAMBDAS, named_options({"function": ":".join(parts)}), "lambdas", label)
+    texts = {}
+    for part in parts:
+        own, equals, value = part.partition("=")
+        if not (own and equals and value):
+            raise InputError("bad loss", value=text, accepted="NAME or NAME:OPTION=VALUE:...")
+        texts[own.replace("-", "_")] = value
+    _, declared = _declaration(name)
+    _check_names(name, texts, declared)
+    return _made(name, {own: _read(name, declared, own, value) for own, value in texts.items()}, label)
+
+
+def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:
+    """Make a loss of its name and the values of its options, as records hold them.
+
+    Raises
+    ------
+    InputError
+        As `parse_loss`.
+    """
+    if name == LAMBDAS:
+        return Loss(LAMBDAS, named_options(options or {}), "lambdas")
+    return _made(name, dict(options or {}))
+
+
+def loss_names() -> list[str]:
+    """Return the losses that networks can be trained with, measures aside."""
+    from lmtune.reranking.losses.table import LOSSES
+    from lmtune.reranking.song import SONGS
+
+    return [*LOSSES, *SONGS, LAMBDAS]
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """Options of a measure that is minimised as a loss."""
+
+    threshold: float = option(1.0, "the lowest label that is relevant", above=0)
+
+
+def _declaration(name: str) -> tuple[Family, type[Any]]:
+    """Return what kind of loss has a name, and the dataclass of its options."""
+    from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
+    from lmtune.reranking.lambdamart import TreeSettings
+    from lmtune.reranking.losses.declared import declared_options
+    from lmtune.reranking.losses.table import LOSSES
+    from lmtune.reranking.song import SONGS
+
+    if name in LOSSES:
+        return "function", declared_options(LOSSES[name])
+    if name in SONGS:
+        return "song", declared_options(SONGS[name])
+    if name == LAMBDAMART:
+        return "trees", TreeSettings
+    try:
+        parse_list_measure(name)
+    except InputError:
+        accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
+        raise InputError("unknown loss", value=name, accepted=accepted) from None
+    return "measure", MeasureOptions
+
+
+def _made(name: str, options: Mapping[str, Any], label: str = "") -> Loss:
+    family, declared = _declaration(name)
+    _check_names(name, options, declared)
+    with _named(name):
+        check(declared(**options))
+    return Loss(name, options, family, label)
+
+
+def _check_names(name: str, options: Mapping[str, Any], declared: type[Any]) -> None:
+    known = [own.name for own in dataclasses.fields(declared) if own.metadata.get("flag") != ""]
+    for own in options:
+        if own not in known:
+            raise InputError(f"{name} has no such option", value=own, accepted=", ".join(known) or "none")
+
+
+def _read(name: str, declared: type[Any], own: str, text: str) -> Any:
+    [field] = [one for one in dataclasses.fields(declared) if one.name == own]
+    if text.lower() == "none" and field.default is None:
+        return None
+    kind = kinds(declared)[own]
+    with _named(name):
+        given: Any = field.metadata.get("read")
+        return read(kind, text.lower() if kind is bool else text, own) if given is None else given(text)
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say in errors of which loss they are."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error.message}", value=error.value, accepted=error.accepted) from None

@@ -1,0 +1,96 @@
+"""What a results folder keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import random_collection
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.formats.runs import read_run
+from lmtune.measures.evaluate import measure
+from lmtune.measures.measure import parse_measures
+from lmtune.measures.recall_precision import recall_precision
+from lmtune.reporting.results_files import CONTENT, PAGE, PICTURES
+from lmtune.reporting.results_writer import write_results
+from lmtune.tuning.experiment import run_experiment
+from lmtune.tuning.folds import cross_validation
+from lmtune.tuning.lines import measure_lines
+from lmtune.tuning.plan import Plan
+
+COLLECTION = random_collection(3, documents=80, topics=12)
+PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05)
+
+
+def keep(folder: Path) -> CandidatePool:
+    pool = CandidatePool.build(*COLLECTION)
+    result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
+    lines = [measure_lines(pool, result, PLAN)]
+    write_results(folder, [result], [pool], {"plan": PLAN.as_record()}, lines=lines)
+    return pool
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CandidatePool]:
+    folder = tmp_path_factory.mktemp("kept") / "results"
+    return folder, keep(folder)
+
+
+def test_equal_results_give_equal_bytes(kept: tuple[Path, CandidatePool], tmp_path: Path) -> None:
+    folder, _ = kept
+    assert {path.name for path in folder.iterdir()} == CONTENT - {PAGE, PICTURES}
+    keep(tmp_path / "again")
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    again = {p.relative_to(tmp_path / "again") for p in tmp_path.rglob("*") if p.is_file()}
+    assert files == again
+    for file in files:
+        assert (folder / file).read_bytes() == (tmp_path / "again" / file).read_bytes()
+
+
+def test_surfaces_hold_the_means_of_the_grid(kept: tuple[Path, CandidatePool]) -> None:
+    folder, pool = kept
+    folds = json.loads((folder / "folds.json").read_text())[pool.name]
+    for name in ("AP", "P(rel=2)@5"):
+        for number, fold in enumerate(folds, 1):
+            file = f"{name}-fold{number}.csv"
+            table = pd.read_csv(folder / "surfaces" / "tiny" / file)
+            assert list(table) == ["lambda", "mu", "train", "test"]
+            lambdas, mus = PLAN.space.grid(*PLAN.grid)
+            np.testing.assert_allclose(table[["lambda", "mu"]].T, [lambdas, mus], rtol=1e-15)
+            for place in (0, 5, 11):
+                for column in ("train", "test"):
+                    values = measure(
+                        pool, lambda_=lambdas[place], mu=mus[place], measures=[name], topics=fold[column]
+                    )
+                    expected = pytest.approx(values[name].mean(), rel=1e-14)
+                    assert table[column].iloc[place] == expected
+
+
+def test_recall_precision_is_that_of_the_kept_runs(kept: tuple[Path, CandidatePool]) -> None:
+    folder, _ = kept
+    table = pd.read_csv(folder / "recall.csv")
+    np.testing.assert_allclose(table["recall"], 6 * [level / 10 for level in range(11)])
+    for file, measured, method, rel in (
+        ("ranknet.run.gz", "AP", "RankNet", 1),
+        ("direct-AP.run.gz", "AP", "Direct", 1),
+        ("optimal-P(rel=2)@5.run.gz", "P(rel=2)@5", "Optimal", 2),
+    ):
+        run = read_run(folder / "runs" / "tiny" / file)
+        own = table[(table["measure"] == measured) & (table["method"] == method)]
+        expected = recall_precision(run, COLLECTION[2], rel=rel)
+        np.testing.assert_allclose(own["precision"], expected, rtol=1e-12)
+
+
+def test_tables_with_commas_in_names_can_be_read(tmp_path: Path) -> None:
+    pool = CandidatePool.build(*COLLECTION, name="one, two")
+    plan = Plan(tuple(parse_measures(["nDCG(dcg='exp-log2')@5"])), grid=(2, 2))
+    result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
+    write_results(tmp_path / "r", [result], [pool], {})
+    for name in ("recall.csv", "topics.csv", "parameters.csv"):
+        table = pd.read_csv(tmp_path / "r" / name)
+        assert {*table["collection"]} == {"one, two"}
+        assert {*table["measure"]} == {"nDCG(dcg='exp-log2')@5"}
