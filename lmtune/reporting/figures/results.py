@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
-from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
+from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, Picture, alt_text
-from lmtune.reporting.figures.surface import SurfacePanel, surface
+from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
 from lmtune.reporting.tuning_tables import setting
