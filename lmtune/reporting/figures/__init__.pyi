@@ -1,8 +1,8 @@
 """The pictures, and where they are."""
 
+from .drawing import draw as draw
 from .profiles import cost_and_measure as cost_and_measure
 from .recall import recall_precision_curves as recall_precision_curves
-from .results import draw as draw
 from .searches import Search as Search
 from .searches import at_lowest as at_lowest
 from .searches import best_so_far as best_so_far
