@@ -123,7 +123,7 @@ def reduced(losses: Tensor, counted: Tensor, reduce: Reduce) -> Tensor:
 def differentiable(scores: Tensor, lists: Lists, compute: Callable[[Lists, bool], LossAndGradient]) -> Tensor:
     """Make each query's loss a function of the scores that autograd knows.
 
-    A query's loss hangs on its own scores alone. So its gradient is taken in the forward pass, by
+    A query's loss depends on its own scores alone. So its gradient is taken in the forward pass, by
     `compute`, and the backward pass has only to scale it: nothing else is kept between the two.
     Gradients of gradients are not to be had: asking for them raises RuntimeError.
 

@@ -79,7 +79,7 @@ def ranks(lists: Lists) -> Tensor:
 
     Among equal scores the less relevant come first, and items equal in both share the mean of
     their places: 1 + #(s_j > s_i) + #(s_j = s_i, y_j < y_i) + #(s_j = s_i, y_j = y_i, j != i) / 2.
-    So ranks do not hang on the order of the items, and lists of equal scores still have something
+    So ranks do not depend on the order of the items, and lists of equal scores still have something
     to learn. Padding gets a rank that means nothing.
     """
     found = torch.empty_like(lists.scores)
