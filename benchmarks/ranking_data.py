@@ -20,7 +20,8 @@ import numpy as np
 import lmtune
 from lmtune.formats.letor import read_letor, write_letor
 from lmtune.formats.letor_rows import Letor
-from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import FEATURES
 from lmtune.reranking.runs import run_data
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData
 from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.networks import make_network
 from lmtune.reranking.scoring import Feed

@@ -31,6 +31,7 @@ def option(
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
     repeat: bool = False,
+    separator: str = ",",
 ) -> Any:
     """Make a dataclass's field that is an option.
 
@@ -57,6 +58,8 @@ def option(
         Reads the command line's text where the field's type does not tell how.
     repeat : bool
         Whether a tuple's elements are given one at a time, by the same flag again and again.
+    separator : str
+        What stands between a tuple's elements on the command line.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class Output:
 def compare(
     qrels: Annotated[Path, "Judgements: TREC's or BEIR's format.", "QRELS"],
     baseline: Annotated[Path, "The run to compare with.", "BASELINE"],
-    runs: Annotated[list[Path], "The runs to compare.", "RUN..."],
+    runs: Annotated[list[Path], "The runs to compare.", "RUN"],
     comparison: ComparisonOptions,
     output: Output,
 ) -> None:

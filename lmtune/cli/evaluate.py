@@ -43,7 +43,7 @@ class Printing:
 
 def evaluate(
     qrels: Annotated[str, "Judgements, TREC's or BEIR's format; .gz .bz2 .zst.", "QRELS"],
-    runs: Annotated[list[str], "TREC runs; .gz .bz2 .zst.", "RUN..."],
+    runs: Annotated[list[str], "TREC runs; .gz .bz2 .zst.", "RUN"],
     settings: Settings,
     printing: Printing,
 ) -> None:

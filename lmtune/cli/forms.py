@@ -3,7 +3,7 @@
 A command's function has parameters of two kinds. Dataclasses of options, which ``Annotated`` may
 follow with the names of fields to leave out; ``Annotated[dict, CLASS]`` asks for the values that
 the command line gives, unchecked. And arguments, which ``Annotated`` follows with their help and
-metavar; without default they must be given.
+metavar; they must be given unless they may be None.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ class _Part(typing.NamedTuple):
 def _parts(function: Callable[..., None]) -> list[_Part]:
     parts = []
     hints = typing.get_type_hints(function, include_extras=True)
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name in inspect.signature(function).parameters:
         hint = hints[name]
         kind, *words = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
-        parts.append(_Part(name, kind, tuple(words), parameter.default))
+        default = None if type(None) in typing.get_args(kind) else inspect.Parameter.empty
+        parts.append(_Part(name, kind, tuple(words), default))
     return parts
 
 
@@ -117,9 +118,17 @@ def _metavar(field: Field, kind: Any) -> str:
 
 
 def command(
-    function: Callable[..., None], name: str | None = None, *, epilog: str = "", **settings: Any
+    function: Callable[..., None],
+    name: str | None = None,
+    *,
+    before: Callable[[], None] | None = None,
+    epilog: str = "",
+    **settings: Any,
 ) -> Any:
-    """Make typer's command of a function, whose docstring is its help."""
+    """Make typer's command of a function, whose docstring is its help; settings go to typer.
+
+    `before` is called before anything that is given is looked at.
+    """
     import typer
     from typer.main import get_command
 
@@ -129,6 +138,8 @@ def command(
         parameters += [_argument(part)] if part.form is None else _options(part)
 
     def run(context: typer.Context, **values: Any) -> None:
+        if before is not None:
+            before()
         sources = {name: context.get_parameter_source(name) for name in values}
         given = {
             name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
@@ -138,9 +149,7 @@ def command(
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app = typer.Typer(
-        add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": HELP}
-    )
+    app = typer.Typer(add_completion=False, **STYLE)
     app.command(name or function.__name__, epilog=epilog.replace("[", r"\["), **settings)(run)
     return get_command(app)
 
@@ -174,7 +183,8 @@ def _options(part: _Part) -> Iterator[inspect.Parameter]:
             continue
         many = field.metadata["repeat"]
         found = typer.Option(*names, metavar=_metavar(field, kind), **shown)
-        default = _words(field.default) if many else ", ".join(_words(field.default)) or None
+        between = field.metadata["separator"].replace(",", ", ")
+        default = _words(field.default) if many else between.join(_words(field.default)) or None
         yield _keyword(field.name, Annotated[list[str] if many else str, found], default)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection as Container
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.loading import PARTS, load
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.indexing.lucene.index import LuceneIndex
 
+AnyIndex: TypeAlias = "ColumnarIndex | LuceneIndex"
 _LUCENE = "lucene:"
 
 
@@ -73,9 +75,8 @@ class Collection:
     )
     indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
 
-    @property
     def analyzer(self) -> Analyzer:
-        """The analysis of an index of lmtune's own.
+        """Return the analysis of an index of lmtune's own.
 
         Raises
         ------
@@ -110,6 +111,7 @@ class Collection:
         """
         from lmtune.datasets.pydocs import NAME, write_pydocs
 
+        self.analyzer()  # what is wrong with it is said before anything is read
         dataset = load(
             self.name,
             documents=self.documents,
@@ -129,7 +131,7 @@ class Collection:
                     note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
         return dataset
 
-    def open_index(self, dataset: Dataset, *, progress: Progress = silent) -> ColumnarIndex | LuceneIndex:
+    def open_index(self, dataset: Dataset, *, progress: Progress = silent) -> AnyIndex:
         """Open the named index, or the dataset's own, built where it is missing or stale.
 
         Raises
@@ -154,7 +156,7 @@ class Collection:
 
         return index_for(
             dataset.documents,
-            self.analyzer,
+            self.analyzer(),
             home=self.indexes,
             progress=lambda done, total: progress(f"indexing {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),
@@ -223,6 +225,19 @@ class Collection:
             return None
 
 
-def named(collection: Collection, name: str | None) -> Collection:
-    """Return the collection of another name."""
-    return replace(collection, name=name)
+def named_collections(names: Sequence[str], given: Collection) -> list[Collection]:
+    """Return the collections of several names, or the one that is given by its parts.
+
+    Raises
+    ------
+    InputError
+        For several with parts of one, and for none at all.
+    """
+    parts = [f"--{part}" for part in ("documents", "index", "topics", "qrels") if getattr(given, part)]
+    if len(names) > 1 and parts:
+        raise InputError(
+            f"{parts[0]} with several collections", value=list(names), accepted="one collection at most"
+        )
+    if not names and not parts:
+        raise InputError("nothing to tune on", accepted="a collection; see lmtune datasets")
+    return [replace(given, name=name) for name in names] or [given]

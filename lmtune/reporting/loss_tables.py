@@ -8,7 +8,8 @@ from typing import Any
 
 from lmtune.measures.lists import Empty
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.reranking.comparison import CUTOFFS, Outcome
+from lmtune.reranking.comparison import Outcome
+from lmtune.reranking.reranker import CUTOFFS
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
 """What queries without relevant documents do to a mean, by convention."""

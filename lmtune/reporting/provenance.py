@@ -8,9 +8,12 @@ import json
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmtune.formats.files import atomic_write
 
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from lmtune.indexing.lucene.index import LuceneIndex
 
 _WITHOUT_INFLUENCE = ("--output", "--workers")
+NEURAL = ("torch", "safetensors")
+"""What the numbers of reranking depend on besides."""
+
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
 
@@ -75,6 +81,17 @@ def command() -> str:
         elif argument.partition("=")[0] not in _WITHOUT_INFLUENCE:
             kept.append(argument)
     return shlex.join(["lmtune", *kept])
+
+
+def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
+    """Return how something was made: the command, the versions, and further facts."""
+    return {"command": command(), "versions": versions() | installed(*libraries), **facts}
+
+
+def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
+    """Write how a file was made; see `record`."""
+    with atomic_write(path) as file:
+        file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text, read_csv
 from lmtune.reporting.table import FILES
 
@@ -111,3 +112,10 @@ CONTENT = frozenset(
 def file_name(text: str) -> str:
     """Make a file name of any text, keeping letters, digits and ``.@()=-_``."""
     return re.sub(r"[^\w.@()=-]+", "_", text)
+
+
+def check_names(names: Sequence[str | None]) -> None:
+    """Raise InputError for collections whose files would have one name."""
+    kept = [file_name(name if name and ":" in name else Path(name or "").resolve().name) for name in names]
+    if len(set(kept)) < len(kept):
+        raise InputError("two collections have one name", value=list(names), accepted="different names")

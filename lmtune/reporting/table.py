@@ -227,6 +227,11 @@ def short(value: float) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
 
 
+def listed(names: Sequence[str]) -> str:
+    """Join names as a sentence does: a, b and c."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def one_line(text: str) -> str:
     """Put single spaces for all white space."""
     return re.sub(r"\s+", " ", text)

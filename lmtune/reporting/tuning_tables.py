@@ -87,7 +87,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                         for text in (result.name, row.measure.title, row.method)
                     ),
                     Cell(str(number)),
-                    *(Cell(f"{value:{_DIGITS.get(name, '.4g')}}") for name, value in setting(fit).items()),
+                    *(Cell(parameter_text(name, value)) for name, value in setting(fit).items()),
                     Cell(f"{fit.train_value:.4f}"),
                     Cell(f"{fit.test_value:.4f}"),
                     Cell(str(fit.evaluations)),
@@ -109,6 +109,11 @@ def setting(fit: Fit) -> dict[str, float]:
 def parameters(results: Sequence[CollectionResult]) -> list[str]:
     """Return the names of the parameters that results have chosen."""
     return list(setting(results[0].rows[0].fits[0]))
+
+
+def parameter_text(name: str, value: float, thousands: str = "") -> str:
+    """Print a parameter's value."""
+    return f"{value:{thousands}{_DIGITS.get(name, '.4g')}}"
 
 
 def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import Empty, ndcg
+from lmtune.measures.significance.effects import Interval, confidence_interval
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.loop import Progress
+from lmtune.reranking.loss_names import Loss, parse_loss
+from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.reranker import CUTOFFS, Scorer, fit_scorer
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
-from lmtune.reranking.trials import Interval, confidence_interval, run_trials
 
-if TYPE_CHECKING:
-    from lmtune.reranking.lambdamart import TreeSettings
-
-CUTOFFS = (1, 3, 5, 10)
 Report = Callable[[str, int, int, str], None]
 
 
@@ -33,7 +34,7 @@ class Outcome:
     label : str
         The loss, as the user wrote it.
     rate : float
-        The learning rate that validation chose; NaN where there is none.
+        The learning rate that validation chose.
     values : dict of str to numpy.ndarray, shape (trials, cutoffs)
         Mean test nDCG of each trial, by what queries without relevant documents count:
         ``"skip"`` or ``"zero"``.
@@ -57,7 +58,7 @@ class Outcome:
 
 
 def compare(
-    folds: Sequence[RankingSplit],
+    splits: Sequence[RankingSplit],
     losses: Sequence[Loss],
     settings: Settings,
     *,
@@ -71,17 +72,17 @@ def compare(
 
     Parameters
     ----------
-    folds : sequence of RankingSplit
-        Test queries of all folds count together in each trial.
+    splits : sequence of RankingSplit
+        Folds, for one; test queries of all of them count together in each trial.
     losses : sequence of Loss
-        ``lambdamart`` is LightGBM's.
+        ``lambdamart`` is LightGBM's, on features as they come.
     settings : Settings
         All but the loss; trial t has seed ``settings.seed + t``.
     rates : sequence of float
         Learning rates to choose from by the mean validation value over folds and trials; the
-        settings' own by default.
+        settings' own by default. Trees have their own.
     trials : int
-        Trials a loss.
+        Trials a loss, 1 or more.
     normalisation : Normalisation, optional
         Of each fold's features, fitted to its training data; its defaults by default.
     device : str
@@ -92,102 +93,126 @@ def compare(
     Raises
     ------
     InputError
-        As `lmtune.reranking.training.fit`.
+        As `lmtune.reranking.reranker.fit_scorer`.
     """
-    scaled = [fold.map((normalisation or Normalisation()).fit(fold.train).transform) for fold in folds]
+    scaled = [split.map((normalisation or Normalisation()).fit(split.train).transform) for split in splits]
     outcomes = []
     for loss in losses:
-        if loss.family == "trees":
-            outcomes.append(_trees(folds, loss, settings.seed, trials, report))
-            continue
-        own_settings = replace(settings, loss=loss)
-        best: tuple[float, float, list[list[Trained]]] | None = None
-        for rate in rates or [settings.learning_rate]:
-            found = []
-            for number, fold in enumerate(scaled):
-
-                def tell(done: int, total: int, words: str, number: int = number) -> None:
-                    if report is not None:
-                        where = f"fold {number + 1}, " if len(scaled) > 1 else ""
-                        text = f"rate {rate:g}, {where}{words}"  # noqa: B023
-                        name = str(loss)  # noqa: B023
-                        report(name, number * total + done, len(scaled) * total, text)
-
-                found.append(
-                    run_trials(
-                        fold.train,
-                        fold.validation,
-                        replace(own_settings, learning_rate=rate),
-                        trials=trials,
-                        device=device,
-                        progress=tell,
-                    )
-                )
-            value = float(np.mean([trial.validation for own in found for trial in own]))
-            if best is None or value > best[0]:
-                best = (value, rate, found)
-        assert best is not None
-        _, rate, kept = best
-        tests = [fold.test for fold in scaled]
+        trees = loss.family == "trees"
+        data = splits if trees else scaled
+        asked = [
+            replace(settings, loss=loss, learning_rate=rate)
+            for rate in ([] if trees else rates) or [settings.learning_rate]
+        ]
+        tried = [_train(data, own, trials, device, report) for own in asked]
+        best = max(tried, key=lambda found: float(np.mean([one.validation for own in found for one in own])))
+        tests = [split.test for split in data]
         scores = [
-            [own[trial].score(test, device=device) for own, test in zip(kept, tests, strict=True)]
+            [own[trial].score(test, device=device) for own, test in zip(best, tests, strict=True)]
             for trial in range(trials)
         ]
-        outcomes.append(Outcome(str(loss), rate, _measure(tests, scores), tuple(map(tuple, kept))))
+        networks = tuple(tuple(one for one in own if isinstance(one, Trained)) for own in best)
+        rate = best[0][0].settings.learning_rate
+        outcomes.append(Outcome(str(loss), rate, _measure(tests, scores), () if trees else networks))
     return outcomes
+
+
+def _train(
+    splits: Sequence[RankingSplit], settings: Settings, trials: int, device: str, report: Report | None
+) -> list[list[Scorer]]:
+    """Train every trial of every fold."""
+    found = []
+    for number, split in enumerate(splits):
+
+        def tell(done: int, total: int, words: str, number: int = number) -> None:
+            if report is not None:
+                rate = "" if settings.loss.family == "trees" else f"rate {settings.learning_rate:g}, "
+                where = f"fold {number + 1}, " if len(splits) > 1 else ""
+                place, count = number * total + done, len(splits) * total
+                report(str(settings.loss), place, count, f"{rate}{where}{words}")
+
+        found.append(run_trials(split, settings, trials=trials, device=device, progress=tell))
+    return found
+
+
+def run_trials(
+    split: RankingSplit,
+    settings: Settings,
+    *,
+    trials: int = 10,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[Scorer]:
+    """Train with the settings' seed and those that follow it.
+
+    Parameters
+    ----------
+    split : RankingSplit
+        What to learn from and to choose by, normalised for networks.
+    settings, device
+        As for `lmtune.reranking.training.fit`.
+    trials : int
+        How many.
+    progress : callable, optional
+        Called with (steps done, steps in all trials, a few words).
+
+    Raises
+    ------
+    InputError
+        For fewer trials than one; as `lmtune.reranking.reranker.fit_scorer`.
+    """
+    if trials < 1:
+        raise InputError("bad number of trials", value=trials, accepted="1 or more")
+    results = []
+    for trial in range(trials):
+
+        def report(done: int, total: int, words: str, trial: int = trial) -> None:
+            if progress is not None:
+                progress(trial * total + done, trials * total, f"trial {trial + 1}, {words}")
+
+        seeded = replace(settings, seed=settings.seed + trial)
+        results.append(fit_scorer(split.train, split.validation, seeded, device=device, progress=report))
+    return results
 
 
 def _measure(
     tests: Sequence[RankingData], scores: Sequence[Sequence[NDArray[np.floating]]]
 ) -> dict[Empty, NDArray[np.float64]]:
-    values: dict[Empty, NDArray[np.float64]] = {}
     conventions: tuple[Empty, ...] = ("skip", "zero")
+    values = {}
     for empty in conventions:
-        rows = []
-        for own in scores:
-            measured = [
-                ndcg(found, test, CUTOFFS, empty=empty) for found, test in zip(own, tests, strict=True)
-            ]
-            rows.append(np.nanmean(np.concatenate(measured), axis=0))
-        values[empty] = np.array(rows)
+        queries = [
+            np.concatenate([ndcg(*pair, CUTOFFS, empty=empty) for pair in zip(own, tests, strict=True)])
+            for own in scores
+        ]
+        values[empty] = np.array([np.nanmean(found, axis=0) for found in queries])
     return values
 
 
-def tree_settings(loss: Loss, seed: int) -> TreeSettings:
-    """Return the settings of trees with a loss's options."""
-    from lmtune.reranking.lambdamart import TreeSettings
+def read_losses(text: str, settings: Settings) -> list[Loss]:
+    """Read losses to compare, with commas between; check that they can be trained.
 
-    return TreeSettings(**{"seed": seed, **loss.options})
-
-
-def _trees(
-    folds: Sequence[RankingSplit], loss: Loss, seed: int, trials: int, report: Report | None
-) -> Outcome:
-    from lmtune.reranking import lambdamart
-
-    asked_for = tree_settings(loss, seed)
-    grown: list[list[NDArray[np.floating]]] = []
-    for trial in range(trials):
-        scores: list[NDArray[np.floating]] = []
-        for number, fold in enumerate(folds):
-
-            def tell(done: int, total: int, words: str, place: int = len(folds) * trial + number) -> None:
-                if report is not None:
-                    count = len(folds) * trials
-                    report(str(loss), place * total + done, count * total, words)
-
-            settings = replace(asked_for, seed=seed + trial)
-            found = lambdamart.fit(fold.train, fold.validation, settings, progress=tell)
-            scores.append(found.model.predict(fold.test))
-        grown.append(scores)
-    rate = asked_for.learning_rate
-    return Outcome(str(loss), rate, _measure([fold.test for fold in folds], grown))
+    Raises
+    ------
+    InputError
+        For an unknown loss or network, a loss named twice, or one that the optimizer cannot minimise.
+    """
+    losses = [parse_loss(part) for part in text.split(",")]
+    if len(set(map(str, losses))) < len(losses):
+        raise InputError("a loss is named twice", value=text, accepted="each once")
+    for loss in losses:
+        if loss.family != "trees":
+            loss.check_optimizer(settings.optimizer)
+        elif find_spec("lightgbm") is None:
+            raise MissingExtraError("lambdamart", "neural")
+    parse_network(settings.network)
+    return losses
 
 
-def empty_queries(folds: Sequence[RankingSplit]) -> int:
+def empty_queries(splits: Sequence[RankingSplit]) -> int:
     """Count test queries without a relevant document."""
     return sum(
-        int((np.add.reduceat(fold.test.labels > 0, fold.test.starts[:-1]) == 0).sum()) for fold in folds
+        int((np.add.reduceat(split.test.labels > 0, split.test.starts[:-1]) == 0).sum()) for split in splits
     )
 
 

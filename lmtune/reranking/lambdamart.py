@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.formats.files import atomic_write, read_bytes
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.options import check, option
 from lmtune.reranking.data import RankingData
@@ -48,7 +45,7 @@ class TreeSettings:
     feature_share: float = option(1.0, "share of the features that each tree sees", above=0, high=1)
     truncation: int = option(30, "rank within which a pair's better document stands", low=1)
     measure: int = option(10, "the cutoff of the validation measure, nDCG", low=1)
-    seed: int = option(0, "of all that is drawn", low=0)
+    seed: int = option(0, "of all that is drawn", low=0, flag="")
     threads: int = option(2, "threads that grow the trees", low=1)
 
     def __post_init__(self) -> None:
@@ -78,20 +75,36 @@ class TreeSettings:
 
 @dataclass(frozen=True, eq=False)
 class LambdaMart:
-    """Boosted trees that score documents.
+    """Boosted trees that score documents, and how they came about.
 
     Attributes
     ----------
-    model : str
-        The trees as LightGBM writes them to a file.
+    settings : TreeSettings
+        What was asked for.
+    text : str
+        The trees up to the best round, as LightGBM writes them to a file.
+    best_round : int
+        From 1.
+    history : tuple of float
+        Mean NDCG at the settings' cutoff on the validation data after each tree, over the queries
+        that have a relevant document.
     """
 
-    model: str
+    settings: TreeSettings
+    text: str
+    best_round: int
+    history: tuple[float, ...]
+
+    label = "lambdamart"
+    """What to call it in a run."""
 
     @cached_property
     def _booster(self) -> Any:
+        # Before LightGBM sees it: on a text cut short it aborts the process.
+        if not self.text.startswith("tree\n") or "\nend of trees" not in self.text:
+            raise InputError("no LightGBM model, or cut short", accepted="what LightGBM wrote")
         try:
-            return _lightgbm().Booster(model_str=self.model)
+            return _lightgbm().Booster(model_str=self.text)
         except Exception as error:
             raise InputError(f"no LightGBM model ({error})") from error
 
@@ -105,14 +118,25 @@ class LambdaMart:
         """How many trees there are."""
         return int(self._booster.num_trees())
 
-    def predict(self, data: RankingData) -> NDArray[np.float64]:
-        """Score every row, shape (rows,).
+    @property
+    def validation(self) -> float:
+        """The best round's validation value."""
+        return self.history[self.best_round - 1]
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a line."""
+        return f"{self.best_round} trees, validation nDCG@{self.settings.measure} {self.validation:.4f}"
+
+    def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float64]:
+        """Score every row, shape (rows,), whatever the device.
 
         Raises
         ------
         InputError
             For another number of features than in training.
         """
+        del device
         if data.features.shape[1] != self.features:
             raise InputError(
                 "another number of features",
@@ -123,54 +147,6 @@ class LambdaMart:
             return np.zeros(0)
         return np.asarray(self._booster.predict(data.features), np.float64)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trees to a file that LightGBM reads, whole or not at all."""
-        with atomic_write(path) as stream:
-            stream.write(self.model)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LambdaMart:
-        """Read trees.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read or holds no LightGBM model.
-        """
-        text = read_bytes(path).decode(errors="replace")
-        # Before LightGBM sees it: on a file cut short it aborts the process.
-        if not text.startswith("tree\n") or "\nend of trees" not in text:
-            raise InputError(
-                "no LightGBM model, or cut short", file=Path(path), accepted="what LambdaMart.save wrote"
-            )
-        found = cls(text)
-        try:
-            found.trees  # noqa: B018 - to see that it can be read
-        except InputError as error:
-            error.file = os.fspath(path)
-            raise
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """Trees and how they came about.
-
-    Attributes
-    ----------
-    model : LambdaMart
-        The trees up to the best round.
-    best_round : int
-        From 1.
-    validation : numpy.ndarray of float64, shape (rounds,)
-        Mean NDCG at the settings' cutoff on the validation data after each tree, over the queries
-        that have a relevant document.
-    """
-
-    model: LambdaMart
-    best_round: int
-    validation: NDArray[np.float64]
-
 
 def fit(
     train: RankingData,
@@ -178,7 +154,7 @@ def fit(
     settings: TreeSettings | None = None,
     *,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Grown:
+) -> LambdaMart:
     """Grow trees by LambdaMART (Burges 2010), until the validation NDCG no longer rises.
 
     The same data and settings give the same trees.
@@ -194,7 +170,7 @@ def fit(
 
     Returns
     -------
-    Grown
+    LambdaMart
 
     Raises
     ------
@@ -240,8 +216,8 @@ def fit(
             break
     if not math.isfinite(measured[best]):
         raise InputError("the validation value is not finite", value=measured[best])
-    model = booster.model_to_string(num_iteration=best + 1)
-    return Grown(LambdaMart(model), best + 1, np.array(measured))
+    text = booster.model_to_string(num_iteration=best + 1)
+    return LambdaMart(settings, text, best + 1, tuple(measured))
 
 
 def _check(train: RankingData, validation: RankingData) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.data import Batch
+from lmtune.reranking.batches import Batch
 from lmtune.reranking.loop import Epoch, Run
 from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg
@@ -162,7 +162,7 @@ class RatingsTask:
             else:
                 sample = self.sampler.draw(positions, epoch=epoch, step=step)
             mask, queries = sample.items >= 0, self.lists.queries[positions]
-            yield Batch(np.empty(0, np.float32), sample.labels, mask, sample.items, queries)
+            yield Batch(sample.labels, mask, sample.items, queries)
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
         """Return users and items."""

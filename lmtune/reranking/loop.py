@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking import checkpoints, distributed
-from lmtune.reranking.data import Batch
+from lmtune.reranking.batches import Batch
 from lmtune.reranking.loss_names import GRADIENT_FREE
 from lmtune.reranking.objectives import BatchLabels, Objective, make_objective
 from lmtune.reranking.perturbation import Perturbing

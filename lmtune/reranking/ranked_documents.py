@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.indexing.index import Index
-from lmtune.measures.order import trec_eval_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +119,3 @@ def look_up(
         lambda_=lambda_,
         mu=mu,
     )
-
-
-def in_order(scores: Mapping[str, float]) -> tuple[list[str], NDArray[np.float64]]:
-    """Return a topic's docnos and scores as trec_eval ranks them."""
-    docnos = trec_eval_order(list(scores), list(scores.values()))
-    return docnos, np.array([scores[docno] for docno in docnos], np.float64)

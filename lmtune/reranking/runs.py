@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
 from lmtune.indexing.index import Index
+from lmtune.measures.order import trec_eval_order
 from lmtune.models.two_stage import check_parameters
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import FEATURES, compute_features
-from lmtune.reranking.ranked_documents import in_order, look_up
+from lmtune.reranking.ranked_documents import look_up
 
 
 def run_data(
@@ -80,10 +81,10 @@ def run_data(
             )
     if not ranked:
         raise InputError("the run is empty", accepted="at least one topic")
-    orders = {topic: in_order(scores) for topic, scores in ranked.items()}
-    names = [docno for docnos, _ in orders.values() for docno in docnos[:depth]]
-    scores = np.concatenate([scores[:depth] for _, scores in orders.values()])
-    starts = np.cumsum([0, *(min(depth, len(docnos)) for docnos, _ in orders.values())])
+    orders = {topic: _in_order(scores)[:depth] for topic, scores in ranked.items()}
+    names = [docno for docnos in orders.values() for docno in docnos]
+    scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
+    starts = np.cumsum([0, *map(len, orders.values())])
     if not np.isfinite(scores).all():
         bad = int(np.argmin(np.isfinite(scores)))
         raise InputError(f"the score of {names[bad]} is not finite", value=float(scores[bad]))
@@ -138,9 +139,13 @@ def reranked(
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(place)] for place in order]
         ranked = set(docnos)
-        rest = [docno for docno in in_order(run[topic])[0] if docno not in ranked]
+        rest = [docno for docno in _in_order(run[topic]) if docno not in ranked]
         beneath = values[rows].min() - np.arange(1, len(rest) + 1)
         yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], beneath)))
+
+
+def _in_order(scores: Mapping[str, float]) -> list[str]:
+    return trec_eval_order(list(scores), list(scores.values()))
 
 
 def _numbers(

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,8 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
 from lmtune.reranking import checkpoints, distributed
-from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
+from lmtune.reranking.batches import Batch, batches, number_of_batches
+from lmtune.reranking.data import RankingData
 from lmtune.reranking.loop import Epoch, Progress, Run
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
@@ -58,6 +59,19 @@ class Trained:
         """The best epoch's validation value."""
         return self.history[self.best_epoch - 1].validation
 
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        return f"{self.settings.loss.name}-{self.settings.network}"
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a line."""
+        return (
+            f"best epoch {self.best_epoch} of {len(self.history)}, "
+            f"validation nDCG@{self.settings.measure} {self.validation:.4f}"
+        )
+
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights, ready to score."""
         network = make_network(self.settings.network, self.features, dropout=self.settings.dropout, seed=0)
@@ -95,8 +109,6 @@ class ListTask:
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = Feed(train, device)
         self.validation_feed = None if validation is None else Feed(validation, device)
-        # Rows and labels only: features are gathered from the feed.
-        self.lists = replace(train, features=np.empty((train.labels.size, 0), np.float32))
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists; items are numbered by their rows."""
@@ -106,7 +118,7 @@ class ListTask:
         """Yield an epoch's batches from a step on."""
         settings = self.settings
         return batches(
-            self.lists,
+            self.train,
             size=settings.batch_size,
             seed=settings.seed,
             epoch=epoch,

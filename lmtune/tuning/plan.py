@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
-from lmtune.measures.measure import Measure
-from lmtune.models.model import find_model
+from lmtune.measures.measure import Measure, parse_measures
+from lmtune.models.model import MODELS, find_model
+from lmtune.options import check, option
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.ranknet import OPTIMIZERS
@@ -16,16 +19,18 @@ from lmtune.tuning.result import ALSO
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST
 
-_LEAST = {
-    "ascents": 1,
-    "restarts": 0,
-    "starts": 1,
-    "rel": 1,
-    "negatives_depth": 1,
-    "seed": 0,
-    "depth": 1,
-    "evaluations": FEWEST,
-}
+_MOST_POINTS = 1_000_000
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    points = (
+        tuple(map(int, text.split("x"))) if re.fullmatch(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5})+", text) else ()
+    )
+    if not points or math.prod(points) > _MOST_POINTS:
+        raise InputError(
+            "bad --grid", value=text, accepted=f"points along each, such as 20x26; up to {_MOST_POINTS}"
+        )
+    return points
 
 
 @dataclass(frozen=True)
@@ -68,46 +73,56 @@ class Plan:
         Prove Optimal to be this near the best possible; see `CertifiedOptimum`.
     """
 
-    measures: tuple[Measure, ...]
-    model: str = "two-stage"
+    measures: tuple[Measure, ...] = option(
+        ("AP", "Bpref", "P@10"),
+        "AP, P@k, Bpref, nDCG@k, RR, R@k ...; repeat it for several.",
+        flag="--measure -m",
+        read=str,
+        repeat=True,
+    )
+    model: str = option(
+        "two-stage", "two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.", choices=MODELS
+    )
     space: ParameterSpace = field(default_factory=ParameterSpace)
-    grid: tuple[int, int] = (20, 26)
-    ascents: int = 3
-    restarts: int = 2
-    optimizer: str = "coordinate-descent"
-    starts: int = 4
-    validation: float = 0.0
-    rel: int = 1
-    negatives_depth: int = 100
-    seed: int = 0
-    depth: int = DEPTH
-    also: tuple[str, ...] = ()
-    evaluations: int = EVALUATIONS
-    certify: float | None = None
+    grid: tuple[int, int] = option(
+        (20, 26), "Points along lambda and mu.", low=1, read=_grid, separator="x", metavar="NxN"
+    )
+    ascents: int = option(3, "Coordinate ascents from the best grid points.", low=1, flag="")
+    restarts: int = option(2, "Random restarts of the coordinate ascent.", low=0)
+    optimizer: str = option(
+        "coordinate-descent", "coordinate-descent or l-bfgs.", choices=OPTIMIZERS, flag="--ranknet-optimizer"
+    )
+    starts: int = option(4, "Starts of the descent.", low=1, flag="--ranknet-starts")
+    validation: float = option(
+        0.0,
+        "Share of training topics to stop on; adds the row RankNet-val.",
+        low=0,
+        below=1,
+        flag="--ranknet-validation",
+    )
+    rel: int = option(1, "Smallest gain that RankNet takes for relevant.", low=1, flag="--ranknet-rel")
+    negatives_depth: int = option(100, "Unjudged stand-ins where nothing is judged nonrelevant.", low=1)
+    seed: int = option(0, "Of folds, starts and restarts.", low=0)
+    depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
+    also: tuple[str, ...] = option((), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO)
+    evaluations: int = option(
+        EVALUATIONS, "Settings that each of them may measure, a fold and measure.", low=FEWEST
+    )
+    certify: float | None = option(
+        None, "Prove Optimal to be this near the best possible, such as 1e-3; Ctrl-C ends it."
+    )
 
     def __post_init__(self) -> None:
+        measures = parse_measures([str(measure) for measure in self.measures])
+        object.__setattr__(self, "measures", tuple(measures))
+        check(self)
         self.space.require(find_model(self.model))
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise InputError(
-                    f"{name.replace('_', ' ')} is outside its domain",
-                    value=getattr(self, name),
-                    accepted=f"{least} or more",
-                )
-        if self.optimizer not in OPTIMIZERS:
-            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
-        for name in self.also:
-            if name not in ALSO or self.also.count(name) > 1:
-                raise InputError(
-                    "no such further method, or one named twice", value=name, accepted=", ".join(ALSO)
-                )
-        if not 0.0 <= self.validation < 1.0:
+        if len(set(self.also)) < len(self.also):
             raise InputError(
-                "the validation share is outside its domain",
-                value=self.validation,
-                accepted="0 (none) to below 1",
+                "a further method named twice",
+                value=",".join(self.also),
+                accepted=f"each once of {', '.join(ALSO)}",
             )
-
         if self.certify is not None:
             check_tolerance(self.certify)
             find_model(self.model).formula.require_two_stage("the certificate's proof")

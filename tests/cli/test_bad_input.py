@@ -137,7 +137,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "irds": (("tune", "irds:no/such"), ("irds:no/such",)),
     "workers": (("index", "c", "--workers", "0"), ("workers", "0")),
     "memory": (("index", "c", "--memory", "0"), ("--memory", "0")),
-    "number": (("search", "c", "--mu", "abc"), ("--mu", "lmtune search --help")),
+    "number": (("search", "c", "--mu", "abc"), ("--mu", "'abc'", "a number")),
     "option": (("tune", "c", "--foo"), ("--foo",)),
     "command": (("retrieve",), ("'retrieve'",)),
     "cutoff": (("tune", "c", "-m", "P@" + "9" * 30), ("P@9",)),

@@ -189,7 +189,7 @@ def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
     mine.unlink()
     from lmtune.reranking.model_folder import load_model
 
-    assert load_model(tmp_path / "m").label == "lambdas-mlp:8"
+    assert load_model(tmp_path / "m").scorer.label == "lambdas-mlp:8"
     code, _, err = run(*train, tmp_path / "m2")
     assert code == 2 and err.splitlines()[-1].startswith(f"lmtune: {mine}: no such file")
 

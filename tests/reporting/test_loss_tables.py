@@ -12,10 +12,11 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError
+from lmtune.measures.significance.effects import confidence_interval
 from lmtune.reporting.loss_tables import loss_table
 from lmtune.reporting.table import STYLES
-from lmtune.reranking.comparison import CUTOFFS, Outcome
-from lmtune.reranking.trials import confidence_interval
+from lmtune.reranking.comparison import Outcome
+from lmtune.reranking.reranker import CUTOFFS
 
 
 def outcome(label: str, start: float, rate: float = 0.003) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.lambdamart import LambdaMart, TreeSettings, fit
+from lmtune.reranking.lambdamart import TreeSettings, fit
 
 QUICK = TreeSettings(leaves=7, rounds=40, patience=10, threads=1)
 
@@ -38,19 +39,19 @@ class TestTrees:
         seen: list[tuple[int, int]] = []
         grown = fit(train, validation, QUICK, progress=lambda n, of, _: seen.append((n, of)))
         before = mean_over_lists(ndcg(np.zeros(len(test.labels)), test, [10]))[0]
-        after = mean_over_lists(ndcg(grown.model.predict(test), test, [10]))[0]
+        after = mean_over_lists(ndcg(grown.score(test), test, [10]))[0]
         assert after > before + 0.2
-        assert seen == [(n, 40) for n in range(1, len(grown.validation) + 1)]
-        assert grown.best_round == np.argmax(grown.validation) + 1 == grown.model.trees
+        assert seen == [(n, 40) for n in range(1, len(grown.history) + 1)]
+        assert grown.best_round == np.argmax(grown.history) + 1 == grown.trees
         # What is kept scores the validation data as the best round did.
-        again = mean_over_lists(ndcg(grown.model.predict(validation), validation, [10]))[0]
-        assert again == pytest.approx(grown.validation.max(), abs=1e-12)
+        again = mean_over_lists(ndcg(grown.score(validation), validation, [10]))[0]
+        assert again == pytest.approx(grown.validation, abs=1e-12)
 
     def test_stop_early(self) -> None:
         few = made(0, 10)
         settings = TreeSettings(leaves=7, patience=3, min_rows=5, min_hessian=0.0, threads=1)
         grown = fit(few, made(1, 10), settings)
-        assert len(grown.validation) == grown.best_round + 3 < 1000
+        assert len(grown.history) == grown.best_round + 3 < 1000
 
     def test_are_the_same_each_time(self) -> None:
         train, validation = made(0), made(1)
@@ -58,25 +59,23 @@ class TestTrees:
             fit(train, validation, TreeSettings(leaves=7, rounds=10, seed=seed, threads=threads))
             for seed, threads in [(1, 1), (1, 2), (2, 1)]
         )
-        scores = [grown.model.predict(train) for grown in (one, other, third)]
+        scores = [grown.score(train) for grown in (one, other, third)]
         assert (scores[0] == scores[1]).all()
         assert (scores[0] != scores[2]).any()
 
     def test_are_kept(self, tmp_path: Path, lightgbm: Any) -> None:
         data = made(0)
-        model = fit(data, made(1), QUICK).model
-        model.save(tmp_path / "trees.txt")
-        again = LambdaMart.load(tmp_path / "trees.txt")
+        model = fit(data, made(1), QUICK)
+        (tmp_path / "trees.txt").write_text(model.text)
+        again = replace(model, text=(tmp_path / "trees.txt").read_text())
         assert again.features == 6
-        assert (again.predict(data) == model.predict(data)).all()
+        assert (again.score(data) == model.score(data)).all()
         theirs = lightgbm.Booster(model_file=str(tmp_path / "trees.txt")).predict(data.features)
-        assert (model.predict(data) == theirs).all()
-        assert model.predict(data.select([])).shape == (0,)
-        cut = tmp_path / "cut.txt"
-        cut.write_text((tmp_path / "trees.txt").read_text()[:800])
-        for wrong in (cut, _written(tmp_path / "other.txt", "hello"), tmp_path):
-            with pytest.raises(InputError):
-                LambdaMart.load(wrong)
+        assert (model.score(data) == theirs).all()
+        assert model.score(data.select([])).shape == (0,)
+        for wrong in (model.text[:800], "hello", "tree\n\nend of trees"):
+            with pytest.raises(InputError, match="no LightGBM model"):
+                replace(model, text=wrong).score(data)
 
     def test_take_data_that_fit(self) -> None:
         data = made(0, 10)
@@ -91,14 +90,9 @@ class TestTrees:
             fit(data, nothing)
         with pytest.raises(InputError, match="too few for a single split"):
             fit(data, data, TreeSettings(min_rows=1000))
-        model = fit(made(1), data, QUICK).model
+        model = fit(made(1), data, QUICK)
         with pytest.raises(InputError, match="another number of features: 3; accepted: 6"):
-            model.predict(narrow)
-
-
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
+            model.score(narrow)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class MapOptimality(Experiment):
     def pictures(self, found: Tables) -> list[Picture]:
         """Draw cost and measure along lines, and the share of ascending directions by step."""
         from lmtune.laboratory.smoothing.map_optimality_pictures import ascending
-        from lmtune.reporting.figures.lines import cost_and_measure
+        from lmtune.reporting.figures.profiles import cost_and_measure
         from lmtune.reporting.figures.style import Picture, alt_text
 
         name = parse_measure(self.measure).title

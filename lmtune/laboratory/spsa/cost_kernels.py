@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
@@ -13,7 +14,9 @@ _ROOM = 600.0
 
 
 @compiled()
-def pair_costs(scores, starts, below, out):  # type: ignore[no-untyped-def]
+def pair_costs(
+    scores: NDArray[np.float64], starts: NDArray[np.int64], below: NDArray[np.int64], out: NDArray[np.float64]
+) -> None:
     """Fill out[p] with the sum over pairs of ln(1 + e^(s_j - s_i)), i labelled above j.
 
     A product of factors 1 + e^(s_j - s_i) is as good as the sum of their logarithms as long as it
@@ -67,7 +70,7 @@ def pair_costs(scores, starts, below, out):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _logarithm(factors, together):  # type: ignore[no-untyped-def]
+def _logarithm(factors: NDArray[np.float64], together: int) -> float:
     """Return the logarithm of the product, with so many factors in one; leave ones behind."""
     total, product, taken = 0.0, 1.0, 0
     for j in range(factors.size):
@@ -81,7 +84,7 @@ def _logarithm(factors, together):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _directly(s, below, first):  # type: ignore[no-untyped-def]
+def _directly(s: NDArray[np.float64], below: NDArray[np.int64], first: int) -> float:
     """Sum ln(1 + e^x) for differences x of any size."""
     total = 0.0
     for i in range(s.size):
@@ -92,7 +95,9 @@ def _directly(s, below, first):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def pair_slopes(scores, starts, below, out):  # type: ignore[no-untyped-def]
+def pair_slopes(
+    scores: NDArray[np.float64], starts: NDArray[np.int64], below: NDArray[np.int64], out: NDArray[np.float64]
+) -> None:
     """Fill out[i] with the derivative of the pairs' cost by the score of row i.
 
     Parameters

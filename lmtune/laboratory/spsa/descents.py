@@ -22,14 +22,21 @@ _SMALL_WIDTH = 1e-4
 
 
 @lru_cache(maxsize=1)
-def _net(data: str, seed: int) -> LinearRankNet:
+def rank_net(data: str, seed: int) -> LinearRankNet:
+    """Return the cost on the training queries of `lmtune.laboratory.data.load`."""
     return LinearRankNet(load(data, seed).train)
 
 
-def start_of(net: LinearRankNet, seed: int, run: int) -> NDArray[np.float64]:
+def first_weights(features: int, seed: int, run: int) -> NDArray[np.float64]:
     """Draw a start as linear layers are: uniform within one over the root of the features."""
-    edge = 1.0 / math.sqrt(net.features)
-    return np.random.default_rng([seed, run]).uniform(-edge, edge, (net.features,))
+    edge = 1.0 / math.sqrt(features)
+    return np.random.default_rng([seed, run]).uniform(-edge, edge, (features,))
+
+
+def gains_of(rate: float, width: float, steps: int) -> Gains:
+    """Return gains whose first rate and width are these, stable for a tenth of the steps."""
+    stability = _STABILITY * steps
+    return Gains(rate * (stability + 1.0) ** _ALPHA, width, stability)
 
 
 def marks_of(evaluations: int) -> list[int]:
@@ -37,41 +44,39 @@ def marks_of(evaluations: int) -> list[int]:
     return [round(evaluations * k / _MARKS) for k in range(1, _MARKS + 1)]
 
 
-def descend(
-    data: str,
+def course(
+    net: LinearRankNet,
     seed: int,
-    runs: int,
+    run: int,
+    *,
     evaluations: int,
-    rates: tuple[float, ...],
+    rate: float,
     width: float,
     per_step: int | None,
-) -> dict[str, Any]:
-    """Choose a method's rate on a run of its own, and descend from each start.
-
-    The chosen rate has the lowest mean cost over that run: the final cost cannot tell rates apart
-    that have reached the minimum.
-    """
-    net = _net(data, seed)
-    tried = [_course(net, seed, 0, evaluations, rate, width, per_step) for rate in rates]
-    means = [float(np.mean(costs)) for costs in tried]
-    chosen = rates[int(np.argmin(means))]
-    return {
-        "rate": chosen,
-        "rates": [
-            {"rate": rate, "mean": mean, "final": costs[-1]}
-            for rate, mean, costs in zip(rates, means, tried, strict=True)
-        ],
-        "runs": [_course(net, seed, run, evaluations, chosen, width, per_step) for run in range(1, runs + 1)],
-    }
-
-
-def _course(
-    net: LinearRankNet, seed: int, run: int, evaluations: int, rate: float, width: float, per_step: int | None
 ) -> list[float]:
-    """Return the cost of the iterate at the start and at each mark; infinite from overflow on."""
+    """Descend, and return the cost of the iterate at the start and at each mark.
+
+    Parameters
+    ----------
+    net : LinearRankNet
+        The cost.
+    seed, run : int
+        Draw the start and the perturbations.
+    evaluations : int
+        Of the cost.
+    rate, width : float
+        The first of each.
+    per_step : int, optional
+        Evaluations of a step of SPSA; FDSA if left out.
+
+    Returns
+    -------
+    list of float
+        Infinite from overflow on.
+    """
     points: list[NDArray[np.float64]] = []
     marks = marks_of(evaluations)
-    last = start_of(net, seed, run)
+    first = last = first_weights(net.features, seed, run)
 
     def observe(step: int, spent: int, x: NDArray[np.float64]) -> None:
         nonlocal last
@@ -81,16 +86,13 @@ def _course(
         last = x
 
     steps = (evaluations - 2) // (per_step or 2 * net.features)
-    stability = _STABILITY * steps
-    gains = Gains(rate * (stability + 1.0) ** _ALPHA, width, stability)
-    first = last
     minimise(
         net.costs,
         first,
         method="spsa" if per_step else "fdsa",
         evaluations_per_step=per_step,
         budget=evaluations,
-        gains=gains,
+        gains=gains_of(rate, width, steps),
         seed=seed * 1000 + run,
         together=True,
         gradient=None if per_step else net.gradient,
@@ -105,8 +107,8 @@ def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
     """Find the minimum by the closed form, and compare that with finite differences."""
     from scipy.optimize import minimize
 
-    net = _net(data, seed)
-    start = start_of(net, seed, 1)
+    net = rank_net(data, seed)
+    start = first_weights(net.features, seed, 1)
 
     def both(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         return float(net.exact_costs(w[None])[0]), net.gradient(w)
@@ -139,27 +141,22 @@ def count_evaluations(
         x = rng.uniform(-1.0, 1.0, (10, d)).astype(np.float32)
         net = LinearRankNet(RankingData.from_lengths(x, np.arange(10) % 3, [5, 5]))
         for name, per_step in methods.items():
-            asked = _Asked(net)
-            budget = 2 + (per_step or 2 * d)
+            asked: list[int] = []
+
+            def costs(points: NDArray[np.float64], net: LinearRankNet = net, asked: list[int] = asked) -> Any:
+                asked.append(len(points))
+                return net.costs(points)
+
             found = minimise(
-                asked,
+                costs,
                 np.zeros(d),
                 method="spsa" if per_step else "fdsa",
                 evaluations_per_step=per_step,
-                budget=budget,
+                budget=2 + (per_step or 2 * d),
                 gains=Gains(0.1, 0.01),
                 seed=seed,
                 together=True,
             )
             # But for the two ends, which belong to no step.
-            rows.append({"method": name, "features": d, "evaluations": (asked.count - 2) // found.steps})
+            rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // found.steps})
     return rows
-
-
-class _Asked:
-    def __init__(self, net: LinearRankNet) -> None:
-        self.net, self.count = net, 0
-
-    def __call__(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        self.count += len(points)
-        return self.net.costs(points)

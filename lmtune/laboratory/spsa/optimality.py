@@ -1,7 +1,7 @@
 """Optimality: is a trained net at a local optimum of a measure? Random directions say.
 
 After Yue and Burges (2007, section 5.3), who find LambdaRank at a local optimum of NDCG. Linear and
-two-layer nets are trained to rest by several losses, in full, on all training queries. On the same
+two-layer nets are trained to convergence by several losses, in full, on all training queries. On the same
 queries the measure is then taken
 
 - at points a step away in random directions, at steps from a thousandth of the weights' norm to
@@ -25,15 +25,16 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.spsa.convergence import loss_for, train_to_convergence, without_idle_features
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
-from lmtune.laboratory.spsa.optimality_pictures import draw
-from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
-from lmtune.measures.measure import Measure, parse_list_measure
+from lmtune.laboratory.spsa.optimality_pictures import draw_directions, draw_sweeps
+from lmtune.measures.measure import parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.loss_names import loss_names
+from lmtune.reranking.settings import Settings
 
-# Two-layer nets come to rest so much more slowly.
+# Two-layer nets converge so much more slowly.
 _MORE = 4
 
 
@@ -54,52 +55,95 @@ class Optimality(Experiment):
 
     data: str = option("artificial:2000", HELP)
     measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
-    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer")
-    losses: tuple[str, ...] = option(("lambdarank", "ranknet", "approxndcg", "song"), "what to train by")
-    confidence: float = option(0.99, "of the bounds on the share of ascending directions")
-    share: float = option(0.01, "the share to bound, which makes how many directions are needed")
-    steps: tuple[float, ...] = option(
-        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), "steps, relative to the weights' norm"
+    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
+    losses: tuple[str, ...] = option(
+        ("lambdarank", "ranknet", "approxndcg", "song"), "what to train by", choices=loss_names(), fewest=1
     )
-    shift: float = option(50.0, "largest shift of a single weight, percent")
-    shifts: int = option(21, "shifts of a single weight, an odd number")
-    weights: int = option(50, "single weights a net, the largest of each layer first")
-    epochs: int = option(100, "passes over the training queries, by a two-layer net four times that")
-    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0")
-    batch_size: int = option(100, "queries a step")
-    seed: int = option(0, "draws artificial data, first weights, batches and directions")
+    confidence: float = option(0.99, "of the bounds on the share of ascending directions", above=0, below=1)
+    share: float = option(
+        0.01, "the share to bound, which makes how many directions are needed", above=0, below=1
+    )
+    steps: tuple[float, ...] = option(
+        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), "steps, relative to the weights' norm", above=0, fewest=1
+    )
+    shift: float = option(50.0, "largest shift of a single weight, percent", above=0)
+    shifts: int = option(21, "shifts of a single weight, an odd number", low=3)
+    weights: int = option(50, "single weights a net, the largest of each layer first", low=1)
+    epochs: int = option(100, "passes over the training queries, by a two-layer net four times that", low=1)
+    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
+    batch_size: int = option(100, "queries a step", low=1)
+    seed: int = option(0, "draws artificial data, first weights, batches and directions", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shifts % 2 == 0:
+            raise InputError("bad shifts", value=self.shifts, accepted="an odd number")
+        parse_list_measure(self.measure)
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network and loss."""
-        parse_list_measure(self.measure)
-        directions_needed(self.confidence, self.share)
-        for given, known in ((self.networks, NETWORKS), (self.losses, loss_names())):
-            for name in given:
-                if name not in known:
-                    raise InputError("unknown name", value=name, accepted=", ".join(known))
-        if min(self.steps) <= 0.0:
-            raise InputError("bad steps", value=min(self.steps), accepted="positive numbers")
-        for name, low in {"shifts": 3, "weights": 1, "epochs": 1, "batch_size": 1}.items():
-            value = getattr(self, name)
-            if value < low or (name == "shifts" and value % 2 == 0):
-                accepted = f"{low} or more" + (", an odd number" if name == "shifts" else "")
-                raise InputError(f"bad {name}", value=value, accepted=accepted)
-        if not 0.0 < self.shift < np.inf:
-            raise InputError("bad shift", value=self.shift, accepted="a positive number")
         return [
-            Unit(f"{network}-{loss}", examine, {"settings": self, "network": network, "loss": loss})
+            Unit(f"{network}-{loss}", self.examine, {"network": network, "loss": loss})
             for network in dict.fromkeys(self.networks)
             for loss in dict.fromkeys(self.losses)
         ]
 
+    def examine(self, network: str, loss: str) -> dict[str, Any]:
+        """Train a network by a loss, count ascending directions and shift single weights."""
+        fold = load(self.data, self.seed)
+        train, test = without_idle_features(fold.train, fold.test)
+        measure = parse_list_measure(self.measure)
+        settings = Settings(
+            loss=loss_for(loss, measure),
+            network=network,
+            epochs=self.epochs if network == "linear" else _MORE * self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+        trained = train_to_convergence(train, settings)
+        flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
+        place = (objective, flat.point, flat.scale(), self.steps)
+        found = ascent_test(
+            *place,
+            directions_needed(self.confidence, self.share),
+            self.seed,
+            confidence=self.confidence,
+            noise=line_noise(*place, seed=self.seed, along=objective.along).tolist(),
+            along=objective.along,
+        )
+        sign = 1.0 if measure.higher_is_better else -1.0
+        factors = 1 + np.array(self._shifts()) / 100
+        return {
+            "network": network,
+            "loss": loss,
+            "weights": flat.point.size,
+            "train": sign * found.value,
+            "test": sign * NetworkMeasure(flat, test, measure)(flat.point),
+            "gradient": trained.gradient,
+            "first_gradient": trained.first_gradient,
+            "directions": found.directions,
+            "steps": [asdict(step) for step in found.steps],
+            "sweeps": {
+                # Gains, so that more is better for costs as well.
+                flat.name(weight): (
+                    objective.at_weight(flat.point, weight, factors * flat.point[weight]) - found.value
+                ).tolist()
+                for weight in _largest(flat, self.weights)
+            },
+        }
+
+    def _shifts(self) -> list[float]:
+        shifts: list[float] = np.linspace(-self.shift, self.shift, self.shifts).tolist()
+        return shifts
+
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Put nets, counts of directions, and single weights' gains in tables."""
-        nets, directions, sweeps = [], [], []
-        shifts = np.linspace(-self.shift, self.shift, self.shifts).tolist()
+        nets, directions, sweeps, shifts = [], [], [], self._shifts()
         for result in results.values():
             key = {"network": result["network"], "loss": result["loss"]}
             best = {name: max(gains) for name, gains in result["sweeps"].items()}
-            top = max(best, key=lambda name: best[name])
+            top = max(best, key=best.__getitem__)
             nets.append(
                 {
                     **{name: value for name, value in result.items() if name not in ("steps", "sweeps")},
@@ -110,25 +154,31 @@ class Optimality(Experiment):
                     "best_gain": best[top],
                 }
             )
-            for step in result["steps"]:
-                row = {**key, "directions": result["directions"], **step}
-                row["fewer"] = step["bound"] < self.share
-                row["clearly_fewer"] = step["clear_bound"] < self.share
-                directions.append(row)
-            for name, gains in result["sweeps"].items():
-                sweeps += [
-                    {**key, "weight": name, "shift": shift, "gain": gain}
-                    for shift, gain in zip(shifts, gains, strict=True)
-                ]
-        return {
-            "nets": pd.DataFrame(nets),
-            "directions": pd.DataFrame(directions),
-            "sweeps": pd.DataFrame(sweeps),
-        }
+            directions += [
+                {
+                    **key,
+                    "directions": result["directions"],
+                    **step,
+                    "fewer": step["bound"] < self.share,
+                    "clearly_fewer": step["clear_bound"] < self.share,
+                }
+                for step in result["steps"]
+            ]
+            sweeps += [
+                {**key, "weight": name, "shift": shift, "gain": gain}
+                for name, gains in result["sweeps"].items()
+                for shift, gain in zip(shifts, gains, strict=True)
+            ]
+        parts = {"nets": nets, "directions": directions, "sweeps": sweeps}
+        return {name: pd.DataFrame(rows) for name, rows in parts.items()}
 
     def pictures(self, found: Tables) -> list[Picture]:
-        """Draw the tables."""
-        return draw(self, found)
+        """Draw the share of directions that ascend by step size, and the gains of single weights."""
+        title = parse_list_measure(self.measure).title
+        return [
+            draw_directions(found["directions"], title=title, share=self.share),
+            draw_sweeps(found["sweeps"], title=title),
+        ]
 
     def conclusions(self, tables: Tables) -> list[str]:
         """Say for each net from which step on it stands at the top, and what ascends before."""
@@ -174,65 +224,10 @@ class Optimality(Experiment):
         return found
 
 
-def examine(settings: Optimality, network: str, loss: str) -> dict[str, Any]:
-    """Train a network by a loss, count ascending directions and shift single weights."""
-    fold = load(settings.data, settings.seed)
-    train, test = without_idle_features(fold.train, fold.test)
-    measure = parse_list_measure(settings.measure)
-    epochs = settings.epochs if network == "linear" else _MORE * settings.epochs
-    training = Training(
-        loss,
-        _options(loss, measure),
-        network,
-        epochs,
-        settings.batch_size,
-        settings.learning_rate,
-        settings.seed,
-    )
-    rested = train_to_rest(train, training)
-    flat, objective = rested.network, NetworkMeasure(rested.network, train, measure)
-    place = (objective, flat.point, flat.scale(), settings.steps)
-    noise = line_noise(*place, seed=settings.seed, along=objective.along)
-    found = ascent_test(
-        *place,
-        directions_needed(settings.confidence, settings.share),
-        settings.seed,
-        confidence=settings.confidence,
-        noise=noise.tolist(),
-        along=objective.along,
-    )
-    sign = 1.0 if measure.higher_is_better else -1.0
-    shifts = np.linspace(-settings.shift, settings.shift, settings.shifts)
-    return {
-        "network": network,
-        "loss": loss,
-        "weights": flat.point.size,
-        "train": sign * found.value,
-        "test": sign * NetworkMeasure(flat, test, measure)(flat.point),
-        "gradient": rested.gradient,
-        "first_gradient": rested.first_gradient,
-        "directions": found.directions,
-        "steps": [asdict(step) for step in found.steps],
-        "sweeps": {
-            # Gains, so that more is better for costs as well.
-            flat.name(weight): (
-                objective.at_weight(flat.point, weight, (1 + shifts / 100) * flat.point[weight]) - found.value
-            ).tolist()
-            for weight in _chosen(flat, settings.weights)
-        },
-    }
-
-
-def _options(loss: str, measure: Measure) -> dict[str, Any]:
-    follows = loss == "lambdarank" and measure.kind == "nDCG" and measure.cutoff is not None
-    return {"k": measure.cutoff} if follows else {}
-
-
-def _chosen(flat: FlatNetwork, count: int) -> list[int]:
+def _largest(flat: FlatNetwork, count: int) -> list[int]:
     """Return weights: those to the score first, then the others, the largest of each first."""
-    size = np.abs(flat.point)
     inner = np.arange(flat.point.size) < flat.last.start
-    order = np.lexsort((-size, inner))
+    order = np.lexsort((-np.abs(flat.point), inner))
     return [int(weight) for weight in order[:count]]
 
 

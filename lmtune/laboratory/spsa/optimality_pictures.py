@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, log_ticks, looks, new_figure
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 _CLEARLY = 3.0
 
 
 @in_style
-def draw(settings: Any, tables: dict[str, pd.DataFrame]) -> list[Picture]:
-    """Draw the share of directions that ascend by step size, and the gains of single weights.
+def draw_directions(counts: pd.DataFrame, *, title: str, share: float) -> Picture:
+    """Draw the share of directions that ascend by step size, and the largest ascent.
 
     Parameters
     ----------
-    settings : lmtune.laboratory.spsa.optimality.Settings
-    tables : dict
-        Its tables.
+    counts : pandas.DataFrame
+        The table ``directions`` of `lmtune.laboratory.spsa.optimality.Optimality`.
+    title : str
+        The measure's.
+    share : float
+        The share that is to be bounded.
     """
-    return [_directions(settings, tables["directions"]), _sweeps(settings, tables["sweeps"])]
-
-
-def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
-    title = parse_list_measure(settings.measure).title
     networks, losses = (list(dict.fromkeys(counts[name])) for name in ("network", "loss"))
     figure, axes = new_figure(
         PAGE,
@@ -47,12 +44,8 @@ def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
         for loss in losses:
             own = counts[(counts["network"] == network) & (counts["loss"] == loss)]
             own = own.sort_values("step")
-            style = {
-                "color": look[loss].color,
-                "linestyle": look[loss].line,
-                "marker": look[loss].marker,
-                "label": loss,
-            }
+            color, line, marker = look[loss]
+            style = {"color": color, "linestyle": line, "marker": marker, "label": loss}
             inside = own["directions"] - own["outside"]
             top.plot(own["step"], 100.0 * own["ascents"] / inside, **style)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -61,7 +54,7 @@ def _directions(settings: Any, counts: pd.DataFrame) -> Picture:
             listed = ", ".join(f"{n} at {s:g}" for n, s in zip(own["ascents"], own["step"], strict=True))
             words.append(f"{network} by {loss} {listed}")
         top.set_title(f"{network} net")
-        _line(top, 100.0 * settings.share, f"{100.0 * settings.share:g}%", 1.0)
+        _line(top, 100.0 * share, f"{100.0 * share:g}%", 1.0)
         _line(bottom, _CLEARLY, "what jumps come to", _CLEARLY)
         bottom.set_xscale("log")
         log_ticks(bottom.xaxis, float(counts["step"].min()), float(counts["step"].max()))
@@ -98,8 +91,17 @@ def _line(panel: Axes, height: float, words: str, above: float) -> None:
     )
 
 
-def _sweeps(settings: Any, sweeps: pd.DataFrame) -> Picture:
-    title = parse_list_measure(settings.measure).title
+@in_style
+def draw_sweeps(sweeps: pd.DataFrame, *, title: str) -> Picture:
+    """Draw the gains of single weights by their shift.
+
+    Parameters
+    ----------
+    sweeps : pandas.DataFrame
+        The table ``sweeps`` of `lmtune.laboratory.spsa.optimality.Optimality`.
+    title : str
+        The measure's.
+    """
     networks, losses = (list(dict.fromkeys(sweeps[name])) for name in ("network", "loss"))
     figure, axes = new_figure(
         PAGE, 1.75 * len(networks) + 0.3, rows=len(networks), columns=len(losses), sharex=True, sharey="row"

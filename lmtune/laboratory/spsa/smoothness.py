@@ -1,7 +1,7 @@
 """Smoothness: a measure against one weight of a trained net, on more and more queries.
 
 After Yue and Burges (2007, section 5.2, figures 2 and 3). A linear and a two-layer net are trained
-to rest by LambdaRank on all training queries. Then one weight at a time is shifted by a percentage
+to convergence by LambdaRank on all training queries. Then one weight at a time is shifted by a percentage
 of its trained value, the others staying, and the measure's mean is taken over subsamples of the
 training queries: of the linear net the weights of the largest absolute values, of the two-layer
 net those from the hidden units to the output. The same grid of shifts serves all subsamples, so
@@ -18,17 +18,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.roughness import jump_noise, roughness
+from lmtune.laboratory.spsa.convergence import loss_for, train_to_convergence, without_idle_features
 from lmtune.laboratory.spsa.flat_networks import NETWORKS, FlatNetwork, NetworkMeasure
-from lmtune.laboratory.spsa.rested import Training, train_to_rest, without_idle_features
-from lmtune.laboratory.spsa.smoothness_pictures import draw
+from lmtune.laboratory.spsa.smoothness_pictures import draw_curves
 from lmtune.measures.measure import parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
+from lmtune.reranking.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -46,36 +48,74 @@ class Smoothness(Experiment):
 
     data: str = option("artificial:10000", HELP)
     measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
-    queries: tuple[int, ...] = option((100, 1000, 10000), "sizes of the subsamples")
-    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer")
-    weights: int = option(5, "weights of the linear net")
-    shift: float = option(100.0, "largest shift, percent of a weight")
-    zoom: float = option(1.0, "largest shift of the section blown up, percent")
-    points: int = option(401, "shifts on each grid, an odd number")
-    epochs: int = option(100, "passes over the training queries")
-    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0")
-    batch_size: int = option(200, "queries a step")
-    seed: int = option(0, "draws artificial data, first weights, batches and subsamples")
+    queries: tuple[int, ...] = option((100, 1000, 10000), "sizes of the subsamples", low=1, fewest=1)
+    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
+    weights: int = option(5, "weights of the linear net", low=1)
+    shift: float = option(100.0, "largest shift, percent of a weight", above=0)
+    zoom: float = option(1.0, "largest shift of the section blown up, percent", above=0)
+    points: int = option(401, "shifts on each grid, an odd number", low=5)
+    epochs: int = option(100, "passes over the training queries", low=1)
+    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
+    batch_size: int = option(200, "queries a step", low=1)
+    seed: int = option(0, "draws artificial data, first weights, batches and subsamples", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.points % 2 == 0:
+            raise InputError("bad points", value=self.points, accepted="an odd number")
+        parse_list_measure(self.measure)
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network."""
-        parse_list_measure(self.measure)
-        for network in self.networks:
-            if network not in NETWORKS:
-                raise InputError("unknown network", value=network, accepted=", ".join(NETWORKS))
-        least = {"weights": 1, "points": 5, "epochs": 1, "batch_size": 1}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{low} or more")
-        if self.points % 2 == 0:
-            raise InputError("bad points", value=self.points, accepted="an odd number")
-        if min(self.queries) < 1:
-            raise InputError("bad queries", value=min(self.queries), accepted="1 or more")
-        for name in ("shift", "zoom"):
-            if not 0.0 < getattr(self, name) < np.inf:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted="a positive number")
-        chosen = dict.fromkeys(self.networks)
-        return [Unit(network, sweep, {"settings": self, "network": network}) for network in chosen]
+        return [Unit(network, self.sweep, {"network": network}) for network in dict.fromkeys(self.networks)]
+
+    def sweep(self, network: str) -> dict[str, Any]:
+        """Train a network and take the measure as single weights are shifted."""
+        [data] = without_idle_features(load(self.data, self.seed).train)
+        measure = parse_list_measure(self.measure)
+        settings = Settings(
+            loss=loss_for("lambdarank", measure),
+            network=network,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+        trained = train_to_convergence(data, settings)
+        flat = trained.network
+        order = np.random.default_rng([self.seed, 52]).permutation(len(data.queries))
+        sign = 1.0 if measure.higher_is_better else -1.0
+        chosen = _weights(flat, self.weights)
+        lines = [*(("shift", weight) for weight in chosen)]
+        lines.insert(1, ("zoom", chosen[0]))
+        curves = []
+        for count in sorted({min(count, order.size) for count in self.queries}):
+            objective = NetworkMeasure(flat, data.take(np.sort(order[:count])), measure)
+            for part, weight in lines:
+                factors = 1.0 + self._shifts(part) / 100.0
+                values = objective.at_weight(flat.point, weight, factors * flat.point[weight])
+                curves.append(
+                    {
+                        "part": part,
+                        "queries": count,
+                        "weight": flat.name(weight),
+                        "trained": float(flat.point[weight]),
+                        "values": (sign * values).tolist(),
+                    }
+                )
+        return {
+            "network": network,
+            "queries": len(data.queries),
+            "gradient": trained.gradient,
+            "first_gradient": trained.first_gradient,
+            "value": sign * NetworkMeasure(flat, data, measure)(flat.point),
+            "curves": curves,
+        }
+
+    def _shifts(self, part: str) -> NDArray[np.float64]:
+        """Return the whole grid's or the section's shifts, in percent."""
+        far = getattr(self, part)
+        return np.linspace(-far, far, self.points)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Put curves, numbers for their roughness, and the nets in tables."""
@@ -84,13 +124,10 @@ class Smoothness(Experiment):
         for result in results.values():
             nets.append({name: value for name, value in result.items() if name != "curves"})
             for curve in result["curves"]:
-                key = {
-                    "network": result["network"],
-                    **{name: curve[name] for name in ("part", "queries", "weight")},
+                key = {"network": result["network"]} | {
+                    name: curve[name] for name in ("part", "queries", "weight")
                 }
-                far = self.shift if curve["part"] == "shift" else self.zoom
-                shifts = np.linspace(-far, far, self.points)
-                values = np.array(curve["values"])
+                shifts, values = self._shifts(curve["part"]), np.array(curve["values"])
                 curves += [
                     {**key, "shift": shift, "value": value}
                     for shift, value in zip(shifts.tolist(), curve["values"], strict=True)
@@ -105,17 +142,19 @@ class Smoothness(Experiment):
                         "excess": numbers.excess,
                         "optima": numbers.maxima,
                         # Of a shift by 1%, whatever the grid.
-                        "noise": jump_noise(values) * np.sqrt((self.points - 1) / (2 * far)),
+                        "noise": jump_noise(values) * np.sqrt((self.points - 1) / (2 * shifts[-1])),
                         "range": float(np.ptp(values)),
                         "best_shift": float(shifts[best]),
                         "gain": float(sign * (values[best] - values[self.points // 2])),
                     }
                 )
-        return {"curves": pd.DataFrame(curves), "roughness": pd.DataFrame(rough), "nets": pd.DataFrame(nets)}
+        parts = {"curves": curves, "roughness": rough, "nets": nets}
+        return {name: pd.DataFrame(rows) for name, rows in parts.items()}
 
     def pictures(self, found: Tables) -> list[Picture]:
-        """Draw the tables."""
-        return draw(self, found)
+        """Draw the measure against the shifts of single weights."""
+        title = parse_list_measure(self.measure).title
+        return [draw_curves(found["curves"], found["roughness"], title=title)]
 
     def conclusions(self, tables: Tables) -> list[str]:
         """Say how roughness falls with the number of queries, and what is left of it."""
@@ -157,55 +196,6 @@ class Smoothness(Experiment):
                 f"a range of {largest['range'].median():.3f} (median)."
             )
         return found
-
-
-def sweep(settings: Smoothness, network: str) -> dict[str, Any]:
-    """Train a network and take the measure as single weights are shifted."""
-    [data] = without_idle_features(load(settings.data, settings.seed).train)
-    options = {}
-    measure = parse_list_measure(settings.measure)
-    if measure.kind == "nDCG" and measure.cutoff is not None:
-        options["k"] = measure.cutoff
-    training = Training(
-        "lambdarank",
-        options,
-        network,
-        settings.epochs,
-        settings.batch_size,
-        settings.learning_rate,
-        settings.seed,
-    )
-    rested = train_to_rest(data, training)
-    flat = rested.network
-    chosen = _weights(flat, settings.weights)
-    order = np.random.default_rng([settings.seed, 52]).permutation(len(data.queries))
-    sign = 1.0 if measure.higher_is_better else -1.0
-    curves = []
-    for count in sorted({min(count, order.size) for count in settings.queries}):
-        objective = NetworkMeasure(flat, data.take(np.sort(order[:count])), measure)
-        for weight in chosen:
-            for part, far in (("shift", settings.shift), ("zoom", settings.zoom)):
-                if part == "zoom" and weight != chosen[0]:
-                    continue
-                factors = 1.0 + np.linspace(-far, far, settings.points) / 100.0
-                values = objective.at_weight(flat.point, weight, factors * flat.point[weight])
-                curves.append(
-                    {
-                        "part": part,
-                        "queries": count,
-                        "weight": flat.name(weight),
-                        "trained": float(flat.point[weight]),
-                        "values": (sign * values).tolist(),
-                    }
-                )
-    return {
-        "network": network,
-        "queries": len(data.queries),
-        "gradient": rested.gradient,
-        "first_gradient": rested.first_gradient,
-        "value": sign * NetworkMeasure(flat, data, measure)(flat.point),
-        "curves": curves,
-    }
 
 
 def _weights(flat: FlatNetwork, count: int) -> list[int]:

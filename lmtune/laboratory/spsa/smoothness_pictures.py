@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, new_figure
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 _HEIGHT = 2.35
@@ -19,17 +17,16 @@ _LINES = ("-", "--", "-.", ":")
 
 
 @in_style
-def draw(settings: Any, tables: dict[str, pd.DataFrame]) -> list[Picture]:
+def draw_curves(curves: pd.DataFrame, rough: pd.DataFrame, *, title: str) -> Picture:
     """Draw a row of panels a network and a column a number of queries.
 
     Parameters
     ----------
-    settings : lmtune.laboratory.spsa.smoothness.Settings
-    tables : dict
-        Its tables.
+    curves, rough : pandas.DataFrame
+        The tables ``curves`` and ``roughness`` of `lmtune.laboratory.spsa.smoothness.Smoothness`.
+    title : str
+        The measure's.
     """
-    curves, rough = tables["curves"], tables["roughness"]
-    title = parse_list_measure(settings.measure).title
     networks = list(dict.fromkeys(curves["network"]))
     sizes = sorted(set(curves["queries"]))
     figure, axes = new_figure(
@@ -62,7 +59,7 @@ def draw(settings: Any, tables: dict[str, pd.DataFrame]) -> list[Picture]:
         f"variation over range, median over weights: {', '.join(words)}."
     )
     caption = f"{title} against the shift of single weights"
-    return [Picture("smoothness", caption, finish(figure, alt), alt)]
+    return Picture("smoothness", caption, finish(figure, alt), alt)
 
 
 def _panel(panel: Axes, curves: pd.DataFrame) -> None:

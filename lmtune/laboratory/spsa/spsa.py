@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.spsa.descents import check_gradient, count_evaluations, descend, marks_of
+from lmtune.laboratory.spsa.descents import check_gradient, count_evaluations, course, marks_of, rank_net
 from lmtune.laboratory.spsa.spsa_pictures import draw_costs, draw_steps
 from lmtune.options import option
 
@@ -27,42 +28,34 @@ _THERE = 0.95
 
 @dataclass(frozen=True)
 class SpsaVersusFdsa(Experiment):
-    """What to run.
-
-    Raises
-    ------
-    InputError
-        For numbers that make no sense.
-    """
+    """What to run."""
 
     name: ClassVar[str] = "spsa"
     quick: ClassVar[Mapping[str, Any]] = {"data": "artificial:100", "runs": 5, "evaluations": 1500}
 
     data: str = option("artificial:1000", HELP)
-    runs: int = option(10, "starts, the same for all methods")
-    evaluations: int = option(2000, "function evaluations of a run")
-    per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F")
+    runs: int = option(10, "starts, the same for all methods", low=1)
+    evaluations: int = option(2000, "function evaluations of a run", low=10)
+    per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F", low=2, fewest=1)
     rates: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "first rates to choose from, for each method"
+        (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        "first rates to choose from, for each method",
+        above=0,
+        fewest=1,
     )
-    width: float = option(0.01, "first distance c to the points that are compared")
+    width: float = option(0.01, "first distance c to the points that are compared", above=0)
     features: tuple[int, ...] = option(
-        (10, 30, 100, 300, 1000, 3000, 10_000), "nets' sizes for the cost of a step"
+        (10, 30, 100, 300, 1000, 3000, 10_000), "nets' sizes for the cost of a step", low=1, fewest=1
     )
-    seed: int = option(0, "of artificial data, starts and perturbations")
+    seed: int = option(0, "of artificial data, starts and perturbations", low=0)
 
     def __post_init__(self) -> None:
-        for name, least in (("runs", 1), ("evaluations", 10), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
-        for name, positive in (("rates", self.rates), ("width", (self.width,))):
-            if not positive or not all(0.0 < value < math.inf for value in positive):
-                raise InputError(f"bad {name}", value=positive, accepted="positive numbers")
-        for name, distinct in (("per_step", self.per_step), ("features", self.features)):
-            if not distinct or min(distinct) < 1 or len(set(distinct)) < len(distinct):
+        super().__post_init__()
+        for name, distinct in (("per step", self.per_step), ("features", self.features)):
+            if len(set(distinct)) < len(distinct):
                 raise InputError(f"bad {name}", value=distinct, accepted="different numbers")
         if any(evaluations % 2 for evaluations in self.per_step):
-            raise InputError("bad per_step", value=self.per_step, accepted="even numbers")
+            raise InputError("bad per step", value=self.per_step, accepted="even numbers")
 
     @property
     def methods(self) -> dict[str, int | None]:
@@ -71,26 +64,34 @@ class SpsaVersusFdsa(Experiment):
 
     def units(self) -> list[Unit]:
         """Return a unit for each method's choice of rate and runs, and two small ones."""
-        common = {"data": self.data, "seed": self.seed}
-        runs = {
-            **common,
-            "runs": self.runs,
-            "evaluations": self.evaluations,
-            "rates": self.rates,
-            "width": self.width,
-        }
+        counting = {"features": self.features, "methods": self.methods, "seed": self.seed}
         return [
-            *(
-                Unit(name.replace(":", "").lower(), descend, {**runs, "per_step": per_step})
-                for name, per_step in self.methods.items()
-            ),
-            Unit("gradient", check_gradient, {**common, "width": self.width}),
-            Unit(
-                "steps",
-                count_evaluations,
-                {"features": self.features, "methods": self.methods, "seed": self.seed},
-            ),
+            *(Unit(_key(name), self.descend, {"per_step": f}) for name, f in self.methods.items()),
+            Unit("gradient", check_gradient, {"data": self.data, "seed": self.seed, "width": self.width}),
+            Unit("steps", count_evaluations, counting),
         ]
+
+    def descend(self, per_step: int | None) -> dict[str, Any]:
+        """Choose a method's rate on a run of its own, and descend from each start.
+
+        The chosen rate has the lowest mean cost over that run: the final cost cannot tell rates
+        apart that have reached the minimum.
+        """
+        net = rank_net(self.data, self.seed)
+        costs = partial(
+            course, net, self.seed, evaluations=self.evaluations, width=self.width, per_step=per_step
+        )
+        tried = [costs(0, rate=rate) for rate in self.rates]
+        means = [float(np.mean(own)) for own in tried]
+        chosen = self.rates[int(np.argmin(means))]
+        return {
+            "rate": chosen,
+            "rates": [
+                {"rate": rate, "mean": mean, "final": own[-1]}
+                for rate, mean, own in zip(self.rates, means, tried, strict=True)
+            ],
+            "runs": [costs(run, rate=chosen) for run in range(1, self.runs + 1)],
+        }
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return the mean costs with their ranges, what became of each method, and the checks."""
@@ -100,19 +101,11 @@ class SpsaVersusFdsa(Experiment):
         marks = [0, *marks_of(self.evaluations)]
         curves, methods, rates = [], [], []
         for name in self.methods:
-            own = results[name.replace(":", "").lower()]
+            own = results[_key(name)]
             runs = np.array(own["runs"])
             mean = runs.mean(axis=0)
-            for mark, column, value in zip(marks, runs.T, mean, strict=True):
-                curves.append(
-                    {
-                        "method": name,
-                        "evaluations": mark,
-                        "cost": value,
-                        "lowest": column.min(),
-                        "highest": column.max(),
-                    }
-                )
+            spread = {"cost": mean, "lowest": runs.min(axis=0), "highest": runs.max(axis=0)}
+            curves.append(pd.DataFrame({"method": name, "evaluations": marks, **spread}))
             goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
             there = np.flatnonzero(mean <= goal)
             per_step = self.methods[name] or 2 * gradient["features"]
@@ -130,7 +123,7 @@ class SpsaVersusFdsa(Experiment):
             )
             rates += [{"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]]
         return {
-            "costs": pd.DataFrame(curves),
+            "costs": pd.concat(curves, ignore_index=True),
             "methods": pd.DataFrame(methods),
             "rates": pd.DataFrame(rates),
             "gradient": pd.DataFrame(gradient["rows"]),
@@ -186,6 +179,10 @@ class SpsaVersusFdsa(Experiment):
             + "."
         )
         return sentences
+
+
+def _key(method: str) -> str:
+    return method.replace(":", "").lower()
 
 
 def _faster(there: Any, spsa: list[str], settings: SpsaVersusFdsa) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.gradient_free import Gains, minimise
+from lmtune.gradient_free import minimise
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.spsa.descents import first_weights, gains_of
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.spsa.spsa_ndcg_pictures import draw_levels
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
 from lmtune.reranking.loss_names import make_loss
-from lmtune.reranking.settings import Settings as Training
+from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import fit
 
 if TYPE_CHECKING:
@@ -32,21 +33,13 @@ PARTS = ("train", "validation", "test")
 
 # The iterates of a descent that validation chooses from.
 _CHECKS = 50
-_STABILITY, _ALPHA = 0.1, 0.602
 _SIGNIFICANT = 0.05
 _CLEAR = 0.01  # of training NDCG, which is a third of what the paper found
-_LEAST = {"seeds": 1, "evaluations": 10, "epochs": 1, "batch_size": 1, "cutoff": 1, "seed": 0}
 
 
 @dataclass(frozen=True)
 class SpsaOnNdcg(Experiment):
-    """What to run.
-
-    Raises
-    ------
-    InputError
-        For numbers that make no sense.
-    """
+    """What to run."""
 
     name: ClassVar[str] = "spsa-ndcg"
     quick: ClassVar[Mapping[str, Any]] = {
@@ -60,31 +53,30 @@ class SpsaOnNdcg(Experiment):
     }
 
     data: str = option("artificial:1000", HELP)
-    seeds: int = option(5, "trainings a method")
-    evaluations: int = option(3000, "of NDCG on all training queries, a run of SPSA")
-    per_step: int = option(4, "F of SPSA:F")
-    rates: tuple[float, ...] = option((0.1, 0.3, 1.0), "first rates of SPSA to choose from")
+    seeds: int = option(5, "trainings a method", low=1)
+    evaluations: int = option(3000, "of NDCG on all training queries, a run of SPSA", low=10)
+    per_step: int = option(4, "F of SPSA:F", low=2)
+    rates: tuple[float, ...] = option(
+        (0.1, 0.3, 1.0), "first rates of SPSA to choose from", above=0, fewest=1
+    )
     widths: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1, 0.3), "first distances c to the points that are compared, to choose from"
+        (0.01, 0.03, 0.1, 0.3),
+        "first distances c to the points that are compared, to choose from",
+        above=0,
+        fewest=1,
     )
     learning_rates: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1), "Adam's, to choose from, for LambdaRank and RankNet"
+        (0.01, 0.03, 0.1), "Adam's, to choose from, for LambdaRank and RankNet", above=0, fewest=1
     )
-    epochs: int = option(30, "of LambdaRank and RankNet")
-    batch_size: int = option(16, "queries of a step of theirs")
-    cutoff: int = option(10, "of the NDCG")
-    seed: int = option(0, "of artificial data; the first of the trainings' seeds")
+    epochs: int = option(30, "of LambdaRank and RankNet", low=1)
+    batch_size: int = option(16, "queries of a step of theirs", low=1)
+    cutoff: int = option(10, "of the NDCG", low=1)
+    seed: int = option(0, "of artificial data; the first of the trainings' seeds", low=0)
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
-        if self.per_step < 2 or self.per_step % 2:
-            raise InputError("bad per_step", value=self.per_step, accepted="an even number")
-        for name in ("rates", "widths", "learning_rates"):
-            values = getattr(self, name)
-            if not values or not all(0.0 < value < math.inf for value in values):
-                raise InputError(f"bad {name}", value=values, accepted="positive numbers")
+        super().__post_init__()
+        if self.per_step % 2:
+            raise InputError("bad per step", value=self.per_step, accepted="an even number")
 
     @property
     def spsa(self) -> str:
@@ -96,46 +88,93 @@ class SpsaOnNdcg(Experiment):
         """All methods, the paper's first two first."""
         return ["LambdaRank", self.spsa, "RankNet"]
 
+    @property
+    def all_seeds(self) -> range:
+        """The trainings' seeds."""
+        return range(self.seed, self.seed + self.seeds)
+
     def units(self) -> list[Unit]:
         """Return a unit a method: its choice of rates, and its trainings."""
-        common = {
-            "data": self.data,
-            "data_seed": self.seed,
-            "cutoff": self.cutoff,
-            "seeds": tuple(range(self.seed, self.seed + self.seeds)),
-        }
-        spsa = Unit(
-            "spsa",
-            descend,
-            {
-                **common,
-                "evaluations": self.evaluations,
-                "per_step": self.per_step,
-                "gains": tuple(product(self.rates, self.widths)),
-            },
+        losses = [Unit(loss, self.train, {"loss": loss}) for loss in LOSSES.values()]
+        return [Unit("spsa", self.descend, {}), *losses]
+
+    def descend(self) -> dict[str, Any]:
+        """Choose SPSA's rate and width by the first seed's validation, and descend from each start."""
+        return self._chosen(self._descent, list(product(self.rates, self.widths)))
+
+    def train(self, loss: str) -> dict[str, Any]:
+        """Choose Adam's rate by the first seed's validation, and train from each seed."""
+        return self._chosen(partial(self._training, loss), [(rate, math.nan) for rate in self.learning_rates])
+
+    def _chosen(
+        self, run: Callable[[int, float, float], dict[str, Any]], choices: Sequence[tuple[float, float]]
+    ) -> dict[str, Any]:
+        first = [run(self.seed, *choice) for choice in choices]
+        best = int(np.argmax([own["validation"] for own in first]))
+        tried = [
+            {"rate": rate, "width": width, "validation": own["validation"], "train": own["train"]}
+            for (rate, width), own in zip(choices, first, strict=True)
+        ]
+        others = [run(seed, *choices[best]) for seed in self.all_seeds[1:]]
+        return {"chosen": best, "tried": tried, "runs": [first[best], *others]}
+
+    def _descent(self, seed: int, rate: float, width: float) -> dict[str, Any]:
+        nets = _nets(self.data, self.seed, self.cutoff)
+        train = nets["train"]
+        steps = max(1, (self.evaluations - 2) // self.per_step)
+        every = max(1, steps // _CHECKS)
+        points, spent = list[NDArray[np.float64]](), list[int]()
+
+        def observe(step: int, evaluated: int, x: NDArray[np.float64]) -> None:
+            if step % every == 0:
+                points.append(x)
+                spent.append(evaluated)
+
+        minimise(
+            lambda points: 1.0 - train.means(points),
+            first_weights(train.features, seed, 0),
+            evaluations_per_step=self.per_step,
+            budget=self.evaluations,
+            gains=gains_of(rate, width, steps),
+            seed=seed,
+            together=True,
+            observe=observe,
         )
-        gradient = {
-            **common,
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
-            "rates": self.learning_rates,
-        }
-        return [spsa, *(Unit(loss, train, {**gradient, "loss": loss}) for loss in LOSSES.values())]
+        best = int(np.argmax(nets["validation"].means(np.stack(points))))
+        course = {"evaluations": spent, "train": train.means(np.stack(points)).tolist()}
+        return {**_reached(nets, points[best]), "evaluations": spent[best], "course": course}
+
+    def _training(self, loss: str, seed: int, rate: float, width: float) -> dict[str, Any]:
+        del width
+        fold = load(self.data, self.seed)
+        settings = Settings(
+            loss=make_loss(loss),
+            network="linear",
+            learning_rate=rate,
+            epochs=self.epochs,
+            measure=self.cutoff,
+            schedule="cosine",
+            batch_size=self.batch_size,
+            seed=seed,
+        )
+        found = fit(fold.train, fold.validation, settings)
+        [weights] = found.weights.values()
+        nets = _nets(self.data, self.seed, self.cutoff)
+        return {**_reached(nets, weights.double().numpy().ravel()), "evaluations": found.best_epoch}
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return NDCG by method and seed, its means, the choices, comparisons and SPSA's courses."""
         import pandas as pd
 
-        found = _results(self, results)
+        columns = [*PARTS, "evaluations"]
         runs, means, tried = [], [], []
         by_query: dict[str, NDArray[np.float64]] = {}
-        for name, own in found.items():
-            seeds = range(self.seed, self.seed + self.seeds)
-            columns = [*PARTS, "evaluations"]
-            for seed, run in zip(seeds, own["runs"], strict=True):
+        for name in self.methods:
+            own = results[LOSSES.get(name, "spsa")]
+            for seed, run in zip(self.all_seeds, own["runs"], strict=True):
                 runs.append({"method": name, "seed": seed, **{key: run[key] for key in columns}})
             table = np.array([[run[key] for key in columns] for run in own["runs"]])
-            means.append({"method": name, **dict(zip(columns, table.mean(axis=0), strict=True))})
+            means.append((name, *table.mean(axis=0)))
             values = np.array([run["queries"] for run in own["runs"]]).mean(axis=0)
             by_query[name] = values[np.isfinite(values)]
             tried += [
@@ -153,21 +192,15 @@ class SpsaOnNdcg(Experiment):
             }
             for name in LOSSES
         ]
-        courses = [run["course"] for run in found[self.spsa]["runs"]]
+        courses = [run["course"] for run in results["spsa"]["runs"]]
         course = np.array([own["train"] for own in courses])
+        spread = {"train": course.mean(axis=0), "lowest": course.min(axis=0), "highest": course.max(axis=0)}
         return {
-            "means": pd.DataFrame(means),
+            "means": pd.DataFrame(means, columns=["method", *columns]),
             "runs": pd.DataFrame(runs),
             "tried": pd.DataFrame(tried),
             "comparisons": pd.DataFrame(comparisons),
-            "courses": pd.DataFrame(
-                {
-                    "evaluations": courses[0]["evaluations"],
-                    "train": course.mean(axis=0),
-                    "lowest": course.min(axis=0),
-                    "highest": course.max(axis=0),
-                }
-            ),
+            "courses": pd.DataFrame({"evaluations": courses[0]["evaluations"], **spread}),
         }
 
     def pictures(self, found: Tables) -> list[Picture]:
@@ -217,123 +250,13 @@ class SpsaOnNdcg(Experiment):
         return sentences
 
 
-_Parts = tuple[LinearMeasure, LinearMeasure, LinearMeasure]
-
-
 @lru_cache(maxsize=1)
-def _parts(data: str, seed: int, cutoff: int) -> _Parts:
-    fold, measure = load(data, seed), f"ndcg@{cutoff}"
-    return (
-        LinearMeasure(fold.train, measure),
-        LinearMeasure(fold.validation, measure),
-        LinearMeasure(fold.test, measure),
-    )
+def _nets(data: str, seed: int, cutoff: int) -> dict[str, LinearMeasure]:
+    fold = load(data, seed)
+    return {name: LinearMeasure(getattr(fold, name), f"ndcg@{cutoff}") for name in PARTS}
 
 
-def descend(
-    data: str,
-    data_seed: int,
-    cutoff: int,
-    seeds: Sequence[int],
-    evaluations: int,
-    per_step: int,
-    gains: Sequence[tuple[float, float]],
-) -> dict[str, Any]:
-    """Choose rate and width by the first seed's validation, and descend from each start."""
-    parts = _parts(data, data_seed, cutoff)
-    first = [_descent(parts, seeds[0], evaluations, per_step, *pair) for pair in gains]
-    best = int(np.argmax([run["validation"] for run in first]))
-    others = [_descent(parts, seed, evaluations, per_step, *gains[best]) for seed in seeds[1:]]
-    tried = [
-        {"rate": rate, "width": width, "validation": run["validation"], "train": run["train"]}
-        for (rate, width), run in zip(gains, first, strict=True)
-    ]
-    return {"chosen": best, "tried": tried, "runs": [first[best], *others]}
-
-
-def _descent(
-    parts: _Parts, seed: int, evaluations: int, per_step: int, rate: float, width: float
-) -> dict[str, Any]:
-    train, validation, _ = parts
-    features = train.features
-    edge = 1.0 / math.sqrt(features)
-    start = np.random.default_rng([seed, 0]).uniform(-edge, edge, (features,))
-    steps = max(1, (evaluations - 2) // per_step)
-    every = max(1, steps // _CHECKS)
-    points, spent = list[NDArray[np.float64]](), list[int]()
-
-    def observe(step: int, evaluated: int, x: NDArray[np.float64]) -> None:
-        if step % every == 0:
-            points.append(x)
-            spent.append(evaluated)
-
-    stability = _STABILITY * steps
-    minimise(
-        lambda points: 1.0 - train.means(points),
-        start,
-        evaluations_per_step=per_step,
-        budget=evaluations,
-        gains=Gains(rate * (stability + 1.0) ** _ALPHA, width, stability),
-        seed=seed,
-        together=True,
-        observe=observe,
-    )
-    best = int(np.argmax(validation.means(np.stack(points))))
-    return {
-        **_reached(parts, points[best]),
-        "evaluations": spent[best],
-        "course": {"evaluations": spent, "train": (train.means(np.stack(points))).tolist()},
-    }
-
-
-def _reached(parts: _Parts, point: NDArray[np.float64]) -> dict[str, Any]:
-    values = [part.values(point) for part in parts]
-    return {
-        **{name: float(np.nanmean(own)) for name, own in zip(PARTS, values, strict=True)},
-        "queries": values[-1].tolist(),
-    }
-
-
-def train(
-    data: str,
-    data_seed: int,
-    cutoff: int,
-    seeds: Sequence[int],
-    loss: str,
-    epochs: int,
-    batch_size: int,
-    rates: Sequence[float],
-) -> dict[str, Any]:
-    """Choose Adam's rate by the first seed's validation, and train from each seed."""
-    parts = _parts(data, data_seed, cutoff)
-    fold = load(data, data_seed)
-
-    def trained(seed: int, rate: float) -> dict[str, Any]:
-        settings = Training(
-            loss=make_loss(loss),
-            network="linear",
-            learning_rate=rate,
-            epochs=epochs,
-            measure=cutoff,
-            schedule="cosine",
-            batch_size=batch_size,
-            seed=seed,
-        )
-        found = fit(fold.train, fold.validation, settings)
-        [weights] = found.weights.values()
-        point = weights.double().numpy().ravel()
-        return {**_reached(parts, point), "evaluations": found.best_epoch}
-
-    first = [trained(seeds[0], rate) for rate in rates]
-    best = int(np.argmax([run["validation"] for run in first]))
-    tried = [
-        {"rate": rate, "width": math.nan, "validation": run["validation"], "train": run["train"]}
-        for rate, run in zip(rates, first, strict=True)
-    ]
-    runs = [first[best], *(trained(seed, rates[best]) for seed in seeds[1:])]
-    return {"chosen": best, "tried": tried, "runs": runs}
-
-
-def _results(settings: SpsaOnNdcg, results: Mapping[str, Any]) -> dict[str, Any]:
-    keys = {**LOSSES, settings.spsa: "spsa"}
-    return {name: results[keys[name]] for name in settings.methods}
+def _reached(nets: Mapping[str, LinearMeasure], point: NDArray[np.float64]) -> dict[str, Any]:
+    values = {name: net.values(point) for name, net in nets.items()}
+    means = {name: float(np.nanmean(own)) for name, own in values.items()}
+    return {**means, "queries": values["test"].tolist()}

@@ -14,7 +14,7 @@ from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, Case, Pair, Sweep, ke
 from lmtune.laboratory.surrogates.trainings import grow
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
-from lmtune.reranking.comparison import tree_settings
+from lmtune.reranking.lambdamart import TreeSettings
 from lmtune.reranking.loss_names import LAMBDAMART, parse_loss
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Losses(Sweep):
         """Make one case a learning rate; trees have their own."""
         loss = parse_loss(text)
         if loss.family == "trees":
-            trees = asdict(tree_settings(loss, 0)) | {"measure": CHOSEN_AT, "threads": 1}
+            trees = asdict(TreeSettings(**loss.options)) | {"measure": CHOSEN_AT, "threads": 1}
             return [self.case(text, grow, trees)]
         trained = {
             "loss": loss.name,

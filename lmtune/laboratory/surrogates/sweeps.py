@@ -233,7 +233,7 @@ def summary(trials: pd.DataFrame) -> pd.DataFrame:
     """Average trials: mean and half the 95% interval by value, part of the queries and cutoff."""
     import pandas as pd
 
-    from lmtune.reranking.trials import confidence_interval
+    from lmtune.measures.significance.effects import confidence_interval
 
     keys = ["value", "queries", "cutoff"]
     rows = [

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from lmtune.laboratory.data import load
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
-from lmtune.reranking.data import RankingData, RankingSplit, batches
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loop import Run
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
@@ -94,7 +95,7 @@ def grow(
     """
     fold = with_least_grade(load(data, data_seed), least)
     grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
-    return {**_measured(grown.model.predict, fold, cutoffs), "best_epoch": 0, "courses": {}}
+    return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
 
 
 def train_on_ratings(
@@ -150,7 +151,6 @@ def whole_objective(
     Whatever a training estimates of it as it goes, this is its value at the weights that gave the
     scores: no sampling, no running estimates.
     """
-    bare = replace(data, features=np.empty((data.labels.size, 0), np.float32))
     # Item ids of `RelevantPairs.from_lists` are rows.
     blocks = (
         (
@@ -159,7 +159,7 @@ def whole_objective(
             batch.queries,
             batch.rows,
         )
-        for batch in batches(bare, size=_LISTS, seed=0, epoch=0, shuffle=False)
+        for batch in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
     )
     return _objective(pairs, blocks, margin, cutoff)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.significance.differences import paired_differences
@@ -88,19 +89,56 @@ def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple
     InputError
         For fewer than two topics, a bad confidence, values that do not pair up or are not finite.
     """
-    from scipy.special import stdtrit
-
-    if not 0.0 < confidence < 1.0:
-        raise InputError("bad confidence", value=confidence, accepted="between 0 and 1")
+    _check_confidence(confidence)
     difference = paired_differences(a, b)
     values = difference.values
     _check(values.size)
     mean = float(values.mean())
     if difference.is_constant:
         return mean, mean
-    error = float(values.std(ddof=1)) / math.sqrt(values.size)
-    half = float(stdtrit(values.size - 1, 0.5 + confidence / 2.0)) * error
+    half = _half_width(values, confidence)
     return mean - half, mean + half
+
+
+class Interval(NamedTuple):
+    """A mean and half the width of its confidence interval, NaN for a single value."""
+
+    mean: float
+    half: float
+
+
+def confidence_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Return the mean of independent values with its confidence interval, from Student's t.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One at least, such as one a trial.
+    confidence : float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        For no value, or a bad confidence.
+    """
+    _check_confidence(confidence)
+    found = np.asarray(values, np.float64)
+    if found.size == 0:
+        raise InputError("no values for an interval", accepted="one or more")
+    return Interval(float(found.mean()), _half_width(found, confidence) if found.size > 1 else math.nan)
+
+
+def _half_width(values: NDArray[np.float64], confidence: float) -> float:
+    from scipy.special import stdtrit
+
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    return float(stdtrit(values.size - 1, 0.5 + confidence / 2.0)) * error
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise InputError("bad confidence", value=confidence, accepted="between 0 and 1")
 
 
 def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:

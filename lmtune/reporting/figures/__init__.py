@@ -13,7 +13,7 @@ Examples
 """
 
 from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
-from lmtune.reporting.figures.lines import cost_and_measure
+from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.results import draw
 from lmtune.reporting.figures.spread import parameter_spread

@@ -16,6 +16,7 @@ from lmtune.reporting.figures.style import (
     Look,
     finish,
     in_style,
+    legend_below,
     log_ticks,
     looks,
     new_figure,
@@ -115,22 +116,15 @@ def convergence(searches: Sequence[Search], *, measure: str, title: str = "") ->
     """
     if not searches:
         raise InputError("no search to draw", accepted="one or more")
-    plain = [search for search in searches if search.bound is None]
-    bounded = [search for search in searches if search.bound is not None]
-    timed = [search for search in searches if search.seconds is not None]
-    panels = [
-        (chosen, label, seconds)
-        for chosen, label, seconds in (
-            (plain, "settings evaluated", False),
-            (bounded, "boxes bounded", False),
-            (timed, "seconds", True),
-        )
-        if chosen
-    ]
-    width = COLUMN if len(panels) == 1 else PAGE
-    figure, [axes] = new_figure(width, 2.6, columns=len(panels))
+    kinds = (
+        ("settings evaluated", [search for search in searches if search.bound is None], False),
+        ("boxes bounded", [search for search in searches if search.bound is not None], False),
+        ("seconds", [search for search in searches if search.seconds is not None], True),
+    )
+    panels = [kind for kind in kinds if kind[1]]
+    figure, [axes] = new_figure(COLUMN if len(panels) == 1 else PAGE, 2.6, columns=len(panels))
     look = looks([search.name for search in searches]) | _LOOKS
-    for ax, (chosen, label, by_time) in zip(axes, panels, strict=True):
+    for ax, (label, chosen, by_time) in zip(axes, panels, strict=True):
         for search in chosen:
             _draw(ax, search, look[search.name], by_time=by_time)
         ax.set_xscale("log")
@@ -138,13 +132,8 @@ def convergence(searches: Sequence[Search], *, measure: str, title: str = "") ->
         _limit(ax, chosen, by_time=by_time)
         log_ticks(ax.xaxis, *ax.get_xlim(), most=6)
     axes[0].set_ylabel(f"{measure}, best so far")
-    drawn = [ax.get_legend_handles_labels() for ax in axes]
-    handles = {name: line for own in drawn for line, name in zip(*own, strict=True)}
-    columns = 2 if len(panels) == 1 else 5
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
-    if title:
-        figure.suptitle(title, fontsize="medium")
-    return finish(figure, f"{measure} while searching. " + " ".join(map(_alt, searches)))
+    legend_below(figure, 2 if len(panels) == 1 else 5)
+    return finish(figure, f"{measure} while searching. " + " ".join(map(_alt, searches)), title)
 
 
 def _draw(ax: Axes, search: Search, look: Look, *, by_time: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,37 +41,22 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
     if not curves:
         raise InputError("no recall-precision curve", accepted="one system or more")
     figure, [[ax]] = new_figure(COLUMN, 2.6)
-    highest = 0.0
     look = looks(list(curves))
-    for name, values in curves.items():
-        precision = np.asarray(values, np.float64)
+    drawn = {name: np.asarray(values, np.float64) for name, values in curves.items()}
+    for name, precision in drawn.items():
         if precision.shape != LEVELS.shape:
             raise InputError(f"{name} has no precision at eleven recall levels", value=precision.shape)
-        highest = max(highest, float(precision.max()))
-        own = look[name]
-        ax.plot(
-            LEVELS,
-            precision,
-            color=own.color,
-            ls=own.line,
-            marker=own.marker,
-            ms=3.5,
-            markerfacecolor="white",
-            mew=0.9,
-            label=name,
-            clip_on=False,
-        )
+        hollow: dict[str, Any] = {"ms": 3.5, "markerfacecolor": "white", "mew": 0.9}
+        ax.plot(LEVELS, precision, **look[name].options(), **hollow, label=name, clip_on=False)
     ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, min(1.0, 1.08 * highest) or 1.0)
+    ax.set_ylim(0.0, min(1.0, 1.08 * max(float(own.max()) for own in drawn.values())) or 1.0)
     ax.set_xticks(LEVELS[::2])
     ax.set_xlabel("recall")
     ax.set_ylabel("interpolated precision")
     ax.legend(loc="upper right")
-    if title:
-        ax.set_title(title, loc="left")
-    points = {
-        name: [short(float(np.asarray(values)[place])) for place in (0, 5, 10)]
-        for name, values in curves.items()
-    }
-    listed = "; ".join(f"{name} {', '.join(three)}" for name, three in points.items())
+    ax.set_title(title, loc="left")
+    listed = "; ".join(
+        f"{name} {', '.join(short(float(precision[place])) for place in (0, 5, 10))}"
+        for name, precision in drawn.items()
+    )
     return finish(figure, f"Interpolated precision at recall 0, 0.5 and 1: {listed}.")

@@ -14,22 +14,21 @@ from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
 from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
-from lmtune.reporting.figures.lines import cost_and_measure
+from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.spread import parameter_spread
-from lmtune.reporting.figures.style import Picture, alt_text
+from lmtune.reporting.figures.style import TWO_STAGE, Picture, alt_text
 from lmtune.reporting.figures.surface import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
+from lmtune.reporting.tuning_tables import setting
 from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_SETTING = ("lambda", "mu")
 _CERTIFICATE = ("boxes", "best", "bound")
-_BOX = ("lambda_low", "lambda_high", "mu_low", "mu_high", "bound")
 
 
 def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> Iterator[Picture]:
@@ -61,7 +60,7 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
         yield kept.picture(
             "parameters",
             f"{result.name}: parameters chosen in each fold",
-            parameter_spread(_parameters(result), title=result.name),
+            parameter_spread(_parameters(result), kept.axes, title=result.name),
         )
         by_measure: dict[Measure, dict[str, Row]] = {}
         for row in result.rows:
@@ -78,12 +77,11 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
 def _parameters(result: CollectionResult) -> pd.DataFrame:
     import pandas as pd
 
-    rows = [
-        (row.measure.title, row.method, number, fit.lambda_, fit.mu)
+    return pd.DataFrame(
+        {"measure": row.measure.title, "method": row.method, "fold": number, **setting(fit)}
         for row in result.rows
         for number, fit in enumerate(row.fits, 1)
-    ]
-    return pd.DataFrame(rows, columns=["measure", "method", "fold", "lambda", "mu"])
+    )
 
 
 class _Kept:
@@ -92,6 +90,9 @@ class _Kept:
     def __init__(self, folder: Path, result: CollectionResult) -> None:
         self.folder = folder
         self.result = result
+        self.axes = TWO_STAGE
+        self.parameters = [axis.name for axis in self.axes]
+        self.free = [axis for axis in self.axes if axis.name not in find_model(result.model).fixed]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
         table = self.result.traces.get(name)
@@ -139,22 +140,20 @@ class _Kept:
         if len(self.result.folds) > 1:
             part += f", fold {number}"
         title = f"{self.result.name}, {part}"
-        grid = SURFACE.frame(self.folder, self.result.name, name, parameters=_SETTING)
-        # With one free parameter there is a line, which the next picture shows.
-        if grid is not None and not find_model(self.result.model).fixed:
+        grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
+        # With another number of free parameters the lines show more, in the next picture.
+        if grid is not None and len(self.free) == 2:
             panels = self.panels(grid, rows, number)
             try:
-                figure = surface(panels, measure=measure.title, title=title)
+                figure = surface(panels, self.free, measure=measure.title, title=title)
             except InputError as error:
-                raise InputError(
-                    error.message,
-                    file=SURFACE.path(self.folder, self.result.name, name),
-                    value=error.value,
-                    accepted=error.accepted,
-                ) from None
+                error.file = str(SURFACE.path(self.folder, self.result.name, name))
+                raise
             yield self.picture(f"{name}-surface", f"{title}: the measure's surface", figure, part)
-        if (lines := PROFILES.frame(self.folder, self.result.name, name, parameters=_SETTING)) is not None:
-            figure = cost_and_measure(lines, measure=measure.title, title=title)
+        if (
+            lines := PROFILES.frame(self.folder, self.result.name, name, parameters=self.parameters)
+        ) is not None:
+            figure = cost_and_measure(lines, self.axes, measure=measure.title, title=title)
             yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part)
         if searches := self.searches(grid, str(measure), number):
             figure = convergence(searches, measure=measure.title, title=title)
@@ -164,62 +163,51 @@ class _Kept:
         self, grid: pd.DataFrame, rows: Sequence[Row], number: int
     ) -> tuple[SurfacePanel, SurfacePanel]:
         measure = rows[0].measure
-        points = {row.method: _setting(row, number) for row in rows}
-        ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *_SETTING))
-        direct = self.trace(f"direct-{measure}-fold{number}", (*_SETTING, str(measure)))
+        x, y = names = [axis.name for axis in self.free]
+
+        def places(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)
+
+        chosen = {row.method: setting(row.fits[number - 1]) for row in rows}
+        points = {method: (own[x], own[y]) for method, own in chosen.items()}
+        ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
+        direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))
         ways = [] if ranknet is None else [part for _, part in ranknet.groupby("start")]
         train = SurfacePanel(
             "training topics",
-            *_settings(grid),
+            *places(grid),
             grid["train"].to_numpy(),
-            paths={f"{RANKNET}:'s iterates": [_settings(way) for way in ways]} if ways else {},
-            evaluations={} if direct is None else {f"{DIRECT}:'s coordinate ascent": _settings(direct)},
+            paths={f"{RANKNET}:'s iterates": [places(way) for way in ways]} if ways else {},
+            evaluations={} if direct is None else {f"{DIRECT}:'s coordinate ascent": places(direct)},
             points={method: point for method, point in points.items() if method != OPTIMAL},
         )
-        test = SurfacePanel(
-            "test topics",
-            *_settings(grid),
-            grid["test"].to_numpy(),
-            points=points,
-            boxes=self.trace(f"boxes-{measure}-fold{number}", _BOX),
-        )
+        bounds = [f"{name}_{end}" for name in names for end in ("low", "high")]
+        boxes = self.trace(f"boxes-{measure}-fold{number}", bounds)
+        test = SurfacePanel("test topics", *places(grid), grid["test"].to_numpy(), points=points, boxes=boxes)
         return train, test
 
     def searches(self, grid: pd.DataFrame | None, measure: str, number: int) -> list[Search]:
-        searches = []
-        train = "training topics"
-        points = 0
-        if grid is not None and len(grid):
-            points = len(grid)
-            best = best_so_far(grid["train"])
-            searches.append(Search("grid", np.arange(1, points + 1), best, topics=train))
-        direct = self.trace(f"direct-{measure}-fold{number}", (measure,))
-        if direct is not None and len(direct):
-            # It begins where the grid has ended.
-            best = best_so_far(direct[measure])
-            steps = points + np.arange(1, best.size + 1)
-            searches.append(Search("coordinate ascent", steps, best, topics=train))
-        for name, title in ALSO.items():
-            evaluated = self.trace(f"{name}-{measure}-fold{number}", (measure,))
-            if evaluated is not None and len(evaluated):
-                best = best_so_far(evaluated[measure])
-                searches.append(Search(title, np.arange(1, best.size + 1), best, topics=train))
-        ranknet = self.trace(f"ranknet-fold{number}", ("cost",))
-        if ranknet is not None and measure in ranknet and len(ranknet):
-            best = at_lowest(ranknet["cost"], ranknet[measure])
-            steps = np.arange(1, best.size + 1)
-            searches.append(Search("RankNet (iterates)", steps, best, topics=train))
+        found: list[Search] = []
+
+        def add(name: str, best: NDArray[np.float64], after: int = 0) -> None:
+            steps = after + np.arange(1, best.size + 1)
+            found.append(Search(name, steps, best, topics="training topics"))
+
+        def evaluated(kind: str, column: str) -> pd.DataFrame | None:
+            table = self.trace(f"{kind}-fold{number}", (column,))
+            return table if table is not None and len(table) else None
+
+        points = 0 if grid is None else len(grid)
+        if grid is not None and points:
+            add("grid", best_so_far(grid["train"]))
+        for kind, name in ({"direct": "coordinate ascent"} | ALSO).items():
+            if (table := evaluated(f"{kind}-{measure}", measure)) is not None:
+                # The ascent begins where the grid has ended.
+                add(name, best_so_far(table[measure]), points if kind == "direct" else 0)
+        if (table := evaluated("ranknet", "cost")) is not None and measure in table:
+            add("RankNet (iterates)", at_lowest(table["cost"], table[measure]))
         proof = self.trace(f"certificate-{measure}-fold{number}", _CERTIFICATE)
         if proof is not None and len(proof):
-            boxes, best, bound = (proof[column].to_numpy() for column in ("boxes", "best", "bound"))
-            searches.append(Search("certificate", boxes, best, bound, topics="test topics"))
-        return searches
-
-
-def _setting(row: Row, number: int) -> tuple[float, float]:
-    fit = row.fits[number - 1]
-    return fit.lambda_, fit.mu
-
-
-def _settings(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return table["lambda"].to_numpy(np.float64), table["mu"].to_numpy(np.float64)
+            boxes, best, bound = (proof[column].to_numpy() for column in _CERTIFICATE)
+            found.append(Search("certificate", boxes, best, bound, topics="test topics"))
+        return found

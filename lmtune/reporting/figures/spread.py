@@ -2,51 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.reporting.figures.style import (
     COLUMN,
-    LAMBDA,
-    MU_LABEL,
     PAGE,
+    TWO_STAGE,
+    Look,
+    ParameterAxis,
     finish,
     in_style,
+    legend_below,
     log_ticks,
     looks,
     new_figure,
-    tokens,
 )
+from lmtune.reporting.table import listed
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _NUMBERED = 10
-# A smaller part of the plane would make small differences look large.
-_LEAST_LAMBDA, _LEAST_MU = 0.2, 10.0
+_WIDTH = 0.5
+# A smaller part of the range would make small differences look large.
+_LEAST, _LEAST_RATIO = 0.2, 10.0
 _OFFSETS = ((-5, 4, "right"), (5, 4, "left"), (-5, -9, "right"), (5, -9, "left"))
 
 
 @in_style
-def parameter_spread(parameters: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw (lambda, mu) of every fold, method and measure.
+def parameter_spread(
+    parameters: pd.DataFrame, axes: Sequence[ParameterAxis] = TWO_STAGE, *, title: str = ""
+) -> Figure:
+    """Draw the parameters of every fold, method and measure.
 
     Parameters
     ----------
     parameters : pandas.DataFrame
-        Columns measure, method, fold, lambda, mu, such as one collection's rows of
-        ``parameters.csv``; a panel a measure, on the same axes.
+        Columns measure, method, fold, and the parameters by name, such as one collection's rows
+        of ``parameters.csv``.
+    axes : sequence of ParameterAxis
+        The parameters: two span a plane, which has a point a fold; any other number has a row of
+        panels each, which have a column of points a method.
     title : str
         Put above all panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A point a fold, its number beside it where there are at most 10. `alt_text` describes it.
+        A column of panels a measure, on the same axes; beside the points of a plane are the folds'
+        numbers, where there are at most 10. `alt_text` describes it.
 
     Raises
     ------
@@ -56,58 +67,67 @@ def parameter_spread(parameters: pd.DataFrame, *, title: str = "") -> Figure:
     if not len(parameters):
         raise InputError("no parameters to draw", accepted="one fold or more")
     measures = list(dict.fromkeys(parameters["measure"]))
-    methods = list(dict.fromkeys(parameters["method"]))
+    look = looks(list(dict.fromkeys(parameters["method"])))
     width = COLUMN if len(measures) == 1 else PAGE
-    figure, [axes] = new_figure(width, 2.7, columns=len(measures), sharex=True, sharey=True)
-    look = looks(methods)
-    numbered = parameters["fold"].nunique() <= _NUMBERED
-    for ax, measure in zip(axes, measures, strict=True):
-        for place, method in enumerate(methods):
-            chosen = parameters["measure"].eq(measure) & parameters["method"].eq(method)
-            part = parameters[chosen]
-            own = look[method]
-            # Hollow, and smaller one by one: what lies on top of another leaves it in sight.
-            ax.plot(
-                part["lambda"].to_numpy(),
-                part["mu"].to_numpy(),
-                ls="none",
-                marker=own.marker,
-                color=own.color,
-                markerfacecolor="none",
-                ms=max(8.0 - 1.3 * place, 3.0),
-                mew=1.2,
-                label=method,
-            )
-            if numbered:
-                right, up, align = _OFFSETS[place % len(_OFFSETS)]
-                for fold, lambda_, mu in part[["fold", "lambda", "mu"]].itertuples(index=False):
-                    ax.annotate(
-                        str(fold),
-                        (lambda_, mu),
-                        (right, up),
-                        textcoords="offset points",
-                        ha=align,
-                        color=own.color,
-                        fontsize=6.5,
-                    )
-        ax.set_title(measure, loc="left")
-        ax.set_xlabel(LAMBDA)
-    axes[0].set_xlim(*_limits(parameters["lambda"].to_numpy(), _LEAST_LAMBDA))
-    if parameters["mu"].min() > 0.0:
-        axes[0].set_yscale("log")
-        low, high = np.exp(_limits(np.log(parameters["mu"].to_numpy()), np.log(_LEAST_MU)))
-        axes[0].set_ylim(low, high)
-        log_ticks(axes[0].yaxis, low, high)
-    else:  # Jelinek-Mercer smoothing: mu is 0
-        axes[0].set_yticks([0.0])
-    axes[0].set_ylabel(MU_LABEL)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(methods), 6 if width > COLUMN else 3)
-    )
-    if title:
-        figure.suptitle(title, fontsize="medium")
-    return finish(figure, _alt(parameters))
+    plane = len(axes) == 2
+    rows_of = axes[1:] if plane else axes
+    height = 2.7 if plane else 0.9 + 1.2 * len(axes)
+    shape = {"rows": len(rows_of), "columns": len(measures)}
+    figure, rows = new_figure(width, height, sharex=True, sharey="row", **shape)
+    for column, measure in enumerate(measures):
+        rows[0][column].set_title(measure, loc="left")
+        rows[-1][column].set_xlabel(axes[0].label if plane else "each method's folds")
+        own = parameters[parameters["measure"].eq(measure)]
+        for place, (method, style) in enumerate(look.items()):
+            part = own[own["method"].eq(method)]
+            if plane:
+                _plane(rows[0][column], part, axes, place, method, style)
+            else:
+                across = place + _WIDTH * (np.arange(len(part)) / max(len(part) - 1, 1) - 0.5)
+                for row, axis in zip(rows, axes, strict=True):
+                    _points(row[column], across, part[axis.name], method, style, 4.0)
+    for row, axis in zip(rows, rows_of, strict=True):
+        row[0].set_ylabel(axis.label)
+        _set_range(row[0], "y", parameters, axis)
+    if plane:
+        _set_range(rows[0][0], "x", parameters, axes[0])
+    else:
+        rows[0][0].set(xlim=(-0.5, len(look) - 0.5), xticks=[])
+    legend_below(figure, 6 if width > COLUMN else 3)
+    return finish(figure, _alt(parameters, axes), title)
+
+
+def _plane(
+    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], place: int, method: str, look: Look
+) -> None:
+    across, up = (axis.name for axis in axes)
+    # Smaller one by one: what lies on top of another leaves it in sight.
+    _points(ax, part[across], part[up], method, look, max(8.0 - 1.3 * place, 3.0))
+    if part["fold"].max() > _NUMBERED:
+        return
+    right, above, align = _OFFSETS[place % len(_OFFSETS)]
+    near: dict[str, Any] = {"textcoords": "offset points", "ha": align, "color": look.color}
+    for fold, x, y in part[["fold", across, up]].itertuples(index=False):
+        ax.annotate(str(fold), (x, y), (right, above), **near, fontsize=6.5)
+
+
+def _points(ax: Axes, x: ArrayLike, y: ArrayLike, method: str, look: Look, size: float) -> None:
+    hollow: dict[str, Any] = {"ls": "none", "markerfacecolor": "none", "ms": size, "mew": 1.2}
+    ax.plot(np.asarray(x), np.asarray(y), **look.options() | hollow, label=method)
+
+
+def _set_range(ax: Axes, which: str, parameters: pd.DataFrame, axis: ParameterAxis) -> None:
+    """Give an axis, x or y, the range of what was chosen, and more where that is small."""
+    values = parameters[axis.name].to_numpy()
+    if axis.is_log and values.min() > 0.0:
+        low, high = np.exp(_limits(np.log(values), np.log(_LEAST_RATIO)))
+        ax.set(**{f"{which}scale": "log"})
+        ax.set(**{f"{which}lim": (low, high)})
+        log_ticks(ax.yaxis if which == "y" else ax.xaxis, low, high)
+    elif axis.is_log:  # fixed at 0, as by Jelinek-Mercer smoothing
+        ax.set(**{f"{which}ticks": [0.0]})
+    else:
+        ax.set(**{f"{which}lim": _limits(values, _LEAST)})
 
 
 def _limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
@@ -116,15 +136,18 @@ def _limits(values: NDArray[np.float64], least: float) -> tuple[float, float]:
     return low - more, high + more
 
 
-def _alt(parameters: pd.DataFrame) -> str:
+def _alt(parameters: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
     folds = parameters["fold"].nunique()
-    sentences = [f"Chosen {LAMBDA} and {MU_LABEL} over {folds} folds."]
+    sentences = [f"Chosen {listed([axis.label for axis in axes])} over {folds} folds."]
     for (measure, method), part in parameters.groupby(["measure", "method"], sort=False):
-        lambdas, mus = part["lambda"], part["mu"]
-        spread = float(np.exp(np.std(np.log(mus)))) if mus.min() > 0.0 else 1.0
-        sentences.append(
-            f"{method} for {measure}: {LAMBDA} from {lambdas.min():.3f} to {lambdas.max():.3f}, "
-            f"{MU_LABEL} from {tokens(mus.min())} to {tokens(mus.max())} (geometric standard "
-            f"deviation {spread:.2f})."
-        )
+        ranges = ", ".join(_range_text(part[axis.name].to_numpy(), axis) for axis in axes)
+        sentences.append(f"{method} for {measure}: {ranges}.")
     return " ".join(sentences)
+
+
+def _range_text(values: NDArray[np.float64], axis: ParameterAxis) -> str:
+    text = f"{axis.label} from {axis.text(values.min())} to {axis.text(values.max())}"
+    if not axis.is_log:
+        return text
+    spread = float(np.exp(np.std(np.log(values)))) if values.min() > 0.0 else 1.0
+    return f"{text} (geometric standard deviation {spread:.2f})"

@@ -7,13 +7,14 @@ import functools
 import io
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from lmtune.errors import InputError
 from lmtune.formats.files import atomic_write
+from lmtune.reporting.table import short as short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,7 @@ COLUMN, PAGE = 3.4, 7.0
 
 LAMBDA, MU = "λ", "μ"
 MU_LABEL = f"{MU} (tokens)"
+_SYMBOLS = {"lambda": LAMBDA, "mu": MU}
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -70,6 +72,46 @@ class Look(NamedTuple):
     color: str
     line: str | tuple[int, tuple[int, ...]]
     marker: str
+
+    def options(self) -> dict[str, Any]:
+        """Return what matplotlib's functions of lines take."""
+        return {"color": self.color, "ls": self.line, "marker": self.marker}
+
+
+class ParameterAxis(NamedTuple):
+    """How a parameter is shown: by its symbol, on a scale of its own.
+
+    Attributes
+    ----------
+    name : str
+        The parameter's name; lambda and mu are shown as letters.
+    unit : str
+        What it is counted in, if anything.
+    is_log : bool
+        Whether its axis is logarithmic, for a positive number of any magnitude.
+    """
+
+    name: str
+    unit: str = ""
+    is_log: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """The symbol that stands for it in a sentence."""
+        return _SYMBOLS.get(self.name, self.name)
+
+    @property
+    def label(self) -> str:
+        """The symbol and the unit, for an axis."""
+        return f"{self.symbol} ({self.unit})" if self.unit else self.symbol
+
+    def text(self, value: float) -> str:
+        """Print a value."""
+        return tokens(value) if self.is_log else f"{value:.3f}"
+
+
+TWO_STAGE = (ParameterAxis("lambda"), ParameterAxis("mu", "tokens", is_log=True))
+"""The parameters of two-stage smoothing."""
 
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
@@ -162,8 +204,20 @@ def new_figure(
     return figure, figure.subplots(rows, columns, squeeze=False, **options).tolist()
 
 
-def finish(figure: Figure, alt: str) -> Figure:
-    """Lay a figure out and attach an alternative text, which `alt_text` gives back."""
+def legend_below(figure: Figure, columns: int, handles: dict[str, Any] | None = None) -> None:
+    """Explain below all panels what is labelled in any of them, or the handles given."""
+    if handles is None:
+        handles = {}
+        for ax in figure.axes:
+            for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+                handles.setdefault(name, handle)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+
+
+def finish(figure: Figure, alt: str, title: str = "") -> Figure:
+    """Put a title above all panels, lay a figure out, and attach the text that `alt_text` gives back."""
+    if title:
+        figure.suptitle(title, fontsize="medium")
     figure.set_label(" ".join(alt.split()))
     # Once and for all: laying out what is laid out already would move it a little each time.
     figure.draw_without_rendering()
@@ -218,20 +272,14 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         stream.write(content)
 
 
-def short(value: float) -> str:
-    """Print a measure's value as papers do: four digits, no leading zero."""
-    text = f"{value:.4f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1.0 else text
+def setting(axes: Sequence[ParameterAxis], values: Iterable[float]) -> str:
+    """Print a setting: ``λ = 0.400, μ = 2,500``."""
+    return ", ".join(f"{axis.symbol} = {axis.text(value)}" for axis, value in zip(axes, values, strict=True))
 
 
-def setting(lambda_: float, mu: float) -> str:
-    """Print a setting."""
-    return f"{LAMBDA} = {lambda_:.3f}, {MU} = {tokens(mu)}"
-
-
-def tokens(mu: float) -> str:
-    """Print a mu."""
-    return f"{mu:,.0f}" if mu >= 1000.0 else f"{mu:.4g}"
+def tokens(number: float) -> str:
+    """Print a positive number of any magnitude, such as a mu."""
+    return f"{number:,.0f}" if number >= 1000.0 else f"{number:.4g}"
 
 
 def log_ticks(axis: Axis, low: float, high: float, *, most: int = 12) -> None:

@@ -1,7 +1,8 @@
-"""The measure over (lambda, log mu), with the optimisers' paths and the certified region."""
+"""The measure over two parameters, with the optimisers' paths and the certified region."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.reporting.figures.style import (
     COLUMN,
-    LAMBDA,
-    MU_LABEL,
     PAGE,
+    TWO_STAGE,
+    ParameterAxis,
     finish,
     in_style,
+    legend_below,
     log_ticks,
     looks,
     new_figure,
     setting,
     short,
     thin_outline,
-    tokens,
 )
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ class SurfacePanel:
     ----------
     title : str
         Such as ``"training topics"``.
-    lambdas, mus, values : array_like, shape (settings,)
+    x, y, values : array_like, shape (settings,)
         A full grid in any order, as `Surface` and ``surfaces/*.csv`` have it.
-    paths : mapping of str to sequence of (lambdas, mus)
+    paths : mapping of str to sequence of (x, y)
         Ways of optimisers, several a name: iterates joined by lines.
-    evaluations : mapping of str to (lambdas, mus)
+    evaluations : mapping of str to (x, y)
         Settings that were measured, as dots.
-    points : mapping of str to (lambda, mu)
+    points : mapping of str to (x, y)
         What methods chose.
     boxes : pandas.DataFrame, optional
         `CertifiedOptimum.boxes_`: the region that may hold a better setting; all else is
@@ -58,8 +59,8 @@ class SurfacePanel:
     """
 
     title: str
-    lambdas: ArrayLike
-    mus: ArrayLike
+    x: ArrayLike
+    y: ArrayLike
     values: ArrayLike
     paths: Mapping[str, Sequence[tuple[ArrayLike, ArrayLike]]] = field(default_factory=dict)
     evaluations: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
@@ -68,40 +69,48 @@ class SurfacePanel:
 
     @property
     def best(self) -> tuple[float, float, float]:
-        """The grid's best point: lambda, mu, value; the first of equals."""
+        """The grid's best point: x, y, value; the first of equals."""
         values = np.asarray(self.values, np.float64)
         at = int(values.argmax())
-        return float(np.asarray(self.lambdas)[at]), float(np.asarray(self.mus)[at]), values[at]
+        return float(np.asarray(self.x)[at]), float(np.asarray(self.y)[at]), values[at]
 
     def matrix(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return the axes and the values, shape (mus, lambdas).
+        """Return the axes and the values, shape (rows, columns).
 
         Raises
         ------
         InputError
             Where the settings are no full grid.
         """
-        lambdas, column = np.unique(np.asarray(self.lambdas, np.float64), return_inverse=True)
-        mus, row = np.unique(np.asarray(self.mus, np.float64), return_inverse=True)
-        matrix = np.full((mus.size, lambdas.size), np.nan)
+        xs, column = np.unique(np.asarray(self.x, np.float64), return_inverse=True)
+        ys, row = np.unique(np.asarray(self.y, np.float64), return_inverse=True)
+        matrix = np.full((ys.size, xs.size), np.nan)
         matrix[row, column] = self.values
         if row.size != matrix.size or not row.size or np.isnan(matrix).any():
             raise InputError(
                 "the settings of a surface are no full grid",
-                value=f"{row.size} settings, {lambdas.size} lambdas, {mus.size} mus",
-                accepted="every lambda with every mu",
+                value=f"{row.size} settings, {xs.size} by {ys.size} values",
+                accepted="every value of one parameter with every value of the other",
             )
-        return lambdas, mus, matrix
+        return xs, ys, matrix
 
 
 @in_style
-def surface(panels: Sequence[SurfacePanel], *, measure: str, title: str = "") -> Figure:
-    """Draw how far below its best a measure is, over lambda and log mu.
+def surface(
+    panels: Sequence[SurfacePanel],
+    axes: Sequence[ParameterAxis] = TWO_STAGE,
+    *,
+    measure: str,
+    title: str = "",
+) -> Figure:
+    """Draw how far below its best a measure is, over two parameters.
 
     Parameters
     ----------
     panels : sequence of SurfacePanel
         Drawn side by side, on the same axes and colours.
+    axes : sequence of two ParameterAxis
+        What x and y are; the columns of boxes are called by their names.
     measure : str
         The measure's title, such as ``"MAP"``.
     title : str
@@ -121,31 +130,31 @@ def surface(panels: Sequence[SurfacePanel], *, measure: str, title: str = "") ->
     from matplotlib.colors import BoundaryNorm
 
     width = COLUMN if len(panels) == 1 else PAGE
-    figure, [axes] = new_figure(width, 3.1, columns=len(panels), sharex=True, sharey=True)
+    figure, [panes] = new_figure(width, 3.1, columns=len(panels), sharex=True, sharey=True)
     colours = _colours()
     norm = BoundaryNorm(_BANDS, len(_BANDS) - 1)
     handles: dict[str, Any] = {}
-    for ax, panel in zip(axes, panels, strict=True):
-        _heat(ax, panel, colours, norm)
+    for ax, panel in zip(panes, panels, strict=True):
+        ax.set(**{f"{which}scale": "log" for which, axis in zip("xy", axes, strict=True) if axis.is_log})
+        _heat(ax, panel, axes, colours, norm)
         _overlay(ax, panel, handles)
         ax.set_title(f"{panel.title}: best on the grid {short(panel.best[2])}", loc="left")
-        ax.set_xlabel(LAMBDA)
-    log_ticks(axes[0].yaxis, *axes[0].get_ylim())
-    axes[0].set_ylabel(MU_LABEL)
+        ax.set_xlabel(axes[0].label)
+    for ticks, axis in ((panes[0].xaxis, axes[0]), (panes[0].yaxis, axes[1])):
+        if axis.is_log:
+            log_ticks(ticks, *ticks.get_view_interval())
+    panes[0].set_ylabel(axes[1].label)
     bar = figure.colorbar(
-        ScalarMappable(norm, colours), ax=axes, spacing="uniform", ticks=_BANDS[1:-1], pad=0.02
+        ScalarMappable(norm, colours), ax=panes, spacing="uniform", ticks=_BANDS[1:-1], pad=0.02
     )
     bar.ax.set_yticklabels([f"{band:g} %" for band in _BANDS[1:-1]])
     bar.ax.invert_yaxis()
     bar.ax.tick_params(length=0)
     bar.set_label(f"{measure} below the grid's best")
     if handles:
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=2 if len(panels) == 1 else 3
-        )
-    if title:
-        figure.suptitle(title, fontsize="medium")
-    return finish(figure, f"{measure} over {LAMBDA} and {MU_LABEL}. " + " ".join(map(_alt, panels)))
+        legend_below(figure, 2 if len(panels) == 1 else 3, handles)
+    over = f"{measure} over {axes[0].label} and {axes[1].label}. "
+    return finish(figure, over + " ".join(_alt(panel, axes) for panel in panels), title)
 
 
 def _colours() -> Any:
@@ -156,31 +165,29 @@ def _colours() -> Any:
     return ListedColormap(colormaps["cividis"](np.linspace(1.0, 0.12, len(_BANDS) - 1)))
 
 
-def _heat(ax: Axes, panel: SurfacePanel, colours: Any, norm: Any) -> None:
-    lambdas, mus, matrix = panel.matrix()
+def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis], colours: Any, norm: Any) -> None:
+    xs, ys, matrix = panel.matrix()
     best = panel.best[2]
     loss = np.zeros_like(matrix) if best == 0.0 else 100.0 * (best - matrix) / abs(best)
     loss = np.clip(loss, 0.0, 100.0)
 
     def draw() -> Any:
         drawn: Any
+        look = {"cmap": colours, "norm": norm, "zorder": 1}
         if min(matrix.shape) > 1:
-            drawn = ax.contourf(
-                lambdas, mus, loss, levels=_BANDS, cmap=colours, norm=norm, zorder=1, antialiased=False
-            )
+            drawn = ax.contourf(xs, ys, loss, levels=_BANDS, antialiased=False, **look)
         else:
-            edges = _edges(lambdas, log=False), _edges(mus, log=True)
-            drawn = ax.pcolormesh(*edges, loss, cmap=colours, norm=norm, zorder=1)
+            edges = (_edges(own, log=axis.is_log) for own, axis in zip((xs, ys), axes, strict=True))
+            drawn = ax.pcolormesh(*edges, loss, **look)
         drawn.set_rasterized(matrix.size > _RASTERIZED)
         return drawn
 
-    ax.set_yscale("log")
     draw()
     limits = ax.get_xlim(), ax.get_ylim()
     if panel.boxes is not None and len(panel.boxes):
         from matplotlib.patches import PathPatch, Rectangle
 
-        region = _region(panel.boxes)
+        region = _region(_corners(panel.boxes, axes))
         pale = Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="white", alpha=0.65)
         pale.set_zorder(1.1)
         ax.add_patch(pale)
@@ -208,55 +215,42 @@ def _edges(axis: NDArray[np.float64], *, log: bool) -> NDArray[np.float64]:
     return edges
 
 
-def _region(boxes: pd.DataFrame) -> Any:
+def _corners(boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> NDArray[np.float64]:
+    """Return the lower and upper bounds of boxes, shape (axes, 2, boxes)."""
+    return np.array(
+        [[boxes[f"{axis.name}_{end}"].to_numpy() for end in ("low", "high")] for axis in axes], np.float64
+    )
+
+
+def _region(corners: NDArray[np.float64]) -> Any:
     """Return the union of boxes as a compound path; all turn the same way."""
     from matplotlib.path import Path
 
-    x0, x1, y0, y1 = boxes[["lambda_low", "lambda_high", "mu_low", "mu_high"]].to_numpy().T
-    corners = np.stack([x0, y0, x1, y0, x1, y1, x0, y1, x0, y0], axis=1).reshape(-1, 2)
-    codes = np.tile([Path.MOVETO, *3 * [Path.LINETO], Path.CLOSEPOLY], len(boxes))
-    return Path(corners, codes)
+    (x0, x1), (y0, y1) = corners
+    vertices = np.stack([x0, y0, x1, y0, x1, y1, x0, y1, x0, y0], axis=1).reshape(-1, 2)
+    codes = np.tile([Path.MOVETO, *3 * [Path.LINETO], Path.CLOSEPOLY], x0.size)
+    return Path(vertices, codes)
 
 
 def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     names = [*panel.evaluations, *panel.paths, *panel.points]
     look = looks(list(dict.fromkeys(name.partition(":")[0] for name in names)))
-    for name, (lambdas, mus) in panel.evaluations.items():
+
+    def draw(name: str, x: ArrayLike, y: ArrayLike, outline: float = 0.0, **options: Any) -> None:
         own = look[name.partition(":")[0]]
-        [line] = ax.plot(np.asarray(lambdas), np.asarray(mus), ".", color=own.color, ms=3.0, mew=0, zorder=3)
+        options = {"marker": own.marker, "color": own.color, "ls": "none"} | options
+        if outline:
+            options["path_effects"] = thin_outline(outline)
+        [line] = ax.plot(np.asarray(x), np.asarray(y), **options)
         handles.setdefault(name.replace(":", ""), line)
+
+    for name, way in panel.evaluations.items():
+        draw(name, *way, marker=".", ms=3.0, mew=0, zorder=3)
     for name, ways in panel.paths.items():
-        own = look[name.partition(":")[0]]
-        for lambdas, mus in ways:
-            [line] = ax.plot(
-                np.asarray(lambdas),
-                np.asarray(mus),
-                "-",
-                color=own.color,
-                lw=0.9,
-                marker=own.marker,
-                ms=2.4,
-                mew=0,
-                zorder=4,
-                path_effects=thin_outline(1.5),
-            )
-            handles.setdefault(name.replace(":", ""), line)
-    for name, (lambda_, mu) in panel.points.items():
-        own = look[name]
-        [line] = ax.plot(
-            lambda_,
-            mu,
-            linestyle="none",
-            marker=own.marker,
-            color=own.color,
-            ms=6.5,
-            mec="black",
-            mew=0.9,
-            zorder=6,
-            path_effects=thin_outline(2.4),
-            clip_on=False,
-        )
-        handles.setdefault(name, line)
+        for way in ways:
+            draw(name, *way, outline=1.5, ls="-", lw=0.9, ms=2.4, mew=0, zorder=4)
+    for name, point in panel.points.items():
+        draw(name, *point, outline=2.4, ms=6.5, mec="black", mew=0.9, zorder=6, clip_on=False)
     if panel.boxes is not None:
         from matplotlib.patches import Patch
 
@@ -264,32 +258,35 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
         handles.setdefault("a better setting is not excluded", patch)
 
 
-def _alt(panel: SurfacePanel) -> str:
-    lambda_, mu, value = panel.best
+def _alt(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> str:
+    *best, value = panel.best
     values = np.asarray(panel.values, np.float64)
     text = (
         f"On the {panel.title} the best of {values.size} grid points is {short(value)} at "
-        f"{setting(lambda_, mu)}; {np.mean(values >= 0.99 * value):.0%} of them are within 1 % "
+        f"{setting(axes, best)}; {np.mean(values >= 0.99 * value):.0%} of them are within 1 % "
         f"of it, and the worst is {short(float(values.min()))}."
     )
     for name, point in panel.points.items():
-        text += f" {name} chose {setting(*point)}."
+        text += f" {name} chose {setting(axes, point)}."
     if panel.boxes is not None:
-        text += f" {_left(panel)}"
+        text += f" {_left(panel, panel.boxes, axes)}"
     return text
 
 
-def _left(panel: SurfacePanel) -> str:
-    boxes = panel.boxes
-    if boxes is None or not len(boxes):
+def _left(panel: SurfacePanel, boxes: pd.DataFrame, axes: Sequence[ParameterAxis]) -> str:
+    if not len(boxes):
         return "The certificate excludes that any setting of the range is better than Optimal."
-    low, high = boxes[["lambda_low", "mu_low"]].min(), boxes[["lambda_high", "mu_high"]].max()
-    lambdas, mus, _ = panel.matrix()
-    whole = np.ptp(lambdas) * np.ptp(np.log(mus))
-    area = (boxes["lambda_high"] - boxes["lambda_low"]) * np.log(boxes["mu_high"] / boxes["mu_low"])
-    share = f" ({float(area.sum()) / whole:.1%} of the area)" if whole > 0.0 else ""
-    return (
-        f"The certificate leaves {len(boxes):,} boxes{share} for a better setting, {LAMBDA} from "
-        f"{low['lambda_low']:.3f} to {high['lambda_high']:.3f}, {MU_LABEL} from "
-        f"{tokens(low['mu_low'])} to {tokens(high['mu_high'])}."
+    corners = _corners(boxes, axes)
+    ranges = ", ".join(
+        f"{axis.label} from {axis.text(low.min())} to {axis.text(high.max())}"
+        for axis, (low, high) in zip(axes, corners, strict=True)
     )
+    sides = [
+        np.log(high / low) if a.is_log else high - low for a, (low, high) in zip(axes, corners, strict=True)
+    ]
+    whole = math.prod(
+        float(np.ptp(np.log(own) if axis.is_log else own))
+        for axis, own in zip(axes, panel.matrix(), strict=False)
+    )
+    area = f" ({float((sides[0] * sides[1]).sum()) / whole:.1%} of the area)" if whole > 0.0 else ""
+    return f"The certificate leaves {len(boxes):,} boxes{area} for a better setting, {ranges}."

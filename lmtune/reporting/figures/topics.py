@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.reporting.figures.style import COLUMN, finish, in_style, new_figure, short
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _NAMED = 30
@@ -69,27 +70,14 @@ def topic_differences(
     mean = float(ranked.mean())
 
     figure, [[ax]] = new_figure(COLUMN, 2.2)
-    edges = np.arange(ranked.size + 1) + 0.5
-    few = ranked.size <= _NAMED
-    edge = {"edgecolor": "white", "linewidth": 0.6} if few else {"linewidth": 0.0}
-    for values, colour, hatch, label in (
-        (np.maximum(ranked, 0.0), "#0072B2", "", f"{names[0]} better"),
-        (np.minimum(ranked, 0.0), "#E69F00", "/////", f"{names[1]} better"),
-    ):
-        if few:
-            # Bars that can be counted.
-            width = 0.8
-            ax.bar(
-                np.arange(1, ranked.size + 1), values, width, color=colour, hatch=hatch, label=label, **edge
-            )
-        else:
-            ax.stairs(values, edges, fill=True, color=colour, label=label, **edge)
+    labels = [topics[place] for place in order] if topics else []
+    _bars(ax, ranked, names)
     ax.axhline(0.0, color="black", lw=0.6)
     ax.axhline(mean, color="black", lw=0.8, ls="--", label=f"mean {_signed(mean)}")
-    ax.set_xlim(edges[0], edges[-1])
+    ax.set_xlim(0.5, ranked.size + 0.5)
     ax.set_ylabel(f"{measure}: {names[0]} − {names[1]}")
-    if few and topics:
-        ax.set_xticks(np.arange(1, ranked.size + 1), [topics[place] for place in order])
+    if labels and ranked.size <= _NAMED:
+        ax.set_xticks(np.arange(1, ranked.size + 1), labels)
         ax.tick_params(axis="x", rotation=90, length=0)
         ax.set_xlabel("topic")
     else:
@@ -99,14 +87,27 @@ def topic_differences(
     ax.set_title(f"{title}\n{counts}" if title else counts, loc="left")
     # Wins stand at the upper left, losses at the lower right.
     ax.legend(loc="upper right" if ranked[0] >= -ranked[-1] else "lower left")
-    largest, smallest = order[0], order[-1]
+    first_topic, last_topic = (f" (topic {labels[place]})" if labels else "" for place in (0, -1))
     return finish(
         figure,
         f"{measure} of {names[0]} minus {names[1]} on {ranked.size:,} topics, sorted: {counts}, "
-        f"mean difference {_signed(mean)}, from {_signed(ranked[0])}"
-        f"{f' (topic {topics[largest]})' if topics else ''} to {_signed(ranked[-1])}"
-        f"{f' (topic {topics[smallest]})' if topics else ''}.",
+        f"mean difference {_signed(mean)}, from {_signed(ranked[0])}{first_topic} to "
+        f"{_signed(ranked[-1])}{last_topic}.",
     )
+
+
+def _bars(ax: Axes, ranked: NDArray[np.float64], names: tuple[str, str]) -> None:
+    """Draw gains and losses, as bars that can be counted where they are few."""
+    for values, colour, hatch, name in (
+        (np.maximum(ranked, 0.0), "#0072B2", "", names[0]),
+        (np.minimum(ranked, 0.0), "#E69F00", "/////", names[1]),
+    ):
+        look: dict[str, Any] = {"color": colour, "label": f"{name} better"}
+        if ranked.size <= _NAMED:
+            look |= {"hatch": hatch, "edgecolor": "white"}
+            ax.bar(np.arange(1, ranked.size + 1), values, 0.8, linewidth=0.6, **look)
+        else:
+            ax.stairs(values, np.arange(ranked.size + 1) + 0.5, fill=True, linewidth=0.0, **look)
 
 
 def _signed(value: float) -> str:

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.reporting.figures.style import PAGE, Look, finish, in_style, looks, new_figure, short
+from lmtune.reporting.figures.style import (
+    PAGE,
+    Look,
+    finish,
+    in_style,
+    legend_below,
+    looks,
+    new_figure,
+    short,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,13 +80,12 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     drawn = looks([course.name for course in courses])
     floors = []
     for place, course in enumerate(courses):
-        look = drawn[course.name]
-        mean, low, high = _over_trials(course.objective)
-        base = float(np.nanmin(mean))
-        spread = float(np.nanmax(mean)) - base or 1.0
-        _draw(left, course.name, look, place, *((own - base) / spread for own in (mean, low, high)))
-        mean, low, high = _over_trials(course.validation)
-        _draw(right, course.name, look, place, mean, low, high)
+        objective, validation = _over_trials(course.objective), _over_trials(course.validation)
+        base = float(np.nanmin(objective[0]))
+        spread = float(np.nanmax(objective[0])) - base or 1.0
+        _draw(left, course.name, drawn[course.name], place, (objective - base) / spread)
+        _draw(right, course.name, drawn[course.name], place, validation)
+        low = validation[1]
         floors.append(float(low[len(low) // 10 :].min()))
     left.set_ylim(-0.1, 1.15)
     # Where trainings begin is far below where they end.
@@ -89,52 +97,32 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles, labels = right.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)))
-    if title:
-        figure.suptitle(title, fontsize="medium")
-    return finish(figure, _alt(courses, measure))
+    legend_below(figure, 5)
+    return finish(figure, _alt(courses, measure), title)
 
 
-def _over_trials(
-    trials: Sequence[NDArray[np.float64]],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _over_trials(trials: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return mean, lowest and highest by epoch; what has ended stays where it was."""
     longest = max(len(own) for own in trials)
     table = np.array([np.pad(own, (0, longest - len(own)), mode="edge") for own in trials])
-    return table.mean(axis=0), table.min(axis=0), table.max(axis=0)
+    return np.array([table.mean(axis=0), table.min(axis=0), table.max(axis=0)])
 
 
-def _draw(
-    ax: Axes,
-    name: str,
-    look: Look,
-    place: int,
-    mean: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-) -> None:
+def _draw(ax: Axes, name: str, look: Look, place: int, band: NDArray[np.float64]) -> None:
+    mean, low, high = band
     epochs = np.arange(1, len(mean) + 1)
+    ax.fill_between(epochs, low, high, color=look.color, alpha=_BAND, lw=0)
     # Markers of different losses stand at different epochs.
     step = max(1, len(mean) // 6)
-    ax.fill_between(epochs, low, high, color=look.color, alpha=_BAND, lw=0)
-    ax.plot(
-        epochs,
-        mean,
-        color=look.color,
-        ls=look.line,
-        marker=look.marker,
-        ms=3.5,
-        label=name,
-        markevery=(min(place % step, len(mean) - 1), step),
-    )
+    at = (min(place % step, len(mean) - 1), step)
+    ax.plot(epochs, mean, **look.options(), ms=3.5, label=name, markevery=at)
 
 
 def _alt(courses: Sequence[Course], measure: str) -> str:
     text = f"Training objective and {measure} on the validation queries by epoch. "
     parts = []
     for course in courses:
-        mean, _, _ = _over_trials(course.validation)
+        mean = _over_trials(course.validation)[0]
         best = int(mean.argmax())
         parts.append(
             f"{course.name}: {len(course.validation)} trials of {len(mean)} epochs, highest mean "

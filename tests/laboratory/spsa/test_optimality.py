@@ -124,8 +124,8 @@ def test_what_is_claimed(result: Any) -> None:
     ("change", "message"),
     [
         ({"measure": "err"}, "unknown measure"),
-        ({"networks": ("b64",)}, "unknown name: 'b64'; accepted: linear, two-layer"),
-        ({"losses": ("mse",)}, "unknown name: 'mse'; accepted: ranknet"),
+        ({"networks": ("b64",)}, "unknown networks: 'b64'; accepted: linear, two-layer"),
+        ({"losses": ("mse",)}, "unknown losses: 'mse'; accepted: ranknet"),
         ({"steps": (0.1, 0.0)}, "bad steps"),
         ({"shifts": 4}, "an odd number"),
         ({"shift": -1.0}, "bad shift"),

@@ -108,7 +108,7 @@ def test_letor_folders_work_too(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"measure": "err"}, "unknown measure"),
-        ({"networks": ("b64",)}, "unknown network: 'b64'; accepted: linear, two-layer"),
+        ({"networks": ("b64",)}, "unknown networks: 'b64'; accepted: linear, two-layer"),
         ({"points": 40}, "bad points: 40; accepted: an odd number"),
         ({"points": 3}, "bad points"),
         ({"queries": (0, 5)}, "bad queries"),

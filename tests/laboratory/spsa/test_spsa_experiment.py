@@ -69,7 +69,7 @@ def test_costs_are_those_of_the_iterates(found: Result) -> None:
         iterates: dict[int, NDArray[np.float64]] = {}
         alone = minimise(
             net.costs,
-            descents.start_of(net, 1, number),
+            descents.first_weights(net.features, 1, number),
             evaluations_per_step=4,
             budget=420,
             gains=gains,
@@ -160,4 +160,4 @@ def test_bad_settings(changes: dict[str, Any]) -> None:
 
 def test_too_few_evaluations_for_a_step() -> None:
     with pytest.raises(InputError, match="too few evaluations: 50; accepted: 102"):
-        descents.descend("artificial:5x5", 0, 1, 50, (0.1,), 0.01, None)
+        spsa.SpsaVersusFdsa(data="artificial:5x5", runs=1, evaluations=50, rates=(0.1,)).descend(None)

@@ -18,7 +18,12 @@ from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.measures.significance.differences import wins_ties_losses
-from lmtune.measures.significance.effects import effect_size, equivalence_test, mean_interval
+from lmtune.measures.significance.effects import (
+    confidence_interval,
+    effect_size,
+    equivalence_test,
+    mean_interval,
+)
 from lmtune.measures.significance.sign_patterns import Alternative
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
@@ -314,3 +319,16 @@ def test_ties_are_ties_but_for_rounding() -> None:
 def test_what_is_refused(call: Any, part: str) -> None:
     with pytest.raises(InputError, match=part):
         call()
+
+
+def test_intervals_of_means_are_students() -> None:
+    values = [0.3, 0.34, 0.31, 0.36]
+    mean, half = confidence_interval(values)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+    assert confidence_interval([0.5]).mean == 0.5
+    assert np.isnan(confidence_interval([0.5]).half)
+    with pytest.raises(InputError, match="no values"):
+        confidence_interval([])
+    with pytest.raises(InputError, match="bad confidence"):
+        confidence_interval(values, 1.0)

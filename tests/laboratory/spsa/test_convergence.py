@@ -1,4 +1,4 @@
-"""Training to rest: the gradient over all queries, and that it has gone."""
+"""Training to convergence: the gradient over all queries, and that it has gone."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from made_lists import made_lists
 
 torch = pytest.importorskip("torch")
 
+from lmtune.laboratory.spsa.convergence import (  # noqa: E402
+    full_gradient,
+    loss_for,
+    train_to_convergence,
+    without_idle_features,
+)
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork  # noqa: E402
-from lmtune.laboratory.spsa.rested import Training, full_gradient, train_to_rest, without_idle_features  # noqa: E402
+from lmtune.measures.measure import parse_list_measure  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
 from lmtune.reranking.networks import make_network  # noqa: E402
+from lmtune.reranking.settings import Settings  # noqa: E402
 
 DATA = made_lists(3, queries=40, features=5, empty=0.2)
 
@@ -34,28 +42,28 @@ def test_the_full_gradient_is_that_of_the_loss(name: str, monkeypatch: pytest.Mo
         ]
         return float(np.mean(losses))
 
-    found = full_gradient(network, DATA, Training(loss="ranknet", network=name))
+    found = full_gradient(network, DATA, Settings(loss=parse_loss("ranknet"), network=name))
     for weight in range(0, layout.point.size, 7):
         up, down = layout.point.copy(), layout.point.copy()
         up[weight] += 1e-4
         down[weight] -= 1e-4
         assert found[weight] == pytest.approx((loss_at(up) - loss_at(down)) / 2e-4, abs=2e-5)
     # Parts of all queries add up to the whole.
-    monkeypatch.setattr("lmtune.laboratory.spsa.rested._QUERIES", 7)
-    assert full_gradient(network, DATA, Training(loss="ranknet", network=name)) == pytest.approx(
+    monkeypatch.setattr("lmtune.laboratory.spsa.convergence._QUERIES", 7)
+    assert full_gradient(network, DATA, Settings(loss=parse_loss("ranknet"), network=name)) == pytest.approx(
         found, abs=1e-6
     )
 
 
 @pytest.mark.parametrize("loss", ["lambdarank", "ranknet"])
-def test_training_comes_to_rest(loss: str) -> None:
-    training = Training(loss=loss, epochs=60, batch_size=40, learning_rate=0.1)
-    rested = train_to_rest(DATA, training)
-    assert rested.gradient < 0.1 * rested.first_gradient
-    assert rested.network.point.size == 5
-    again = train_to_rest(DATA, training)
-    assert again.network.point.tobytes() == rested.network.point.tobytes()
-    assert again.gradient == rested.gradient
+def test_training_converges(loss: str) -> None:
+    settings = Settings(loss=parse_loss(loss), network="linear", epochs=60, batch_size=40, learning_rate=0.1)
+    converged = train_to_convergence(DATA, settings)
+    assert converged.gradient < 0.1 * converged.first_gradient
+    assert converged.network.point.size == 5
+    again = train_to_convergence(DATA, settings)
+    assert again.network.point.tobytes() == converged.network.point.tobytes()
+    assert again.gradient == converged.gradient
 
 
 def test_features_without_values_are_left_out() -> None:
@@ -66,3 +74,9 @@ def test_features_without_values_are_left_out() -> None:
     data, other = without_idle_features(replace(DATA, features=features), DATA)
     assert (data.features == DATA.features[:, [0, 2, 4]]).all()
     assert (other.features == DATA.features[:, [0, 2, 4]]).all()
+
+
+def test_lambdarank_follows_the_measures_cutoff() -> None:
+    assert loss_for("lambdarank", parse_list_measure("ndcg@7")) == parse_loss("lambdarank:k=7")
+    for loss, measure in (("ranknet", "ndcg@7"), ("lambdarank", "ndcg"), ("lambdarank", "mrr@7")):
+        assert loss_for(loss, parse_list_measure(measure)) == parse_loss(loss)

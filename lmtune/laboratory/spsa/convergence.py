@@ -1,17 +1,18 @@
-"""Networks trained until a loss pulls at them no more, for asking where they came to rest."""
+"""Networks trained until a loss's gradient has all but gone, for asking where they have arrived."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork
-from lmtune.reranking.data import RankingData, batches
-from lmtune.reranking.loss_names import make_loss
+from lmtune.measures.measure import Measure
+from lmtune.reranking.batches import batches
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.loss_names import Loss, make_loss
 from lmtune.reranking.networks import make_network
 from lmtune.reranking.objectives import BatchLabels, make_objective
 from lmtune.reranking.scoring import Feed
@@ -22,38 +23,9 @@ from lmtune.reranking.training import fit
 _QUERIES = 500
 
 
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained to rest: by Adam, with a rate that falls to 0 as a cosine.
-
-    Attributes
-    ----------
-    loss : str
-        As `lmtune.reranking.loss_names.loss_names` has.
-    options : mapping
-        The loss's own.
-    network : str
-        ``"linear"`` or ``"two-layer"``.
-    epochs, batch_size : int
-        Passes over the queries, and queries a step.
-    learning_rate : float
-        Of the first step.
-    seed : int
-        Of the weights and batches.
-    """
-
-    loss: str = "lambdarank"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    network: str = "linear"
-    epochs: int = 60
-    batch_size: int = 100
-    learning_rate: float = 0.01
-    seed: int = 0
-
-
 @dataclass(frozen=True, eq=False)
-class Rested:
-    """A network trained to rest.
+class Converged:
+    """A network trained to convergence.
 
     Attributes
     ----------
@@ -71,33 +43,39 @@ class Rested:
     first_gradient: float
 
 
-def train_to_rest(data: RankingData, training: Training) -> Rested:
+def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
     """Train a network on all of the data, without validation, and take the last weights.
+
+    Parameters
+    ----------
+    data : RankingData
+        The queries.
+    settings : Settings
+        Of a linear or two-layer network; the rate falls to 0 as a cosine whatever they say, and a
+        step sees no more queries than there are.
 
     Raises
     ------
     InputError
         For unknown names, or as `lmtune.reranking.training.fit`.
     """
-    settings = Settings(
-        loss=make_loss(training.loss, training.options),
-        network=training.network,
-        epochs=training.epochs,
-        batch_size=min(training.batch_size, len(data.queries)),
-        learning_rate=training.learning_rate,
-        schedule="cosine",
-        seed=training.seed,
-    )
+    settings = replace(settings, schedule="cosine", batch_size=min(settings.batch_size, len(data.queries)))
     start = make_network(settings.network, data.features.shape[1], seed=settings.seed)
     trained = fit(data, None, settings)
     network = FlatNetwork.from_weights(trained.weights)
     scale = network.scale()
     # Units by the trained weights at both ends, that the two can be compared.
     first, last = (
-        float(np.sqrt(((full_gradient(model, data, training) * scale) ** 2).sum()))
+        float(np.sqrt(((full_gradient(model, data, settings) * scale) ** 2).sum()))
         for model in (start, trained.network())
     )
-    return Rested(network, last, first)
+    return Converged(network, last, first)
+
+
+def loss_for(loss: str, measure: Measure) -> Loss:
+    """Make a loss; LambdaRank follows a measure, with NDCG's cutoff as its truncation."""
+    follows = loss == "lambdarank" and measure.kind == "nDCG" and measure.cutoff is not None
+    return make_loss(loss, {"k": measure.cutoff} if follows else {})
 
 
 def without_idle_features(*parts: RankingData) -> list[RankingData]:
@@ -117,7 +95,7 @@ def without_idle_features(*parts: RankingData) -> list[RankingData]:
     ]
 
 
-def full_gradient(model: Any, data: RankingData, training: Training) -> Any:
+def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     """Return the gradient of a loss over all queries at a network's weights.
 
     Parameters
@@ -126,8 +104,8 @@ def full_gradient(model: Any, data: RankingData, training: Training) -> Any:
         A linear or two-layer network.
     data : RankingData
         The queries.
-    training : Training
-        Its loss and options; losses that keep running estimates start afresh, and see whole lists.
+    settings : Settings
+        Of the loss; losses that keep running estimates start afresh, and see whole lists.
 
     Returns
     -------
@@ -135,7 +113,7 @@ def full_gradient(model: Any, data: RankingData, training: Training) -> Any:
         In the order of `FlatNetwork.point`; the mean over queries that count.
     """
     pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
-    objective = make_objective(make_loss(training.loss, training.options), lambda: pairs, "cpu")
+    objective = make_objective(settings.loss, lambda: pairs, "cpu")
     feed = Feed(data, "cpu")
     parameters = dict(model.named_parameters())
     total = {name: np.zeros(tuple(one.shape)) for name, one in parameters.items()}

@@ -1,4 +1,4 @@
-"""What the rows of a page's tables say: means, differences with their intervals, parameters."""
+"""Each method's mean beside Direct's: differences, intervals and their plots on a page."""
 
 from __future__ import annotations
 
@@ -85,32 +85,6 @@ def _interval(by_topic: NDArray[np.float64]) -> Interval:
 
     half = float(stdtrit(size - 1, 0.975)) * float(by_topic.std(ddof=1)) / math.sqrt(size)
     return Interval(mean - half, mean, mean + half)
-
-
-def parameters(result: CollectionResult) -> list[dict[str, Any]]:
-    """Return what each method chose on each fold, by measure."""
-    return [
-        {
-            "title": measure.title,
-            "lines": [
-                {
-                    "method": row.method,
-                    "fold": number,
-                    "folds": len(row.fits),
-                    "lambda": f"{fit.lambda_:.4f}",
-                    "mu": f"{fit.mu:,.2f}",
-                    "train": f"{fit.train_value:.4f}",
-                    "test": f"{fit.test_value:.4f}",
-                    "bound": "" if fit.bound is None else f"{fit.bound:.4f}",
-                    "evaluations": f"{fit.evaluations:,}",
-                    "edges": ", ".join(fit.at_edge),
-                }
-                for row in rows
-                for number, fit in enumerate(row.fits, 1)
-            ],
-        }
-        for measure, rows in groupby(result.rows, key=lambda row: row.measure)
-    ]
 
 
 def _signed(number: float) -> str:

@@ -1,0 +1,105 @@
+"""Build the index of a collection, lmtune's own or Lucene's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.loading import load
+from lmtune.errors import InputError
+from lmtune.formats.documents import ListDocuments
+from lmtune.indexing.builder import build_index
+from lmtune.indexing.cache import cached_path
+from lmtune.options import option
+from lmtune.progress import Progress, note, silent, timed
+from lmtune.threads import cores
+
+EMBEDDED, LUCENE = "embedded", "lucene"
+
+
+@dataclass(frozen=True)
+class Building:
+    """The index.
+
+    Attributes
+    ----------
+    output : path or None
+        Its folder; by default where `lmtune.datasets.collection.Collection` looks for it.
+    engine : {"embedded", "lucene"}
+        lmtune's own, or Lucene through Anserini.
+    workers : int or None
+        Processes, for Lucene threads; as many as cores by default.
+    memory : int
+        Their budget, in MiB.
+
+    Raises
+    ------
+    InputError
+        For Lucene without a folder.
+    """
+
+    output: Path | None = option(None, "Default: where `lmtune tune` looks.")
+    engine: str = option(
+        EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
+    )
+    workers: int | None = option(None, "Processes; default: the cores.", low=1)
+    memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
+
+    def __post_init__(self) -> None:
+        if self.engine == LUCENE and self.output is None:
+            raise InputError("--engine lucene needs --output", accepted="--output PATH")
+
+
+def build(collection: Collection, building: Building, *, progress: Progress = silent) -> Path:
+    """Build a collection's index.
+
+    Parameters
+    ----------
+    collection : Collection
+        Its name or documents, and the analysis.
+    building : Building
+        Where and how.
+    progress : Progress
+        Called while documents are indexed.
+
+    Returns
+    -------
+    path
+        The index's folder.
+
+    Raises
+    ------
+    InputError
+        For documents that cannot be indexed.
+    """
+    data = load(collection.name, documents=collection.documents, need=("documents",))
+    source = data.documents or ListDocuments(data.name, [])
+    if building.engine == LUCENE and building.output is not None:
+        from lmtune.indexing.lucene.index import build_lucene_index
+
+        with timed(f"indexed {source.name}"):
+            count = build_lucene_index(
+                source,
+                building.output,
+                stemmer=collection.stemmer or "porter",
+                stopwords=collection.stopwords or "lucene",
+                workers=building.workers or cores(),
+                memory_mb=building.memory,
+                progress=progress,
+            )
+        note(f"{building.output}: {count:,} documents; use it with --index lucene:{building.output}")
+        return building.output
+    analyzer = collection.analyzer()
+    path = building.output or cached_path(source, analyzer)
+    with timed(f"indexed {source.name}"):
+        built = build_index(
+            source,
+            path,
+            analyzer,
+            workers=building.workers,
+            memory_bytes=building.memory << 20,
+            progress=lambda done, total: progress(f"indexing {source.name}", done, total),
+        )
+    note(f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, {built.unique_terms:,} terms")
+    return path

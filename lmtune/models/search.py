@@ -1,0 +1,94 @@
+"""Rank a collection's documents for all its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.collection import AnyIndex, Collection
+from lmtune.datasets.dataset import Dataset
+from lmtune.formats.runs import Ranking
+from lmtune.models.model import find_model
+from lmtune.models.ranking import rank
+from lmtune.models.two_stage import check_parameters
+from lmtune.progress import Progress, note, silent, timed
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search found, and in what.
+
+    Attributes
+    ----------
+    rankings : iterator of Ranking
+        One a topic, in the topics' order, ranked as it is asked for.
+    dataset : Dataset
+        The topics.
+    index : ColumnarIndex or LuceneIndex
+        The documents.
+    """
+
+    rankings: Iterator[Ranking]
+    dataset: Dataset
+    index: AnyIndex
+
+
+def search(
+    collection: Collection,
+    model: str,
+    setting: Mapping[str, float],
+    *,
+    hits: int = 1000,
+    progress: Progress = silent,
+) -> Searched:
+    """Rank a collection's documents for all its topics.
+
+    Parameters
+    ----------
+    collection : Collection
+        Documents and topics, or an index that stands for the documents.
+    model : str
+        One of `lmtune.models.model.MODELS`.
+    setting : mapping of str to float
+        Its parameters by name.
+    hits : int
+        Documents a topic, at most.
+    progress : Progress
+        Called while documents are indexed and topics extracted.
+
+    Raises
+    ------
+    InputError
+        For a setting outside the model's domain, and whatever is missing or malformed.
+    """
+    check_parameters(setting["lambda"], setting["mu"])
+    dataset = collection.load(("documents", "topics"), progress=progress)
+    index = collection.open_index(dataset, progress=progress)
+    with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
+        pool = CandidatePool.build(
+            index,
+            dataset.topics,
+            name=dataset.name,
+            model=find_model(model).formula.name,
+            progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
+        )
+    for text in unknown_terms(pool):
+        note(f"{dataset.name}: {text}")
+    rankings = rank(pool, lambda_=setting["lambda"], mu=setting["mu"], hits=hits)
+    return Searched(rankings, dataset, index)
+
+
+def unknown_terms(pool: CandidatePool) -> list[str]:
+    """Say which query terms are left out."""
+    if not pool.unknown_terms:
+        return []
+    return [
+        f"{len(pool.unknown_terms)} query terms that the collection lacks are left out "
+        f"({few(sorted(pool.unknown_terms))})"
+    ]
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """List the first few names."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

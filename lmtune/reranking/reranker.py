@@ -1,0 +1,185 @@
+"""A reranker: a network or trees with what their features need, learnt from lists and applied to others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.measures.lists import ndcg
+from lmtune.reranking import lambdamart, training
+from lmtune.reranking.data import RankingData
+from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
+from lmtune.reranking.loop import Progress
+from lmtune.reranking.normalisation import Normalisation, Normaliser
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.training import Trained
+
+CUTOFFS = (1, 3, 5, 10)
+"""Of the nDCG that is reported on test queries."""
+
+
+Scorer = Trained | LambdaMart
+
+
+@dataclass(frozen=True, eq=False)
+class Reranker:
+    """From features as they come to scores.
+
+    Attributes
+    ----------
+    scorer : Trained or LambdaMart
+        A network or trees.
+    normaliser : Normaliser or None
+        Fitted to the training data; None for trees.
+    names : tuple of str
+        The features, in order.
+    facts : mapping
+        What making the same features again takes.
+    """
+
+    scorer: Scorer
+    normaliser: Normaliser | None
+    names: tuple[str, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.floating]:
+        """Score every row, shape (rows,).
+
+        Parameters
+        ----------
+        data : RankingData
+            Features as they come, not normalised.
+        device : str
+            Where to compute.
+
+        Raises
+        ------
+        InputError
+            For another number of features than in training.
+        """
+        scaled = data if self.normaliser is None else self.normaliser.transform(data)
+        return self.scorer.score(scaled, device=device)
+
+    def check_features(self, names: Sequence[str], *, file: str | os.PathLike[str] | None = None) -> None:
+        """Raise InputError unless features are those that the reranker was trained on."""
+        known, given = list(self.names), list(names)
+        if known == given:
+            return
+        differing = [name for place, name in enumerate(given) if known[place : place + 1] != [name]]
+        raise InputError(
+            f"the model was trained on other features ({len(known)}, here {len(given)})",
+            file=file,
+            value=(differing or known[len(given) :])[0],
+            accepted="a model trained on the same features",
+        )
+
+    def report(self, test: RankingData) -> Iterator[str]:
+        """Yield lines with the mean nDCG of test queries, one a convention for empty queries."""
+        scores = self.score(test)
+        kept, zero = (
+            np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
+        )
+        for name, means in (("left out", kept), ("count 0", zero)):
+            text = "  ".join(f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True))
+            yield f"test, queries without relevant documents {name}: {text}"
+            if (kept == zero).all():
+                return
+
+
+def learn(
+    train: RankingData,
+    validation: RankingData,
+    settings: Settings,
+    *,
+    normalisation: Normalisation | None = None,
+    names: Sequence[str] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    checkpoint_every: int | None = None,
+    progress: Progress | None = None,
+) -> Reranker:
+    """Learn to rerank: normalise features and train what the settings' loss asks for.
+
+    Parameters
+    ----------
+    train, validation : RankingData
+        What to learn from and to choose by, features as they come.
+    settings : Settings
+        Of the training; the loss ``lambdamart`` grows trees, on features as they come.
+    normalisation : Normalisation, optional
+        Of a network's features; its defaults by default.
+    names : sequence of str, optional
+        The features'; "1", "2", ... by default, as in LETOR files.
+    facts : mapping, optional
+        What else to remember, such as what making the same features again takes.
+    device, checkpoint, checkpoint_every, progress
+        As for `fit_scorer`.
+
+    Returns
+    -------
+    Reranker
+
+    Raises
+    ------
+    InputError
+        As `fit_scorer`.
+    """
+    normaliser = None
+    if settings.loss.family != "trees":
+        normaliser = (normalisation or Normalisation()).fit(train)
+        train, validation = normaliser.transform(train), normaliser.transform(validation)
+    scorer = fit_scorer(
+        train,
+        validation,
+        settings,
+        device=device,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+    )
+    known = tuple(names or map(str, range(1, train.features.shape[1] + 1)))
+    return Reranker(scorer, normaliser, known, facts or {})
+
+
+def fit_scorer(
+    train: RankingData,
+    validation: RankingData,
+    settings: Settings,
+    *,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    checkpoint_every: int | None = None,
+    progress: Progress | None = None,
+) -> Scorer:
+    """Train what the settings' loss asks for on features as they are given: a network, or trees.
+
+    Parameters
+    ----------
+    train, validation, settings, device, checkpoint, checkpoint_every, progress
+        As for `lmtune.reranking.training.fit`; trees take the loss's options and the seed alone.
+
+    Raises
+    ------
+    InputError
+        As `lmtune.reranking.training.fit` and `lmtune.reranking.lambdamart.fit`.
+    """
+    if settings.loss.family == "trees":
+        trees = TreeSettings(**settings.loss.options, seed=settings.seed)
+        return lambdamart.fit(train, validation, trees, progress=progress)
+    return training.fit(
+        train,
+        validation,
+        settings,
+        device=device,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+    )

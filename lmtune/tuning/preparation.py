@@ -1,0 +1,151 @@
+"""From a collection's name to what tuning needs: checked, split, indexed, extracted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.storage import pool_for
+from lmtune.datasets.collection import AnyIndex, Collection
+from lmtune.datasets.consistency import check, split_topics
+from lmtune.datasets.dataset import Dataset
+from lmtune.errors import InputError
+from lmtune.models.model import find_model
+from lmtune.models.search import few, unknown_terms
+from lmtune.options import option
+from lmtune.progress import Progress, note, silent, timed
+from lmtune.tuning.folds import Fold, make_folds
+from lmtune.tuning.plan import Plan
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test topics.
+
+    Attributes
+    ----------
+    folds : str or None
+        A number of folds, or a JSON file of them; see `lmtune.tuning.folds.make_folds`.
+    train_topics, test_topics : str or None
+        As `lmtune.datasets.selection.select_topics` reads them.
+    ignore_unknown : bool
+        Leave out judgements of topics that the collection lacks, and allow judged documents that
+        it lacks.
+
+    Raises
+    ------
+    InputError
+        For folds and a split at once.
+    """
+
+    folds: str | None = option(
+        None, "Cross-validation: how many folds (default 2), or a JSON file of them.", metavar="N|FILE"
+    )
+    train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
+    test_topics: str | None = option(None, "Report on these; default: all others.")
+    ignore_unknown: bool = option(
+        False, "Allow judgements of unknown topics (left out) and documents (never retrieved)."
+    )
+
+    def __post_init__(self) -> None:
+        if self.folds is not None and (self.train_topics or self.test_topics):
+            raise InputError(
+                "both folds and a split", value=self.folds, accepted="--folds, or --train-topics"
+            )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A collection ready to tune on.
+
+    Attributes
+    ----------
+    pool : CandidatePool
+        The candidates of all topics in the folds.
+    folds : list of Fold
+        Training and test topics.
+    notes : list of str
+        What a reader of the results must know.
+    dataset : Dataset
+        What was loaded.
+    index : ColumnarIndex or LuceneIndex
+        What it was looked up in.
+    """
+
+    pool: CandidatePool
+    folds: list[Fold]
+    notes: list[str]
+    dataset: Dataset
+    index: AnyIndex
+
+
+def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progress = silent) -> Prepared:
+    """Load, check, split and index a collection, and extract its candidates.
+
+    Parameters
+    ----------
+    collection : Collection
+        Documents, topics and judgements, or an index that stands for the documents.
+    split : Split
+        Which topics are for what; where it says nothing, as the collection is usually split.
+    plan : Plan
+        Its model, range and depths decide which candidates are kept.
+    progress : Progress
+        Called while judgements are made, documents indexed, topics extracted.
+
+    Raises
+    ------
+    InputError
+        For whatever is missing, malformed or does not belong together.
+    """
+    # What can be wrong without looking at a document is found before they are indexed.
+    loaded = check(collection.load(progress=progress), ignore_unknown=split.ignore_unknown)
+    dataset = loaded.dataset
+    usable, skipped = split_topics(dataset)
+    if dataset.split is not None and not (split.folds or split.train_topics or split.test_topics):
+        split = replace(split, train_topics=dataset.split[0], test_topics=dataset.split[1])
+    folds, how = make_folds(
+        usable,
+        list(dataset.topics),
+        folds=split.folds,
+        train=split.train_topics,
+        test=split.test_topics,
+        seed=plan.seed,
+    )
+    index = collection.open_index(dataset, progress=progress)
+    checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
+    needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
+    pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)
+    notes = [f"{index.num_docs:,} documents, {len(pool.topics):,} topics, {how}"]
+    if skipped:
+        notes.append(f"{len(skipped)} topics without a relevant document are skipped ({few(skipped)})")
+    if loaded.unknown_topics:
+        notes.append(f"judgements of {loaded.unknown_topics} unknown topics are left out")
+    if checked.unknown_docnos:
+        notes.append(
+            f"{checked.unknown_docnos} judged documents are not in the collection: "
+            "they count as never retrieved"
+        )
+    return Prepared(pool, folds, [*notes, *unknown_terms(pool)], dataset, index)
+
+
+def _pool(
+    dataset: Dataset, index: AnyIndex, topics: Sequence[str], plan: Plan, progress: Progress
+) -> CandidatePool:
+    """Extract the candidates of topics, pruned and kept beside a large index."""
+    with timed(f"{dataset.name}: {len(topics)} topics extracted"):
+        return pool_for(
+            index,
+            {topic: dataset.topics[topic] for topic in topics},
+            dataset.qrels,
+            name=dataset.name,
+            model=find_model(plan.model).formula.name,
+            depth=plan.depth,
+            negatives_depth=plan.negatives_depth,
+            lambda_high=plan.space.lambda_high,
+            mu_low=plan.space.mu_low,
+            mu_high=plan.space.mu_high,
+            progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
+            on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
+        )

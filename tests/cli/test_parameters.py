@@ -1,0 +1,88 @@
+"""Values and ranges by parameter name, and their short forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.cli.parameters import Ranges, Setting
+from lmtune.errors import InputError
+
+
+def test_values_by_name_and_the_models_own_for_the_rest() -> None:
+    assert Setting().values == {"lambda": 0.0, "mu": 1000.0}
+    assert Setting(given=(("mu", 300.0),)).values == {"lambda": 0.0, "mu": 300.0}
+    assert Setting("jelinek-mercer").values == {"lambda": 0.1, "mu": 0.0}
+    assert Setting(given=(("lambda", 0.4),), mu=7.0) == Setting(given=(("lambda", 0.4),), mu=7.0)
+    assert Setting(lambda_=0.4, mu=7.0).values == Setting(given=(("mu", 7.0), ("lambda", 0.4))).values
+
+
+def test_ranges_by_name() -> None:
+    assert Ranges().of("two-stage") == {}
+    given = Ranges(given=(("lambda", (0.0, 0.5)),), mu_range=(2.0, 3.0))
+    assert given.of("two-stage") == {"lambda": (0.0, 0.5), "mu": (2.0, 3.0)}
+
+
+@pytest.mark.parametrize(
+    ("model", "setting", "message"),
+    [
+        (
+            "two-stage",
+            {"given": (("b", 1.0),)},
+            "--set b: no parameter of two-stage: 'b'; accepted: lambda, mu",
+        ),
+        ("two-stage", {"given": (("mu", 1.0),), "mu": 2.0}, "mu is given twice: 2.0; accepted: once"),
+        (
+            "dirichlet",
+            {"given": (("lambda", 0.4),)},
+            "--set lambda beside --model dirichlet, which fixes lambda: 0.4;"
+            " accepted: lambda = 0, which needs no option",
+        ),
+    ],
+)
+def test_what_a_model_does_not_have(model: str, setting: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as found:
+        _ = Setting(model, **setting).values  # type: ignore[arg-type]
+    assert str(found.value) == message
+
+
+def test_ranges_of_what_a_model_fixes_are_refused() -> None:
+    with pytest.raises(InputError, match="--range mu beside --model jelinek-mercer, which fixes mu"):
+        Ranges(given=(("mu", (1.0, 2.0)),)).of("jelinek-mercer")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("search c --set mu", "bad --set: 'mu'; accepted: NAME=VALUE, such as mu=1000"),
+        ("search c --set mu=many", "bad --set mu: 'many'; accepted: a number"),
+        ("tune c --range mu", "bad --range: 'mu'; accepted: NAME=LOW,HIGH, such as mu=1,100000"),
+        ("tune c --range mu=5", "bad --range mu: '5'; accepted: LOW,HIGH, such as 1,100000"),
+        ("tune c --range mu=9,5", "the mu range is empty"),
+    ],
+)
+def test_bad_text_is_one_line(arguments: str, message: str) -> None:
+    shown = CliRunner().invoke(app, arguments.split())
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert shown.stderr.startswith(f"lmtune: {message}")
+    assert shown.stderr.count("\n") == 1
+
+
+def test_names_and_short_forms_write_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs.jsonl").write_text(
+        "".join(json.dumps({"id": f"d{i}", "contents": "alpha " * (i + 1) + "beta"}) + "\n" for i in range(4))
+    )
+    (tmp_path / "topics.tsv").write_text("1\talpha beta\n")
+    common = ["search", "--documents", "docs.jsonl", "--topics", "topics.tsv", "--output"]
+    for name, setting in (("a", "--lambda 0.3 --mu 20"), ("b", "--set mu=20 --set lambda=0.3")):
+        shown = CliRunner().invoke(app, [*common, name, *setting.split()])
+        assert shown.exit_code == 0, shown.stderr
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+    assert (tmp_path / "a").read_text().count("lmtune-lambda0.3-mu20") == 4
+    made = json.loads((tmp_path / "b.made.json").read_text())
+    assert made["model"] == {"name": "two-stage", "lambda": 0.3, "mu": 20.0}

@@ -1,0 +1,164 @@
+"""Rerankers learnt, compared, and kept on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_lists import made_lists
+
+torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+
+from lmtune.errors import InputError  # noqa: E402
+from lmtune.measures.lists import ndcg  # noqa: E402
+from lmtune.reranking.comparison import compare, empty_queries, history_rows, run_trials  # noqa: E402
+from lmtune.reranking.data import RankingSplit  # noqa: E402
+from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss  # noqa: E402
+from lmtune.reranking.model_folder import CONTENT, load_model, save_model  # noqa: E402
+from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
+from lmtune.reranking.reranker import CUTOFFS, Reranker, learn  # noqa: E402
+from lmtune.reranking.settings import Settings  # noqa: E402
+from lmtune.reranking.training import Trained, fit  # noqa: E402
+
+SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
+TREES = parse_loss("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")
+TRAIN, VALIDATION, TEST = made_lists(0), made_lists(1, queries=8), made_lists(2, queries=8, empty=0.3)
+SPLIT = RankingSplit("made", TRAIN, VALIDATION, TEST)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def test_trials_differ_by_seed_alone() -> None:
+    seen: list[tuple[int, int]] = []
+    found = run_trials(SPLIT, SMALL, trials=3, progress=lambda done, total, _: seen.append((done, total)))
+    assert [one.settings.seed for one in found] == [0, 1, 2]
+    assert seen == [(step, 18) for step in range(1, 19)]
+    alone, third = fit(TRAIN, VALIDATION, replace(SMALL, seed=2)), found[2]
+    assert isinstance(third, Trained)
+    assert all(torch.equal(alone.weights[name], third.weights[name]) for name in alone.weights)
+    with pytest.raises(InputError, match="bad number of trials: 0"):
+        run_trials(SPLIT, SMALL, trials=0)
+
+
+def test_losses_are_compared_by_what_their_trials_reach() -> None:
+    told: list[str] = []
+    outcomes = compare(
+        [SPLIT, replace(SPLIT, name="other", test=VALIDATION)],
+        [SMALL.loss, TREES],
+        SMALL,
+        rates=[1e-6, 0.01],
+        trials=2,
+        report=lambda label, done, total, words: told.append(f"{label} {done}/{total} {words}"),
+    )
+    networks, trees = outcomes
+    assert (networks.label, trees.label) == ("listnet", str(TREES))
+    assert (networks.rate, trees.rate) == (0.01, 0.1)
+    assert [len(own) for own in networks.trials] == [2, 2] and trees.trials == ()
+    normaliser = Normaliser.fit(TRAIN)
+    scaled = SPLIT.map(normaliser.transform)
+    for trial in range(2):
+        seeded = replace(SMALL, learning_rate=0.01, seed=trial)
+        alone = fit(scaled.train, scaled.validation, seeded)
+        both = [ndcg(alone.score(part), part, CUTOFFS) for part in (scaled.test, scaled.validation)]
+        expected = np.nanmean(np.concatenate(both), axis=0)
+        assert (networks.values["skip"][trial] == expected).all()
+    assert (networks.values["zero"] < networks.values["skip"]).any()
+    assert empty_queries([SPLIT]) == sum(not part.any() for part in np.split(TEST.labels, TEST.starts[1:-1]))
+    rows = history_rows(outcomes)
+    assert len(rows) == 2 * 2 * 2 and {row["loss"] for row in rows} == {"listnet"}
+    assert told[0].startswith("listnet 1/24 rate 1e-06, fold 1, trial 1, ")
+    assert told[-1].startswith(f"{TREES} 20/20 fold 2, trial 2, ")
+
+
+def test_trees_of_trials_have_their_own_seeds() -> None:
+    one, other = run_trials(SPLIT, replace(SMALL, loss=TREES, seed=3), trials=2)
+    assert isinstance(one, LambdaMart) and isinstance(other, LambdaMart)
+    assert (one.settings.seed, other.settings.seed, one.settings.rounds) == (3, 4, 5)
+    assert one.text != other.text
+    with pytest.raises(InputError, match="lambdamart has no such option: 'seed'"):
+        parse_loss("lambdamart:seed=5")
+
+
+@pytest.mark.parametrize("loss", [SMALL.loss, TREES])
+def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -> None:
+    names = [f"f{i}" for i in range(6)]
+    reranker = learn(
+        TRAIN,
+        VALIDATION,
+        replace(SMALL, loss=loss),
+        normalisation=Normalisation("query-z-score"),
+        names=names,
+        facts={"depth": 3},
+    )
+    save_model(tmp_path / "m", reranker, {"how": "so"})
+    again = load_model(tmp_path / "m")
+    assert again.names == tuple(names) and again.facts == {"depth": 3}
+    assert (again.score(TEST) == reranker.score(TEST)).all()
+    assert again.scorer.settings == reranker.scorer.settings
+    assert again.scorer.history == reranker.scorer.history
+    assert (again.scorer.label, again.scorer.summary) == (reranker.scorer.label, reranker.scorer.summary)
+    assert list(again.report(TEST)) == list(reranker.report(TEST))
+    save_model(tmp_path / "m2", again, {"how": "so"})
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    assert kept == {path.name: path.read_bytes() for path in (tmp_path / "m2").iterdir()}
+    assert set(kept) < CONTENT
+    with pytest.raises(InputError, match=r"other features .*'f6'"):
+        again.check_features([*names[:-1], "f6"])
+
+
+def test_networks_see_normalised_features() -> None:
+    reranker = learn(TRAIN, VALIDATION, SMALL)
+    normaliser = Normaliser.fit(TRAIN)
+    trained = fit(normaliser.transform(TRAIN), normaliser.transform(VALIDATION), SMALL)
+    assert reranker.names == ("1", "2", "3", "4", "5", "6")
+    assert (reranker.score(TEST) == trained.score(normaliser.transform(TEST))).all()
+
+
+def test_reports_leave_out_or_count_empty_queries() -> None:
+    reranker = learn(TRAIN, VALIDATION, SMALL)
+    kept, zero = reranker.report(TEST)
+    assert kept.startswith("test, queries without relevant documents left out: nDCG@1 0.")
+    assert zero.startswith("test, queries without relevant documents count 0: nDCG@1 0.")
+    assert len(list(reranker.report(VALIDATION))) == 1
+
+
+def test_damaged_folders(tmp_path: Path) -> None:
+    home = tmp_path / "m"
+    names = tuple(f"f{i}" for i in range(6))
+    normaliser = Normaliser.fit(TRAIN)
+    trained = fit(normaliser.transform(TRAIN), None, SMALL)
+    save_model(home, Reranker(trained, normaliser, names), {})
+    kept = json.loads((home / "model.json").read_text())
+    wrong: list[dict[str, Any]] = [kept | {"version": 99}, kept | {"features": names[1:]}, {}]
+    for broken in wrong:
+        (home / "model.json").write_text(json.dumps(broken))
+        with pytest.raises(InputError, match="model"):
+            load_model(home)
+    (home / "model.json").write_text(json.dumps(kept))
+    load_model(home)
+    weights = (home / "model.safetensors").read_bytes()
+    for name, content in [
+        ("history.csv", b"epoch\nx\n"),
+        ("seconds.csv", b""),
+        ("model.safetensors", weights[:-8]),
+    ]:
+        (home / name).write_bytes(content)
+        with pytest.raises(InputError, match="damaged model"):
+            load_model(home)
+    with pytest.raises(InputError, match="no model here"):
+        load_model(tmp_path)
+
+
+def test_damaged_trees(tmp_path: Path) -> None:
+    save_model(tmp_path / "m", learn(TRAIN, VALIDATION, replace(SMALL, loss=TREES)), {})
+    (tmp_path / "m" / "trees.txt").write_text("tree\n")
+    with pytest.raises(InputError, match=f"{tmp_path / 'm'}.*no LightGBM model, or cut short"):
+        load_model(tmp_path / "m")
