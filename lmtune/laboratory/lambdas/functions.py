@@ -118,7 +118,7 @@ def constant_pairs() -> LambdaFunction:
 
 
 def by_rank(direction: float = 1.0) -> LambdaFunction:
-    """Return forces that hang on a document's own rank alone, whatever its label.
+    """Return forces that depend on a document's own rank alone, whatever its label.
 
     lambda_i = direction (r_i - (n + 1) / 2): with direction 1 low documents are pushed up and high
     ones down, with -1 they are driven apart. Piecewise constant; the cost is
@@ -132,7 +132,7 @@ def by_rank(direction: float = 1.0) -> LambdaFunction:
 
 
 def gain_by_rank() -> LambdaFunction:
-    """Return forces that hang on a document's own label and rank: G_i (1 - D(r_i)), centred.
+    """Return forces that depend on a document's own label and rank: G_i (1 - D(r_i)), centred.
 
     Relevant documents are pushed up, harder the further down they stand. Piecewise constant, and
     without a cost: when two documents swap, the forces on them do not change by opposite amounts
