@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import Empty, ndcg
-from lmtune.measures.significance.effects import Interval, confidence_interval
+from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loop import Progress
 from lmtune.reranking.loss_names import Loss, parse_loss
@@ -52,7 +52,7 @@ class Outcome:
         """All trainings, fold by fold."""
         return [one for own in self.trials for one in own]
 
-    def interval(self, empty: Empty, cutoff: int) -> Interval:
+    def interval(self, empty: Empty, cutoff: int) -> MeanInterval:
         """Return the mean over trials at one of `CUTOFFS`, with its 95% interval."""
         return confidence_interval(self.values[empty][:, CUTOFFS.index(cutoff)].tolist())
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.options import check, option
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import RankingData, check_training_data
 
 _HIGHEST_LABEL = 30
 
@@ -221,10 +221,7 @@ def fit(
 
 
 def _check(train: RankingData, validation: RankingData) -> None:
-    widths = train.features.shape[1], validation.features.shape[1]
-    if widths[0] != widths[1]:
-        raise InputError("training and validation data have different features", value=widths)
-    for name, data in (("training", train), ("validation", validation)):
+    for name, data in check_training_data(train, validation).items():
         whole = (data.labels == np.floor(data.labels)) & (data.labels <= _HIGHEST_LABEL)
         if not whole.all():
             raise InputError(
@@ -232,8 +229,6 @@ def _check(train: RankingData, validation: RankingData) -> None:
                 value=float(data.labels[int(np.argmin(whole))]),
                 accepted=f"whole numbers from 0 to {_HIGHEST_LABEL}",
             )
-        if not (data.labels > 0).any():
-            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
 
 
 def _lightgbm() -> ModuleType:

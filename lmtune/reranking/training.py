@@ -19,7 +19,7 @@ from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.loop import Epoch, Progress, Run
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
@@ -227,16 +227,7 @@ def fit(
 
 
 def _check(train: RankingData, validation: RankingData | None, device: str) -> None:
-    for name, data in (("training", train), ("validation", validation)):
-        if data is None:
-            continue
-        if not (data.labels > 0).any():
-            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
-        if data.features.shape[1] != train.features.shape[1]:
-            raise InputError(
-                "training and validation data have different features",
-                value=(train.features.shape[1], data.features.shape[1]),
-            )
+    for name, data in check_training_data(train, validation).items():
         if not np.isfinite(data.features).all():
             raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
     kind = device.partition(":")[0]
