@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -14,16 +13,17 @@ import pandas as pd
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
+from lmtune.reporting.figures.style import PAGE, Picture, new_figure
 from lmtune.reporting.results_writer import write_results
 from lmtune.tuning.folds import Fold
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
-SVG = b"""<?xml version="1.0"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="80" height="40"><style>rect {fill: #123456}</style>
-<rect width="80" height="40"/></svg>"""
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+
+def made_picture(title: str, alt: str, group: str, part: str = "", width: float = PAGE) -> Picture:
+    """Make a picture of a point."""
+    figure, [[ax]] = new_figure(width, 1.0)
+    ax.plot([1.0], [2.0], "o")
+    return Picture("made", title, figure, alt, group, part)
 
 
 def made_results(

@@ -20,7 +20,7 @@ class Output:
     """What is measured and printed."""
 
     measure: tuple[str, ...] = option(
-        ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", repeat=True
+        ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", separator=None
     )
     per_topic: bool = option(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)

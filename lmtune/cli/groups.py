@@ -35,12 +35,7 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
     def load() -> Any:
         found = import_module(module)
-        function = getattr(found, name)
-        if "typer" in vars(found):  # TODO: those that are not of dataclasses yet
-            app = typer.Typer(add_completion=False, **STYLE)
-            app.command(name)(function)
-            return get_command(app)
-        return command(function, epilog=getattr(found, "EPILOG", ""), **settings)
+        return command(getattr(found, name), epilog=getattr(found, "EPILOG", ""), **settings)
 
     return Member(name, lambda: _summary(module, name), load)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.letor_parsing import Block, read_blocks
+from lmtune.formats.letor_parsing import read_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,52 +93,45 @@ def collect(
         labels.append(block.labels)
         lines.append(block.lines)
         if docids:
-            _check_mixed(path, block, docnos, lines)
             docnos += block.docids
         rows += len(block.labels)
     if not rows:
         raise InputError("the file has no rows", file=path, accepted="LABEL qid:QUERY ID:VALUE ...")
     starts.append(rows)
-    named = None
-    if docnos and docnos[0] is not None:
-        named = tuple(docno for docno in docnos if docno is not None)
-        _check_twice(path, named, starts, np.concatenate(lines))
+    named = _named(path, docnos, starts, np.concatenate(lines))
     return Rest(np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named, width)
 
 
-def _check_mixed(
+def _named(
     path: str | os.PathLike[str],
-    block: Block,
-    before: Sequence[str | None],
-    lines: Sequence[NDArray[np.int64]],
-) -> None:
-    missing = (before[0] if before else block.docids[0]) is None
-    if not any((docid is None) != missing for docid in block.docids):
-        return
-    row = next(r for r, docid in enumerate(block.docids) if (docid is None) != missing)
-    raise InputError(
-        "a docid, where the first row has none" if missing else "no docid, as the first row has",
-        file=path,
-        line=int(block.lines[row]),
-        value=block.docids[row],
-        accepted=f"one on each row or on none (the first row is line {int(lines[0][0])}), or docids=False",
-    )
-
-
-def _check_twice(
-    path: str | os.PathLike[str], docnos: tuple[str, ...], starts: Sequence[int], lines: NDArray[np.int64]
-) -> None:
+    docids: Sequence[str | None],
+    starts: Sequence[int],
+    lines: NDArray[np.int64],
+) -> tuple[str, ...] | None:
+    """Return the docids, None where there are none; each must come once in its query."""
+    named = tuple(docid for docid in docids if docid is not None)
+    if not named:
+        return None
+    if len(named) < len(docids):
+        missing = docids[0] is None
+        row = next(row for row, docid in enumerate(docids) if (docid is None) != missing)
+        raise InputError(
+            "a docid, where the first row has none" if missing else "no docid, as the first row has",
+            file=path,
+            line=int(lines[row]),
+            value=docids[row],
+            accepted=f"one on each row or on none (the first row is line {int(lines[0])}), or docids=False",
+        )
     for begin, end in itertools.pairwise(starts):
-        if len(set(docnos[begin:end])) == end - begin:
+        if len(set(named[begin:end])) == end - begin:
             continue
         seen: dict[str, int] = {}
-        for row in range(begin, end):
-            first = seen.setdefault(docnos[row], row)
-            if first != row:
-                raise InputError(
-                    "a docid comes twice in its query",
-                    file=path,
-                    line=int(lines[row]),
-                    value=docnos[row],
-                    accepted=f"each once (first in line {int(lines[first])}), or docids=False",
-                )
+        row = next(row for row in range(begin, end) if seen.setdefault(named[row], row) != row)
+        raise InputError(
+            "a docid comes twice in its query",
+            file=path,
+            line=int(lines[row]),
+            value=named[row],
+            accepted=f"each once (first in line {int(lines[seen[named[row]]])}), or docids=False",
+        )
+    return named

@@ -16,20 +16,23 @@ from lmtune.datasets.loading import load
 from lmtune.errors import InputError
 from lmtune.indexing.cache import HOME, index_for
 
+COLLECTION_HELP = "pydocs, a folder, irds:ID, synthetic:NAME"
+"""What a name of a collection may be, for options."""
+
 
 def short_name(name: str) -> str:
     """Return what to call a collection: a folder's own name, or the name as it is."""
     return name if ":" in name else Path(name).resolve().name
 
 
-def index_collection(name: str, indexes: str | os.PathLike[str] = HOME) -> int:
+def index_collection(name: str, indexes: str | os.PathLike[str] = HOME, *, topics: int = 0) -> int:
     """Build a collection's index unless a current one is there; return its usable topics' number.
 
     Called before processes share the work, it spares each of them to build the index.
 
     Parameters
     ----------
-    name, indexes
+    name, indexes, topics
         As for `load_pool`.
 
     Raises
@@ -40,7 +43,7 @@ def index_collection(name: str, indexes: str | os.PathLike[str] = HOME) -> int:
     dataset = _checked(name)
     assert dataset.documents is not None
     index_for(dataset.documents, home=indexes)
-    return len(split_topics(dataset).usable)
+    return len(_usable(dataset, topics))
 
 
 @lru_cache(maxsize=2)
@@ -77,18 +80,23 @@ def load_pool(
     assert dataset.documents is not None
     index = index_for(dataset.documents, home=indexes)
     check(dataset, doc_numbers=index.doc_numbers)
-    usable = split_topics(dataset).usable
-    if not 0 <= topics <= len(usable):
-        raise InputError(
-            f"{dataset.name} has another number of topics with a relevant document",
-            value=topics,
-            accepted=f"0 (all) to {len(usable)}",
-        )
+    usable = _usable(dataset, topics)
     if topics:
         drawn = np.random.default_rng(seed).permutation(len(usable))[:topics]
         usable = [usable[place] for place in sorted(drawn)]
     chosen = {topic: dataset.topics[topic] for topic in usable}
     return pool_for(index, chosen, dataset.qrels, name=dataset.name)
+
+
+def _usable(dataset: Dataset, topics: int) -> list[str]:
+    usable = split_topics(dataset).usable
+    if not 0 <= topics <= len(usable):
+        raise InputError(
+            f"too few topics with a relevant document in {dataset.name}",
+            value=topics,
+            accepted=f"0 (all) to {len(usable)}",
+        )
+    return usable
 
 
 @lru_cache(maxsize=1)

@@ -5,80 +5,32 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from lmtune.errors import InputError
 from lmtune.reporting.differences import differences
-from lmtune.reporting.figures.style import ParameterAxis
+from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
 from lmtune.reporting.results_reader import StoredResults
 from lmtune.reporting.table import listed
 from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table, parameter_text, parameters
 from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
 
-_PNG = b"\x89PNG\r\n\x1a\n"
 MOST_ROWS = 2500
 """Rows of the topic table that a page shows before it is asked for all."""
 
 
-@dataclass(frozen=True)
-class PagePicture:
-    """A picture on a page.
-
-    Attributes
-    ----------
-    title : str
-        Its caption.
-    data : bytes
-        A PNG or SVG file.
-    alt : str
-        What it shows, in words, for who cannot see it.
-    group : str
-        The heading that it stands under, such as the collection's name; pictures of a group
-        follow one another.
-    part : str
-        Within a group, pictures of a named part are folded away until the reader opens it.
-    wide : bool
-        Whether it needs a page's width; on a phone it scrolls in its own box.
-    """
-
-    title: str
-    data: bytes
-    alt: str
-    group: str = ""
-    part: str = ""
-    wide: bool = False
-
-    @property
-    def url(self) -> str:
-        """The picture as a ``data:`` URL, as which it can run no script.
-
-        Raises
-        ------
-        InputError
-            For another format.
-        """
-        if self.data.startswith(_PNG):
-            kind = "png"
-        elif b"<svg" in self.data[:2000]:
-            kind = "svg+xml"
-        else:
-            raise InputError("unknown picture", value=self.data[:8], accepted="PNG or SVG")
-        return f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
-
-
-def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_rows: int = MOST_ROWS) -> str:
+def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: int = MOST_ROWS) -> str:
     """Make the page.
 
     Parameters
     ----------
     stored : StoredResults
         What `lmtune.reporting.results_reader.read_results` read.
-    pictures : sequence of PagePicture
-        Shown in this order.
+    pictures : iterable of Picture
+        Shown in this order, those of a group under its name, and those of a part folded away
+        until the reader opens it. One that needs a page's width scrolls in a box on a phone.
     most_rows : int
         Rows of the topic table that are shown before the reader asks for all of them.
 
@@ -135,12 +87,23 @@ def page(stored: StoredResults, pictures: Sequence[PagePicture] = (), *, most_ro
     )
 
 
-def _grouped(pictures: Sequence[PagePicture]) -> list[tuple[str, list[tuple[str, list[PagePicture]]]]]:
-    """Gather pictures by group, then by part, where they follow one another."""
+def _grouped(pictures: Iterable[Picture]) -> list[tuple[str, list[tuple[str, list[dict[str, Any]]]]]]:
+    """Draw pictures and gather them by group, then by part, where they follow one another."""
     return [
-        (group, [(part, list(one)) for part, one in groupby(own, key=lambda picture: picture.part)])
+        (group, [(part, [*map(_drawn, one)]) for part, one in groupby(own, key=lambda picture: picture.part)])
         for group, own in groupby(pictures, key=lambda picture: picture.group)
     ]
+
+
+def _drawn(picture: Picture) -> dict[str, Any]:
+    # In a data: URL a picture can run no script.
+    data = base64.b64encode(render(picture.figure, "svg")).decode()
+    return {
+        "title": picture.title,
+        "alt": picture.alt,
+        "url": f"data:image/svg+xml;base64,{data}",
+        "wide": picture.figure.get_figwidth() > COLUMN,
+    }
 
 
 def _facts(stored: StoredResults) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import json
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lmtune.indexing.lucene.index import LuceneIndex
 
 _WITHOUT_INFLUENCE = ("--output", "--workers")
+NEURAL = ("torch", "safetensors")
+"""What the numbers of reranking depend on besides."""
+
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
 
@@ -80,11 +83,15 @@ def command() -> str:
     return shlex.join(["lmtune", *kept])
 
 
-def write_record(path: Path, **facts: Any) -> None:
-    """Write how a file was made: the command, the versions, and further facts."""
-    made = {"command": command(), "versions": versions(), **facts}
+def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
+    """Return how something was made: the command, the versions, and further facts."""
+    return {"command": command(), "versions": versions() | installed(*libraries), **facts}
+
+
+def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
+    """Write how a file was made; see `record`."""
     with atomic_write(path) as file:
-        file.write(json.dumps(made, indent=2) + "\n")
+        file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import Empty, ndcg
-from lmtune.measures.significance.effects import Interval, confidence_interval
+from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loop import Progress
-from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.loss_names import Loss, parse_loss
+from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import CUTOFFS, Scorer, fit_scorer
 from lmtune.reranking.settings import Settings
@@ -50,7 +52,7 @@ class Outcome:
         """All trainings, fold by fold."""
         return [one for own in self.trials for one in own]
 
-    def interval(self, empty: Empty, cutoff: int) -> Interval:
+    def interval(self, empty: Empty, cutoff: int) -> MeanInterval:
         """Return the mean over trials at one of `CUTOFFS`, with its 95% interval."""
         return confidence_interval(self.values[empty][:, CUTOFFS.index(cutoff)].tolist())
 
@@ -185,6 +187,26 @@ def _measure(
         ]
         values[empty] = np.array([np.nanmean(found, axis=0) for found in queries])
     return values
+
+
+def read_losses(text: str, settings: Settings) -> list[Loss]:
+    """Read losses to compare, with commas between; check that they can be trained.
+
+    Raises
+    ------
+    InputError
+        For an unknown loss or network, a loss named twice, or one that the optimizer cannot minimise.
+    """
+    losses = [parse_loss(part) for part in text.split(",")]
+    if len(set(map(str, losses))) < len(losses):
+        raise InputError("a loss is named twice", value=text, accepted="each once")
+    for loss in losses:
+        if loss.family != "trees":
+            loss.check_optimizer(settings.optimizer)
+        elif find_spec("lightgbm") is None:
+            raise MissingExtraError("lambdamart", "neural")
+    parse_network(settings.network)
+    return losses
 
 
 def empty_queries(splits: Sequence[RankingSplit]) -> int:

@@ -208,3 +208,23 @@ class RankingSplit:
     def map(self, change: Callable[[RankingData], RankingData]) -> RankingSplit:
         """Return the parts changed, each by itself."""
         return RankingSplit(self.name, change(self.train), change(self.validation), change(self.test))
+
+
+def check_training_data(train: RankingData, validation: RankingData | None) -> dict[str, RankingData]:
+    """Return data by name; all must have the same features, and each a relevant document.
+
+    Raises
+    ------
+    InputError
+        Where they do not.
+    """
+    given = {"training": train} if validation is None else {"training": train, "validation": validation}
+    for name, data in given.items():
+        if not (data.labels > 0).any():
+            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
+        if data.features.shape[1] != train.features.shape[1]:
+            raise InputError(
+                "training and validation data have different features",
+                value=(train.features.shape[1], data.features.shape[1]),
+            )
+    return given

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import mean_over_lists, ndcg
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import check, option
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import RankingData, check_training_data
 
 _HIGHEST_LABEL = 30
 
@@ -126,7 +127,8 @@ class LambdaMart:
     @property
     def summary(self) -> str:
         """What came of it, in a line."""
-        return f"{self.best_round} trees, validation nDCG@{self.settings.measure} {self.validation:.4f}"
+        measure = exponential_ndcg(self.settings.measure)
+        return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float64]:
         """Score every row, shape (rows,), whatever the device.
@@ -211,7 +213,7 @@ def fit(
         if value > measured[best]:
             best = grown - 1
         if progress is not None:
-            progress(grown, settings.rounds, f"nDCG@{settings.measure} {value:.4f}")
+            progress(grown, settings.rounds, f"{exponential_ndcg(settings.measure)} {value:.4f}")
         if stuck or grown - 1 - best >= settings.patience:
             break
     if not math.isfinite(measured[best]):
@@ -221,10 +223,7 @@ def fit(
 
 
 def _check(train: RankingData, validation: RankingData) -> None:
-    widths = train.features.shape[1], validation.features.shape[1]
-    if widths[0] != widths[1]:
-        raise InputError("training and validation data have different features", value=widths)
-    for name, data in (("training", train), ("validation", validation)):
+    for name, data in check_training_data(train, validation).items():
         whole = (data.labels == np.floor(data.labels)) & (data.labels <= _HIGHEST_LABEL)
         if not whole.all():
             raise InputError(
@@ -232,8 +231,6 @@ def _check(train: RankingData, validation: RankingData) -> None:
                 value=float(data.labels[int(np.argmin(whole))]),
                 accepted=f"whole numbers from 0 to {_HIGHEST_LABEL}",
             )
-        if not (data.labels > 0).any():
-            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
 
 
 def _lightgbm() -> ModuleType:

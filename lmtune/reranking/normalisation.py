@@ -22,7 +22,7 @@ _BLOCK_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How features are to be brought to a common scale; see `Normaliser`."""
+    """How features are scaled; see `Normaliser`."""
 
     method: Method = option(
         "z-score",

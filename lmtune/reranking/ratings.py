@@ -59,26 +59,22 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
         For lines with other fields, ratings that are not above 0, and an item rated twice by one
         user.
     """
-    users: list[int] = []
-    items: list[int] = []
-    values: list[float] = []
-    times: list[int] = []
+    rows: list[tuple[int, int, float, int]] = []
     for number, line in read_lines(path):
         if not line.strip():
             continue
         try:
             user, item, value, time = line.split("\t")
-            row = int(user), int(item), float(value), int(time)
+            rows.append((int(user), int(item), float(value), int(time)))
         except ValueError:
             raise InputError("not a rating", file=path, line=number, value=line, accepted=_ACCEPTED) from None
-        if not (0.0 < row[2] < np.inf):
-            raise InputError("rating out of range", file=path, line=number, value=row[2], accepted="above 0")
-        users.append(row[0])
-        items.append(row[1])
-        values.append(row[2])
-        times.append(row[3])
-    if not users:
+        if not (0.0 < rows[-1][2] < np.inf):
+            raise InputError(
+                "rating out of range", file=path, line=number, value=rows[-1][2], accepted="above 0"
+            )
+    if not rows:
         raise InputError("no ratings", file=path, accepted=_ACCEPTED)
+    users, items, values, times = zip(*rows, strict=True)
     user_ids, user_numbers = np.unique(np.array(users, np.int64), return_inverse=True)
     item_ids, item_numbers = np.unique(np.array(items, np.int64), return_inverse=True)
     keys = np.sort(user_numbers * len(item_ids) + item_numbers)

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
@@ -26,6 +27,15 @@ CUTOFFS = (1, 3, 5, 10)
 
 
 Scorer = Trained | LambdaMart
+
+
+class TrainingOptions(TypedDict, total=False):
+    """Where and how a training goes on, as `lmtune.reranking.training.fit` takes it."""
+
+    device: str
+    checkpoint: Path | None
+    checkpoint_every: int | None
+    progress: Progress | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +97,9 @@ class Reranker:
             np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
         )
         for name, means in (("left out", kept), ("count 0", zero)):
-            text = "  ".join(f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True))
+            text = "  ".join(
+                f"{exponential_ndcg(cutoff)} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True)
+            )
             yield f"test, queries without relevant documents {name}: {text}"
             if (kept == zero).all():
                 return
@@ -101,10 +113,7 @@ def learn(
     normalisation: Normalisation | None = None,
     names: Sequence[str] | None = None,
     facts: Mapping[str, Any] | None = None,
-    device: str = "cpu",
-    checkpoint: Path | None = None,
-    checkpoint_every: int | None = None,
-    progress: Progress | None = None,
+    **how: Unpack[TrainingOptions],
 ) -> Reranker:
     """Learn to rerank: normalise features and train what the settings' loss asks for.
 
@@ -120,8 +129,8 @@ def learn(
         The features'; "1", "2", ... by default, as in LETOR files.
     facts : mapping, optional
         What else to remember, such as what making the same features again takes.
-    device, checkpoint, checkpoint_every, progress
-        As for `fit_scorer`.
+    **how
+        ``device``, ``checkpoint``, ``checkpoint_every`` and ``progress``, as for `fit_scorer`.
 
     Returns
     -------
@@ -136,35 +145,21 @@ def learn(
     if settings.loss.family != "trees":
         normaliser = (normalisation or Normalisation()).fit(train)
         train, validation = normaliser.transform(train), normaliser.transform(validation)
-    scorer = fit_scorer(
-        train,
-        validation,
-        settings,
-        device=device,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        progress=progress,
-    )
+    scorer = fit_scorer(train, validation, settings, **how)
     known = tuple(names or map(str, range(1, train.features.shape[1] + 1)))
     return Reranker(scorer, normaliser, known, facts or {})
 
 
 def fit_scorer(
-    train: RankingData,
-    validation: RankingData,
-    settings: Settings,
-    *,
-    device: str = "cpu",
-    checkpoint: Path | None = None,
-    checkpoint_every: int | None = None,
-    progress: Progress | None = None,
+    train: RankingData, validation: RankingData, settings: Settings, **how: Unpack[TrainingOptions]
 ) -> Scorer:
     """Train what the settings' loss asks for on features as they are given: a network, or trees.
 
     Parameters
     ----------
-    train, validation, settings, device, checkpoint, checkpoint_every, progress
-        As for `lmtune.reranking.training.fit`; trees take the loss's options and the seed alone.
+    train, validation, settings, **how
+        As for `lmtune.reranking.training.fit`; trees take the loss's options, the seed and
+        ``progress`` alone.
 
     Raises
     ------
@@ -173,13 +168,5 @@ def fit_scorer(
     """
     if settings.loss.family == "trees":
         trees = TreeSettings(**settings.loss.options, seed=settings.seed)
-        return lambdamart.fit(train, validation, trees, progress=progress)
-    return training.fit(
-        train,
-        validation,
-        settings,
-        device=device,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        progress=progress,
-    )
+        return lambdamart.fit(train, validation, trees, progress=how.get("progress"))
+    return training.fit(train, validation, settings, **how)

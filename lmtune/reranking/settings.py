@@ -17,7 +17,7 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a trained network depends on besides the data and the device.
+    """How a network is trained: all that it depends on besides the data and the device.
 
     The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
     and `lmtune.reranking.networks.make_network` for networks. With SPSA and FDSA, a loss may be a

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.loop import Epoch, Progress, Run
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
@@ -69,7 +70,7 @@ class Trained:
         """What came of it, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation nDCG@{self.settings.measure} {self.validation:.4f}"
+            f"validation {exponential_ndcg(self.settings.measure)} {self.validation:.4f}"
         )
 
     def network(self) -> Pointwise | Attention:
@@ -227,16 +228,7 @@ def fit(
 
 
 def _check(train: RankingData, validation: RankingData | None, device: str) -> None:
-    for name, data in (("training", train), ("validation", validation)):
-        if data is None:
-            continue
-        if not (data.labels > 0).any():
-            raise InputError(f"no {name} query has a relevant document", accepted="one at least")
-        if data.features.shape[1] != train.features.shape[1]:
-            raise InputError(
-                "training and validation data have different features",
-                value=(train.features.shape[1], data.features.shape[1]),
-            )
+    for name, data in check_training_data(train, validation).items():
         if not np.isfinite(data.features).all():
             raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
     kind = device.partition(":")[0]

@@ -80,7 +80,7 @@ class Plan:
         "AP, P@k, Bpref, nDCG@k, RR, R@k ...; repeat it for several.",
         flag="--measure -m",
         read=str,
-        repeat=True,
+        separator=None,
     )
     model: str = option(
         "two-stage", "two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.", choices=MODELS

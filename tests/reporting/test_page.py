@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reported import PNG, SVG, made_results, write_made
+from reported import made_picture, made_results, write_made
 from scipy import stats
 
 from lmtune.cli.main import app
-from lmtune.errors import InputError
-from lmtune.reporting.page import PagePicture, page
+from lmtune.reporting.figures.style import COLUMN, PAGE, render
+from lmtune.reporting.page import page
 from lmtune.reporting.results_reader import read_results
 from lmtune.tuning.result import DIRECT, RANKNET
 
@@ -53,8 +53,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     stored = read_results(write_made(tmp_path_factory.mktemp("made") / "kept", results))
     pictures = [
-        PagePicture(f"A title {NASTY}", SVG, f'An alternative "text" {NASTY}', "one"),
-        PagePicture("Another", PNG, "Points", "one"),
+        made_picture(f"A title {NASTY}", f'An alternative "text" {NASTY}', "one"),
+        made_picture("Another", "Points", "one", width=COLUMN),
     ]
     return page(stored, pictures)
 
@@ -113,8 +113,10 @@ def test_the_structure_is_one_that_can_be_read_aloud(made: str) -> None:
     levels = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch("h[1-6]", tag)]
     assert all(after <= before + 1 for before, after in pairwise(levels))
     sources = [str(image["src"]) for image in parsed.all("img")]
-    assert base64.b64decode(sources[0].removeprefix("data:image/svg+xml;base64,")) == SVG
-    assert base64.b64decode(sources[1].removeprefix("data:image/png;base64,")) == PNG
+    for source, width in zip(sources, (PAGE, COLUMN), strict=True):
+        drawn = render(made_picture("", "", "", width=width).figure, "svg")
+        assert base64.b64decode(source.removeprefix("data:image/svg+xml;base64,")) == drawn
+    assert [figure.get("class") for figure in parsed.all("figure")] == ["wide", None]
 
 
 def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
@@ -163,8 +165,3 @@ def test_what_is_no_results_folder_leaves_nothing_behind(
     assert _report(str(tmp_path)) == 2
     assert "not a results folder: made.json is missing" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_picture_is_png_or_svg() -> None:
-    with pytest.raises(InputError, match="PNG or SVG"):
-        _ = PagePicture("A title", b"GIF89a", "An image").url

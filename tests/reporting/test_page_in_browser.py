@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from reported import PNG, SVG, made_results, write_made
+from reported import made_picture, made_results, write_made
 
-from lmtune.reporting.page import PagePicture, page
+from lmtune.reporting.figures.style import COLUMN
+from lmtune.reporting.page import page
 from lmtune.reporting.results_reader import read_results
 from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult
 
@@ -65,8 +66,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("page")
     stored = read_results(write_made(folder / "kept", RESULTS))
     pictures = [
-        PagePicture(NASTY, SVG, "A rectangle", "plain", wide=True),
-        PagePicture("Another", PNG, "A point", "plain", "Fold 2"),
+        made_picture(NASTY, "A rectangle", "plain"),
+        made_picture("Another", "A point", "plain", "Fold 2", width=COLUMN),
     ]
     (folder / "page.html").write_text(
         page(stored, pictures, most_rows=MOST_ROWS), encoding="utf-8", newline="\n"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.frames import records
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED
@@ -44,7 +43,7 @@ def weigh(found: Tables) -> list[str]:
         *_consistency(found["losses"]),
         *_scaling(found["work"]),
         *_concave(found["concavity"]),
-        *(f"{row['dataset']}: {row['note']}." for row in records(found["notes"])),
+        *(f"{row['dataset']}: {row['note']}." for row in found["notes"].to_dict("records")),
     ]
 
 
@@ -82,7 +81,7 @@ def _verdicts(found: Tables) -> Iterator[str]:
 
 def _significance(table: pd.DataFrame) -> Iterator[str]:
     """Say how often either is significantly better in the table."""
-    cells = {(row["dataset"], row["measure"], row["method"]): row for row in records(table)}
+    cells = {(row["dataset"], row["measure"], row["method"]): row for row in table.to_dict("records")}
     said, above, below, apart = [], 0, 0, 0
     for (dataset, measure, method), row in cells.items():
         if method != RANKNET:
@@ -123,7 +122,7 @@ def _small(small: pd.DataFrame) -> Iterator[str]:
 def _consistency(losses: pd.DataFrame) -> Iterator[str]:
     """Say what either loses, and how evenly."""
     for (sets, dataset, measure), part in losses.groupby(["sets", "dataset", "measure"], sort=False):
-        rows = records(part)
+        rows = part.to_dict("records")
         said = [
             f"{row['method']} {row['mean']:.2%} on average, at worst {row['worst']:.2%}"
             + (f", deviation {row['deviation']:.2%}" if row["folds"] > 1 else "")
@@ -155,7 +154,7 @@ def _scaling(work: pd.DataFrame) -> Iterator[str]:
 def _concave(table: pd.DataFrame) -> Iterator[str]:
     """Say how concave the measures are."""
     for (dataset, measure), part in table.groupby(["dataset", "measure"], sort=False):
-        whole, top = ({**row} for row in records(part))
+        whole, top = ({**row} for row in part.to_dict("records"))
         yield (
             f"{dataset} {_title(measure)} over the grid of lambda and log mu: of "
             f"{whole['pairs']:,} midpoints {whole['concave']:.1%} are concave, "

@@ -41,55 +41,63 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimators(Experiment):
-    """Options of `EXPERIMENT`."""
+    """What to compare, and how."""
 
     name: ClassVar[str] = "estimators"
     quick: ClassVar[Mapping[str, Any]] = {"topics": 500, "small": 50}
 
-    datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME")
-    topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
+    datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME", fewest=1)
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all", low=0)
     measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
-    folds: int = option(2, "cross-validation of the table")
-    small: int = option(50, "topics in each small training and test set; 0 for none")
+    folds: int = option(2, "cross-validation of the table", low=2)
+    small: int = option(50, "topics in each small training and test set; 0 for none", low=0)
     validation: float = option(0.2, "share of training topics that RankNet-val stops on; 0 for no such row")
-    seed: int = option(0, "of topics, folds and the methods' starts")
+    seed: int = option(0, "of topics, folds and the methods' starts", low=0)
 
-    def units(self) -> list[Unit]:
-        """Make a unit a collection."""
-        measures = parse_measures(self.measures)
-        Plan(tuple(measures), validation=self.validation)
-        if not self.datasets:
-            raise InputError("no datasets", accepted="one or more")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._plan()
         names = [short_name(dataset) for dataset in self.datasets]
         if len(set(names)) < len(names):
             raise InputError("two collections have one name", value=names, accepted="different names")
-        for name, least in (("topics", 0), ("folds", 2), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
-        if self.small < 0 or self.small == 1:
+        if self.small == 1:
             raise InputError("bad small", value=self.small, accepted="0, or 2 or more")
+
+    def units(self) -> list[Unit]:
+        """Return a unit a collection."""
         for dataset in self.datasets:
-            available = index_collection(dataset)
-            if self.topics > available:
-                raise InputError(
-                    f"too few topics in {dataset}", value=self.topics, accepted=f"up to {available}"
-                )
+            index_collection(dataset, topics=self.topics)
         return [
-            Unit(
-                key=file_name(short_name(dataset)),
-                function=compare_estimators,
-                arguments={
-                    "dataset": dataset,
-                    "topics": self.topics,
-                    "measures": [str(measure) for measure in measures],
-                    "folds": self.folds,
-                    "small": self.small,
-                    "validation": self.validation,
-                    "seed": self.seed,
-                },
-            )
+            Unit(file_name(short_name(dataset)), self.compare, {"dataset": dataset})
             for dataset in self.datasets
         ]
+
+    def compare(self, dataset: str) -> dict[str, Any]:
+        """Compare Direct, RankNet and Optimal on one collection.
+
+        Returns
+        -------
+        dict
+            ``topics``; ``rows``, the table's; ``fits``, ``small`` (both `_fits`), ``work``,
+            ``concavity`` and ``notes``.
+        """
+        pool = load_pool(dataset, topics=self.topics, seed=self.seed)
+        plan = self._plan()
+        result = run_experiment(pool, cross_validation(pool.topics, self.folds, seed=self.seed), plan)
+        splits = small_splits(pool.topics, self.small, seed=self.seed)
+        assert result.surface is not None
+        return {
+            "topics": len(pool.topics),
+            "rows": as_records([result]),
+            "fits": list(_fits(result)),
+            "small": list(_fits(run_experiment(pool, splits, plan))) if splits else [],
+            "work": _work(pool, result, plan),
+            "concavity": [*_concavity(result.surface, pool)],
+            "notes": list(result.notes),
+        }
+
+    def _plan(self) -> Plan:
+        return Plan(tuple(parse_measures(self.measures)), validation=self.validation, seed=self.seed)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.
@@ -99,36 +107,22 @@ class Estimators(Experiment):
         """
         import pandas as pd
 
-        names = [short_name(dataset) for dataset in self.datasets]
+        named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
 
         def joined(part: str) -> pd.DataFrame:
-            tables = []
-            for name, result in zip(names, results.values(), strict=True):
-                own = pd.DataFrame(result[part])
-                if len(own):
-                    own.insert(0, "dataset", name)
-                    tables.append(own)
-            return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+            return pd.DataFrame([{"dataset": name, **row} for name, own in named for row in own[part]])
 
-        rows = joined("rows").drop(columns="collection")
         fits, small = joined("fits"), joined("small")
-        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small))]
-        notes = pd.DataFrame(
-            [
-                (name, note)
-                for name, result in zip(names, results.values(), strict=True)
-                for note in result["notes"]
-            ],
-            columns=["dataset", "note"],
-        )
+        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small)) if len(part)]
+        notes = [(name, note) for name, own in named for note in own["notes"]]
         return {
-            "table1": rows,
-            "losses": pd.concat([table for table in losses if len(table)], ignore_index=True),
+            "table1": joined("rows").drop(columns="collection"),
+            "losses": pd.concat(losses, ignore_index=True),
             "fits": fits,
             "small": small,
             "work": joined("work"),
             "concavity": joined("concavity"),
-            "notes": notes,
+            "notes": pd.DataFrame(notes, columns=["dataset", "note"]),
         }
 
     def pictures(self, found: Tables) -> list[Picture]:
@@ -137,10 +131,11 @@ class Estimators(Experiment):
         from lmtune.reporting.figures.style import Picture, alt_text
 
         drawn = []
-        for sets in ("small", "fits"):
+        for sets, name, what in (
+            ("small", "losses-small", "small training and test sets"),
+            ("fits", "losses", "folds"),
+        ):
             if len(found[sets]):
-                name = "losses" if sets == "fits" else "losses-small"
-                what = "folds" if sets == "fits" else "small training and test sets"
                 figure = losses(relative_losses(found[sets]), what=what)
                 drawn.append(Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure)))
         return drawn
@@ -148,50 +143,6 @@ class Estimators(Experiment):
     def conclusions(self, found: Tables) -> list[str]:
         """Weigh the paper's claims."""
         return weigh(found)
-
-
-def compare_estimators(
-    *,
-    dataset: str,
-    topics: int,
-    measures: Sequence[str],
-    folds: int,
-    small: int,
-    validation: float,
-    seed: int,
-) -> dict[str, Any]:
-    """Compare Direct, RankNet and Optimal on one collection.
-
-    Parameters
-    ----------
-    dataset, topics, seed
-        See `lmtune.laboratory.collections.load_pool`.
-    measures : sequence of str
-        What is reported, and what Direct and Optimal maximise.
-    folds, small, validation
-        See `Estimators`.
-
-    Returns
-    -------
-    dict
-        ``topics``; ``rows``, the table's; ``fits``, ``small`` (both `_fits`), ``work``,
-        ``concavity`` and ``notes``.
-    """
-    pool = load_pool(dataset, topics=topics, seed=seed)
-    plan = Plan(tuple(parse_measures(measures)), validation=validation, seed=seed)
-    result = run_experiment(pool, cross_validation(pool.topics, folds, seed=seed), plan)
-    splits = small_splits(pool.topics, small, seed=seed)
-    many = run_experiment(pool, splits, plan) if splits else None
-    assert result.surface is not None
-    return {
-        "topics": len(pool.topics),
-        "rows": as_records([result]),
-        "fits": list(_fits(result)),
-        "small": [] if many is None else list(_fits(many)),
-        "work": _work(pool, result, plan),
-        "concavity": [*_concavity(result.surface, pool)],
-        "notes": list(result.notes),
-    }
 
 
 def small_splits(topics: Sequence[str], size: int, *, seed: int = 0) -> list[Fold]:
@@ -224,11 +175,14 @@ def small_splits(topics: Sequence[str], size: int, *, seed: int = 0) -> list[Fol
 def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
     """Yield a row a fold, measure and method, with two-sided paired t-tests within the fold."""
     values = {(row.measure, row.method): row.values for row in result.rows}
-    sizes = [len(fold.test) for fold in result.folds]
-    begins = np.concatenate(([0], np.cumsum(sizes)))
+    begins = np.cumsum([0, *(len(fold.test) for fold in result.folds)])
     for row in result.rows:
         for number, fit in enumerate(row.fits):
             here = slice(begins[number], begins[number + 1])
+            tests = {
+                f"p_value_{other.lower()}": paired_t_test(row.values[here], values[row.measure, other][here])
+                for other in (DIRECT, RANKNET)
+            }
             yield {
                 "measure": str(row.measure),
                 "method": row.method,
@@ -238,12 +192,7 @@ def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
                 "test": fit.test_value,
                 "evaluations": fit.evaluations,
                 "at_edge": ", ".join(fit.at_edge),
-                **{
-                    f"p_value_{other.lower()}": paired_t_test(
-                        row.values[here], values[row.measure, other][here]
-                    )
-                    for other in (DIRECT, RANKNET)
-                },
+                **tests,
             }
 
 
@@ -298,10 +247,6 @@ def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _losses(fits: pd.DataFrame, sets: str) -> pd.DataFrame:
-    import pandas as pd
-
-    if not len(fits):
-        return pd.DataFrame()
     grouped = relative_losses(fits).groupby(["dataset", "measure", "method"], sort=False)["loss"]
     found = grouped.agg(folds="size", mean="mean", deviation="std", worst="max").reset_index()
     found.insert(0, "sets", sets)

@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool, short_name
+from lmtune.laboratory.collections import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise, random_directions
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.frames import records
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from lmtune.reporting.figures.style import Picture
 
 _CONFIDENCE, _SHARE = 0.99, 0.01
-_NOISE_LINES = 4
 _SCALE = (1.0, 1.0)
 _BATCH = 250
 
@@ -45,45 +42,80 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MapOptimality(Experiment):
-    """Options of `EXPERIMENT`."""
+    """What to examine, and how."""
 
     name: ClassVar[str] = "map-optimality"
     quick: ClassVar[Mapping[str, Any]] = {"topics": 200, "steps": (0.01, 0.1, 1.0)}
 
-    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
-    topics: int = option(0, "how many topics, drawn by the seed; 0 for all")
+    dataset: str = option("pydocs", COLLECTION_HELP)
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all", low=0)
     measure: str = option("AP", "AP, P@k, Bpref, nDCG@k ")
-    directions: int = option(directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice")
-    steps: tuple[float, ...] = option((0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)")
-    seed: int = option(0, "of topics, directions and the methods' starts")
+    directions: int = option(
+        directions_needed(_CONFIDENCE, _SHARE), "random directions from each choice", low=1
+    )
+    steps: tuple[float, ...] = option(
+        (0.01, 0.03, 0.1, 0.3, 1.0), "step sizes in (logit lambda, log mu)", above=0, fewest=1
+    )
+    seed: int = option(0, "of topics, directions and the methods' starts", low=0)
 
     def units(self) -> list[Unit]:
-        """Make a unit a choice."""
-        measure = parse_measure(self.measure)
-        for name, least in (("directions", 1), ("topics", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
-        if not self.steps or not all(math.isfinite(s) and s > 0.0 for s in self.steps):
-            raise InputError("bad steps", value=self.steps, accepted="positive numbers")
-        available = index_collection(self.dataset)
-        if self.topics > available:
-            raise InputError("too few topics", value=self.topics, accepted=f"up to {available}")
-        return [
-            Unit(
-                key=method.lower(),
-                function=examine_choice,
-                arguments={
-                    "dataset": self.dataset,
-                    "topics": self.topics,
-                    "measure": str(measure),
-                    "method": method,
-                    "directions": self.directions,
-                    "steps": sorted(self.steps),
-                    "seed": self.seed,
-                },
-            )
-            for method in (RANKNET, DIRECT)
-        ]
+        """Return a unit a choice."""
+        parse_measure(self.measure)
+        index_collection(self.dataset, topics=self.topics)
+        return [Unit(method.lower(), self.examine, {"method": method}) for method in (RANKNET, DIRECT)]
+
+    def examine(self, method: str) -> dict[str, Any]:
+        """Tune on all topics, then look for ascents of the measure from a method's choice.
+
+        Parameters
+        ----------
+        method : {"RankNet", "Direct"}
+            Whose choice.
+
+        Returns
+        -------
+        dict
+            ``point`` (method, lambda, mu, value, at_edge, evaluations), ``ascents`` (`StepCounts`),
+            ``notes`` of the tuning, and for RankNet ``lines``, by column.
+        """
+        pool = load_pool(self.dataset, topics=self.topics, seed=self.seed)
+        measure, steps = parse_measure(self.measure), sorted(self.steps)
+        plan = Plan((measure,), seed=self.seed)
+        result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
+        [fit] = next(row.fits for row in result.rows if row.method == method)
+        mean = MeanOnPool(pool, measure, plan.space, plan.depth)
+        at = plan.space.to_unbounded(plan.space.vector(fit.params))
+        sizes = np.array(steps)[:, None]
+        ways = random_directions(self.directions, _SCALE, seed=self.seed)
+        mean.remember(np.concatenate([at + sizes * way for way in ways]))
+        noise = line_noise(mean, at, _SCALE, steps, seed=self.seed, along=mean.along)
+        test = ascent_test(
+            mean,
+            at,
+            _SCALE,
+            steps,
+            self.directions,
+            self.seed,
+            confidence=_CONFIDENCE,
+            noise=noise.tolist(),
+            along=mean.along,
+        )
+        found: dict[str, Any] = {
+            "point": {
+                "method": method,
+                **fit.params,
+                "value": test.value,
+                "at_edge": ", ".join(fit.at_edge),
+                "evaluations": fit.evaluations,
+            },
+            "ascents": [{"method": method, **asdict(counts)} for counts in test.steps],
+            "notes": list(result.notes),
+        }
+        if method == RANKNET:
+            [lines] = measure_lines(pool, result, plan).values()
+            # There are no test topics here.
+            found["lines"] = lines.drop(columns="test").to_dict("list")
+        return found
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make the tables ``points``, ``ascents``, ``lines`` and ``notes``.
@@ -93,16 +125,15 @@ class MapOptimality(Experiment):
         """
         import pandas as pd
 
-        points = pd.DataFrame([result["point"] for result in results.values()])
-        lines = pd.DataFrame(results[RANKNET.lower()]["lines"])
+        by_ranknet = results[RANKNET.lower()]
         ascents = pd.DataFrame([row for result in results.values() for row in result["ascents"]])
         inside = ascents["ascents"] + ascents["descents"] + ascents["unchanged"]
         ascents.insert(2, "inside", inside)
         return {
-            "points": points,
+            "points": pd.DataFrame([result["point"] for result in results.values()]),
             "ascents": ascents,
-            "lines": lines,
-            "notes": pd.DataFrame({"note": results[RANKNET.lower()]["notes"]}),
+            "lines": pd.DataFrame(by_ranknet["lines"]),
+            "notes": pd.DataFrame({"note": by_ranknet["notes"]}),
         }
 
     def pictures(self, found: Tables) -> list[Picture]:
@@ -129,7 +160,7 @@ class MapOptimality(Experiment):
     def conclusions(self, found: Tables) -> list[str]:
         """Say whether either choice is a local optimum of the measure."""
         name = parse_measure(self.measure).title
-        points = {row["method"]: row for row in records(found["points"])}
+        points = {row["method"]: row for row in found["points"].to_dict("records")}
         ranknet, direct = points[RANKNET], points[DIRECT]
         loss = 1.0 - ranknet["value"] / direct["value"] if direct["value"] > 0.0 else 0.0
         sentences = [
@@ -139,7 +170,7 @@ class MapOptimality(Experiment):
         ]
         ascents = found["ascents"]
         for method in (RANKNET, DIRECT):
-            own = records(ascents[ascents["method"] == method])
+            own = ascents[ascents["method"] == method].to_dict("records")
             counts = "; ".join(
                 f"{row['step']:g}: {row['ascents']} of {row['inside']}"
                 + (f" ({row['outside']} leave the range)" if row["outside"] else "")
@@ -151,78 +182,8 @@ class MapOptimality(Experiment):
         return sentences
 
 
-def examine_choice(
-    *,
-    dataset: str,
-    topics: int,
-    measure: str,
-    method: str,
-    directions: int,
-    steps: Sequence[float],
-    seed: int,
-) -> dict[str, Any]:
-    """Tune on all topics, then look for ascents of the measure from a method's choice.
-
-    Parameters
-    ----------
-    dataset, topics, seed
-        See `lmtune.laboratory.collections.load_pool`.
-    measure : str
-        What Direct maximises and directions ascend in.
-    method : {"RankNet", "Direct"}
-        Whose choice.
-    directions, steps
-        See `lmtune.laboratory.directions.ascent_test`.
-
-    Returns
-    -------
-    dict
-        ``point`` (method, lambda, mu, value, at_edge, evaluations), ``ascents`` (`StepCounts`),
-        ``notes`` of the tuning, and for RankNet ``lines``, by column.
-    """
-    pool = load_pool(dataset, topics=topics, seed=seed)
-    what = parse_measure(measure)
-    plan = Plan((what,), seed=seed)
-    result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
-    [fit] = next(row.fits for row in result.rows if row.method == method)
-    objective = Objective(pool, what, plan.space, plan.depth)
-    at = plan.space.to_unbounded(plan.space.vector(fit.params))
-    sizes = np.array(steps)[:, None]
-    objective.remember(
-        np.concatenate([at + sizes * way for way in random_directions(directions, _SCALE, seed=seed)])
-    )
-    noise = line_noise(objective, at, _SCALE, steps, lines=_NOISE_LINES, seed=seed, along=objective.along)
-    test = ascent_test(
-        objective,
-        at,
-        _SCALE,
-        steps,
-        directions,
-        seed,
-        confidence=_CONFIDENCE,
-        noise=np.nan_to_num(noise).tolist(),
-        along=objective.along,
-    )
-    found: dict[str, Any] = {
-        "point": {
-            "method": method,
-            **fit.params,
-            "value": test.value,
-            "at_edge": ", ".join(fit.at_edge),
-            "evaluations": fit.evaluations,
-        },
-        "ascents": [{"method": method, **asdict(counts)} for counts in test.steps],
-        "notes": list(result.notes),
-    }
-    if method == RANKNET:
-        [lines] = measure_lines(pool, result, plan).values()
-        # There are no test topics here.
-        found["lines"] = lines.drop(columns="test").to_dict("list")
-    return found
-
-
 @dataclass(frozen=True)
-class Objective:
+class MeanOnPool:
     """A measure's mean over a pool's topics, at a point (logit lambda, log mu).
 
     Attributes
@@ -273,12 +234,12 @@ class Objective:
         return np.array(found, np.float64)
 
 
-def _setting(point: Mapping[str, Any]) -> str:
+def _setting(point: Mapping[Any, Any]) -> str:
     edge = f", on the edge of the range: {point['at_edge']}" if point["at_edge"] else ""
     return f"lambda {point['lambda']:.4f}, mu {point['mu']:.4g}{edge}"
 
 
-def _verdict(method: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _verdict(method: str, name: str, rows: Sequence[Mapping[Any, Any]]) -> str:
     """Say at which steps a choice is a local optimum: fewer than 1% of directions ascend."""
     tried = [row for row in rows if row["inside"]]
     kept, clear = (

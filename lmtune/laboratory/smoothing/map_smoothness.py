@@ -14,25 +14,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, short_name
+from lmtune.laboratory.collections import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.roughness import roughness
 from lmtune.laboratory.smoothing.map_smoothness_pictures import COLUMN
-from lmtune.laboratory.smoothing.sampled_lines import LAMBDA, measure_lines
+from lmtune.laboratory.smoothing.sampled_lines import LAMBDA, MU, along, mean, positions
 from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.options import option
 from lmtune.reporting.results_files import file_name
+from lmtune.tuning.grid import Surface
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from lmtune.reporting.figures.style import Picture
+
+
+# Every so many points of a line, where they go into it.
+_STRIDES = (1, 2, 5, 10, 25, 50)
+_GRID = (20, 26)
 
 
 @dataclass(frozen=True)
 class MapSmoothness(Experiment):
-    """Options of `EXPERIMENT`."""
+    """What to measure, and how."""
 
     name: ClassVar[str] = "map-smoothness"
     quick: ClassVar[Mapping[str, Any]] = {
@@ -43,48 +47,87 @@ class MapSmoothness(Experiment):
         "zoom_points": 101,
     }
 
-    dataset: str = option("pydocs", "pydocs, a folder, irds:ID, synthetic:NAME")
+    dataset: str = option("pydocs", COLLECTION_HELP)
     measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
     topics: tuple[int, ...] = option(
-        (10, 30, 100, 300, 1000), "numbers of topics; all of them are always among them"
+        (10, 30, 100, 300, 1000), "numbers of topics; all of them are always among them", low=1, fewest=1
     )
-    samples: int = option(20, "samples of each number of topics")
-    points: int = option(951, "points along each parameter; 951 are steps of .001 in lambda")
-    zoom_points: int = option(301, "points of the blown-up section")
-    zoom: float = option(0.02, "how much of the range is blown up")
-    smooth: float = option(0.1, "called smooth: up and down by this share more than one hill")
-    seed: int = option(0, "of the samples")
+    samples: int = option(20, "samples of each number of topics", low=1)
+    points: int = option(951, "points along each parameter; 951 are steps of .001 in lambda", low=3)
+    zoom_points: int = option(301, "points of the blown-up section", low=3)
+    zoom: float = option(0.02, "how much of the range is blown up", above=0, high=1)
+    smooth: float = option(
+        0.1, "called smooth: up and down by this share more than one hill", above=0, high=1
+    )
+    seed: int = option(0, "of the samples", low=0)
 
     def units(self) -> list[Unit]:
-        """Make a unit a measure."""
+        """Return a unit a measure."""
         measures = parse_measures(self.measures)
-        for name, least in (("samples", 1), ("points", 3), ("zoom_points", 3), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted=f"{least} or more")
-        for name in ("zoom", "smooth"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise InputError(f"bad {name}", value=getattr(self, name), accepted="above 0, up to 1")
-        if not self.topics or min(self.topics) < 1:
-            raise InputError("bad topics", value=self.topics, accepted="numbers from 1")
         available = index_collection(self.dataset)
-        sizes = sorted({size for size in self.topics if size < available})
+        sizes = [*sorted({size for size in self.topics if size < available}), available]
         return [
-            Unit(
-                key=file_name(str(measure)),
-                function=measure_lines,
-                arguments={
-                    "dataset": self.dataset,
-                    "measure": str(measure),
-                    "sizes": (*sizes, available),
-                    "samples": self.samples,
-                    "points": self.points,
-                    "zoom_points": self.zoom_points,
-                    "zoom": self.zoom,
-                    "seed": self.seed,
-                },
-            )
+            Unit(file_name(str(measure)), self.measure_lines, {"measure": str(measure), "sizes": sizes})
             for measure in measures
         ]
+
+    def measure_lines(self, measure: str, sizes: Sequence[int]) -> dict[str, Any]:
+        """Measure along lambda and along log mu through the best grid point of all topics.
+
+        Parameters
+        ----------
+        measure : str
+            What to measure.
+        sizes : sequence of int
+            Numbers of topics, ascending; the last is that of all topics. The samples of one number
+            are nested: each holds the smaller ones.
+
+        Returns
+        -------
+        dict
+            ``measure``, ``topics`` (all), ``best`` (lambda, mu and value) and ``lines``, for lambda
+            and mu: ``position`` and ``curves`` (the first sample's mean by number of topics), the
+            same of the section as ``zoom_position`` and ``zoom_curves``, ``single`` (by stride the
+            mean total variation of single topics) and ``roughness`` (dicts: topics, sample, stride
+            and `Roughness`' fields).
+        """
+        pool = load_pool(self.dataset)
+        what, space = parse_measure(measure), ParameterSpace.of()
+        surface = Surface.compute(pool, [what], space=space, shape=_GRID)
+        best = surface.best(what, pool.positions())[0]
+        at = surface.setting(best)
+        rng = np.random.default_rng(self.seed)
+        orders = [rng.permutation(len(pool.topics)) for _ in range(self.samples)]
+        strides = [stride for stride in _STRIDES if (self.points - 1) % stride == 0]
+        lines = {}
+        for line in (LAMBDA, MU):
+            sections = positions(space, line, at, self.points, self.zoom_points, self.zoom)
+            whole, zoomed = (along(pool, what, line, at, position) for position in sections)
+            lines[line] = {
+                "position": sections[0].tolist(),
+                "curves": {str(size): mean(whole, orders[0][:size]).tolist() for size in sizes},
+                "zoom_position": sections[1].tolist(),
+                "zoom_curves": {str(size): mean(zoomed, orders[0][:size]).tolist() for size in sizes},
+                "single": {
+                    str(stride): float(np.abs(np.diff(whole[:, ::stride])).sum(axis=1).mean())
+                    for stride in strides
+                },
+                "roughness": [
+                    {"topics": size, "sample": sample, "stride": stride}
+                    | roughness(curve[::stride])._asdict()
+                    for size in sizes
+                    for sample, order in enumerate(orders[: 1 if size == sizes[-1] else None])
+                    for curve in [mean(whole, order[:size])]
+                    for stride in strides
+                ],
+            }
+        best_value = float(surface.means(what, pool.positions())[best])
+        return {
+            "measure": str(what),
+            "topics": len(pool.topics),
+            "best": {**at, "value": best_value},
+            "lines": lines,
+        }
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
@@ -101,38 +144,37 @@ class MapSmoothness(Experiment):
 
         curves, rough, single = [], [], []
         for result in results.values():
-            measure = result["measure"]
             for line, found in result["lines"].items():
+                keys = {"measure": result["measure"], "line": line}
                 for part, prefix in (("whole", ""), ("section", "zoom_")):
-                    by_topics = found[f"{prefix}curves"].items()
-                    keys = {"measure": measure, "line": line, "part": part}
                     points = {"position": found[f"{prefix}position"]}
-                    points |= {f"{COLUMN}{topics}": curve for topics, curve in by_topics}
-                    curves.append(pd.DataFrame(points).assign(**keys)[[*keys, *points]])
+                    points |= {f"{COLUMN}{size}": curve for size, curve in found[f"{prefix}curves"].items()}
+                    curves.append(pd.DataFrame({**keys, "part": part, **points}))
                 width = _width(line) / (self.points - 1)
                 own = pd.DataFrame(found["roughness"])
-                own.insert(0, "line", line)
-                own.insert(0, "measure", measure)
-                rough.append(own.assign(step=own["stride"] * width))
+                rough.append(own.assign(**keys, step=own["stride"] * width))
                 single += [
-                    (measure, line, int(stride) * width, variation)
+                    {**keys, "step": int(stride) * width, "total_variation": variation}
                     for stride, variation in found["single"].items()
                 ]
         grouped = pd.concat(rough, ignore_index=True).groupby(
             ["measure", "line", "topics", "step"], sort=False
         )
-        figures = ["total_variation", "range", "ratio", "excess", "maxima"]
-        summary = grouped[figures].median()
+        summary = grouped[["total_variation", "range", "ratio", "excess", "maxima"]].median()
         summary.insert(0, "samples", grouped.size())
         for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
             summary[name] = grouped["excess"].quantile(share)
         summary = summary.reset_index()
+        needed = [
+            (*keys, smooth_from(part["topics"].tolist(), part["excess"].tolist(), self.smooth))
+            for keys, part in summary.groupby(["measure", "line", "step"], sort=False)
+        ]
         best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
         return {
             "best": pd.DataFrame(best),
             "roughness": summary,
-            "needed": _needed(summary, self.smooth),
-            "single": pd.DataFrame(single, columns=["measure", "line", "step", "total_variation"]),
+            "needed": pd.DataFrame(needed, columns=["measure", "line", "step", "topics"]),
+            "single": pd.DataFrame(single),
             "curves": pd.concat(curves, ignore_index=True),
         }
 
@@ -143,18 +185,18 @@ class MapSmoothness(Experiment):
 
         drawn, group = [], short_name(self.dataset)
         for measure in found["needed"]["measure"].unique():
-            what = parse_measure(measure)
+            title = parse_measure(measure).title
             own = {name: table[table["measure"] == measure] for name, table in found.items()}
-            for kind, title, figure in (
-                ("curves", "along lambda and mu, by topics", curves(own["curves"], what.title)),
+            for kind, words, figure in (
+                ("curves", "along lambda and mu, by topics", curves(own["curves"], title)),
                 (
                     "roughness",
                     "roughness by topics and step",
-                    roughness_by_topics(own["roughness"], what.title, self.smooth),
+                    roughness_by_topics(own["roughness"], title, self.smooth),
                 ),
             ):
                 name = f"{kind}-{file_name(measure)}"
-                drawn.append(Picture(name, f"{what.title}: {title}", figure, alt_text(figure), group))
+                drawn.append(Picture(name, f"{title}: {words}", figure, alt_text(figure), group))
         return drawn
 
     def conclusions(self, found: Tables) -> list[str]:
@@ -204,18 +246,6 @@ class MapSmoothness(Experiment):
 def _width(line: str) -> float:
     low, high = ParameterSpace.of().ranges[line]
     return high - low if line == LAMBDA else math.log(high / low)
-
-
-def _needed(summary: pd.DataFrame, smooth: float) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = []
-    for (measure, line), own in summary.groupby(["measure", "line"], sort=False):
-        for step in own["step"].unique().tolist():
-            part = own[own["step"] == step]
-            topics = smooth_from(part["topics"].tolist(), part["excess"].tolist(), smooth)
-            rows.append((measure, line, step, topics))
-    return pd.DataFrame(rows, columns=["measure", "line", "step", "topics"])
 
 
 def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -> float:

@@ -100,14 +100,14 @@ def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple
     return mean - half, mean + half
 
 
-class Interval(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean and half the width of its confidence interval, NaN for a single value."""
 
     mean: float
     half: float
 
 
-def confidence_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+def confidence_interval(values: Sequence[float], confidence: float = 0.95) -> MeanInterval:
     """Return the mean of independent values with its confidence interval, from Student's t.
 
     Parameters
@@ -126,7 +126,7 @@ def confidence_interval(values: Sequence[float], confidence: float = 0.95) -> In
     found = np.asarray(values, np.float64)
     if found.size == 0:
         raise InputError("no values for an interval", accepted="one or more")
-    return Interval(float(found.mean()), _half_width(found, confidence) if found.size > 1 else math.nan)
+    return MeanInterval(float(found.mean()), _half_width(found, confidence) if found.size > 1 else math.nan)
 
 
 def _half_width(values: NDArray[np.float64], confidence: float) -> float:

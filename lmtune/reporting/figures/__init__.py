@@ -12,33 +12,6 @@ Examples
 >>> save(figure, "differences.pdf")  # doctest: +SKIP
 """
 
-from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
-from lmtune.reporting.figures.profiles import cost_and_measure
-from lmtune.reporting.figures.recall import recall_precision_curves
-from lmtune.reporting.figures.results import draw
-from lmtune.reporting.figures.spread import parameter_spread
-from lmtune.reporting.figures.style import FORMATS, Picture, alt_text, render, save
-from lmtune.reporting.figures.surface import SurfacePanel, surface
-from lmtune.reporting.figures.topics import topic_differences
-from lmtune.reporting.figures.training import Course, training_courses
+import lazy_loader
 
-__all__ = [
-    "FORMATS",
-    "Course",
-    "Picture",
-    "Search",
-    "SurfacePanel",
-    "alt_text",
-    "at_lowest",
-    "best_so_far",
-    "convergence",
-    "cost_and_measure",
-    "draw",
-    "parameter_spread",
-    "recall_precision_curves",
-    "render",
-    "save",
-    "surface",
-    "topic_differences",
-    "training_courses",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

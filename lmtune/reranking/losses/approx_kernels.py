@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.reranking.losses.exponential_kernels import decay
-from lmtune.reranking.losses.packing_kernels import ideal_dcg
+from lmtune.reranking.losses.packing_kernels import ByLabel, Floats, ideal_dcg, spoiled
 from lmtune.reranking.losses.pair_kernels import ACROSS, DOWN, flush
-from lmtune.reranking.losses.sum_kernels import lane_sum
+from lmtune.reranking.losses.sum_kernels import add_scaled, lane_sum
 
 
 @compiled()
-def _sigmoids(s_i, s, alpha, slopes, values):  # type: ignore[no-untyped-def]
+def _sigmoids(s_i: Any, s: Floats, alpha: Any, slopes: Floats, values: Floats) -> tuple[Any, Any]:
     """Sum sigmoid(alpha (s_j - s_i)) over j and its slopes, which are kept; `values` is room."""
     zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
     for j in range(s.size):
@@ -27,35 +29,36 @@ def _sigmoids(s_i, s, alpha, slopes, values):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _add(factor, slopes, sums):  # type: ignore[no-untyped-def]
-    for j in range(sums.size):
-        sums[j] += factor * slopes[j]
-
-
-@compiled()
-def approx_ndcg_queries(  # type: ignore[no-untyped-def]
-    first, last, scores, gains, by_label, real, discounts, alpha, k, alpha_k, losses, gradients
-):
+def approx_ndcg_queries(
+    first: int,
+    last: int,
+    lists: ByLabel,
+    gains: Floats,
+    discounts: NDArray[np.float64],
+    alpha: Any,
+    k: int,
+    alpha_k: float,
+    losses: Floats,
+    gradients: Floats,
+) -> None:
     """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
 
     Parameters
     ----------
-    first, last, scores, by_label, real, losses, gradients
+    first, last, lists, losses, gradients
         As of `lmtune.reranking.losses.pair_kernels.ranknet_queries`.
     gains, discounts
-        As of `lmtune.reranking.losses.pair_kernels.weighted_queries`.
+        As of `lmtune.reranking.losses.pair_kernels.Swaps`.
     alpha : number of the scores' type
     k : int
         0 without truncation.
     alpha_k : float
     """
     for q in range(first, last):
-        order = by_label[q, : real[q]]
-        s = scores[q][order]
+        order = lists.order[q, : lists.real[q]]
+        s = lists.scores[q][order]
         n = s.size
-        if not np.isfinite(s).all():
-            losses[q] = np.nan
-            gradients[q][order] = np.nan
+        if spoiled(s, order, q, losses, gradients):
             continue
         gain = gains[q][order]
         ideal = ideal_dcg(gain, discounts)
@@ -89,7 +92,7 @@ def approx_ndcg_queries(  # type: ignore[no-untyped-def]
                 value *= inside
             total += value
             gradient[i] -= slope * steep
-            _add(s.dtype.type(slope), slopes, sums)
+            add_scaled(s.dtype.type(slope), slopes, sums)
             if (i + 1) % DOWN == 0:
                 flush(sums, gradient)
         flush(sums, gradient)

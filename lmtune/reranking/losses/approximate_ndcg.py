@@ -7,8 +7,10 @@ from torch import Tensor
 
 from lmtune.reranking.losses.approx_kernels import approx_ndcg_queries
 from lmtune.reranking.losses.declared import Backend, Cutoff, Gains, Positive, Reduce, checked
-from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, kernels_wanted, run
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, run
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
 
 
@@ -74,40 +76,27 @@ def approx_ndcg(
     >>> round(float(loss), 6)
     -0.63093
     """
-    lists = lists_of(scores, labels, mask)
-    gain = lists.gains(gains)
 
-    by_kernel = kernels_wanted(backend, lists)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        gain = lists.gains(gains).contiguous().numpy()
+        table = discount_table(a.scores.shape[1], k)
+        return run(a, approx_ndcg_queries, a.by_label(), gain, table, a.number(alpha), k or 0, alpha_k)
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        if by_kernel:
-            return _in_kernels(lists, gain, alpha, k, alpha_k)
-        return _in_torch(lists, gain, alpha, k, alpha_k, gradient_wanted)
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        gain = lists.gains(gains)
+        share = gain / ideal_dcg(gain, k)[:, None]
 
-    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+        def values(lists: PaddedLists, rows: slice) -> Tensor:
+            score_i, score_j = pairs_of(lists.scores, rows)
+            beats = torch.where(lists.mask[:, None, :], torch.sigmoid(alpha * (score_j - score_i)), 0)
+            # An item does not beat itself, but is counted with sigmoid(0).
+            rank = 0.5 + beats.sum(dim=2)
+            value = share[:, rows] / torch.log2(1 + rank)
+            if k is not None:
+                value = value * torch.sigmoid(alpha_k * (k + 0.5 - rank))
+            return -torch.where(lists.mask[:, rows], value, 0).sum(dim=1)
 
+        return in_blocks(lists, values, gradient_wanted)
 
-def _in_kernels(lists: Lists, gain: Tensor, alpha: float, k: int | None, alpha_k: float) -> LossAndGradient:
-    a = Arrays.of(lists)
-    table = discount_table(a.scores.shape[1], k)
-    options = table, a.number(alpha), k or 0, alpha_k
-    gains = gain.contiguous().numpy()
-    return run(a, approx_ndcg_queries, a.scores, gains, a.by_label(), a.real, *options)
-
-
-def _in_torch(
-    lists: Lists, gain: Tensor, alpha: float, k: int | None, alpha_k: float, gradient_wanted: bool
-) -> LossAndGradient:
-    share = gain / ideal_dcg(gain, k)[:, None]
-
-    def rows_loss(lists: Lists, rows: slice) -> Tensor:
-        score_i, score_j = pairs_of(lists.scores, rows)
-        beats = torch.where(lists.mask[:, None, :], torch.sigmoid(alpha * (score_j - score_i)), 0)
-        # An item does not beat itself, but is counted with sigmoid(0).
-        rank = 0.5 + beats.sum(dim=2)
-        value = share[:, rows] / torch.log2(1 + rank)
-        if k is not None:
-            value = value * torch.sigmoid(alpha_k * (k + 0.5 - rank))
-        return -torch.where(lists.mask[:, rows], value, 0).sum(dim=1)
-
-    return in_blocks(lists, rows_loss, gradient_wanted)
+    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)

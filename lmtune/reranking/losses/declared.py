@@ -73,9 +73,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        kind = declared_options(call)
-        names = kind.__dataclass_fields__
-        check(kind(**{name: value for name, value in kwargs.items() if name in names}))
+        names = declared_options(call).__dataclass_fields__
+        _check(call, tuple((name, value) for name, value in kwargs.items() if name in names))
         return function(*args, **kwargs)
 
     return call
+
+
+@functools.lru_cache(maxsize=1024)
+def _check(called: Callable[..., Any], options: tuple[tuple[str, Any], ...]) -> None:
+    check(declared_options(called)(**dict(options)))

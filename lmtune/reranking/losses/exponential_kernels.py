@@ -32,7 +32,7 @@ _ONE = _F(1.0)
 
 
 @compiled(contract=True)
-def _decay32(x):  # type: ignore[no-untyped-def]
+def _decay32(x: Any) -> Any:
     x = -min(x, _FARTHEST)
     k = np.rint(x * _LOG2_E)
     r = x - k * _LN2_HIGH
@@ -49,7 +49,7 @@ def _decay32(x):  # type: ignore[no-untyped-def]
 
 
 @compiled(contract=True)
-def _log1p32(t):  # type: ignore[no-untyped-def]
+def _log1p32(t: Any) -> Any:
     p = _L9
     p = p * t + _L8
     p = p * t + _L7
@@ -64,12 +64,12 @@ def _log1p32(t):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _decay64(x):  # type: ignore[no-untyped-def]
+def _decay64(x: float) -> float:
     return math.exp(-x)
 
 
 @compiled()
-def _log1p64(t):  # type: ignore[no-untyped-def]
+def _log1p64(t: float) -> float:
     return math.log1p(t)
 
 
@@ -84,10 +84,22 @@ def log1p(t: Any) -> Any:
 
 
 @overload(decay)
-def _decay(x):  # type: ignore[no-untyped-def]
-    return (lambda x: _decay32(x)) if x == types.float32 else (lambda x: _decay64(x))
+def _decay(x: Any) -> Any:
+    def single(x: Any) -> Any:
+        return _decay32(x)
+
+    def double(x: Any) -> Any:
+        return _decay64(x)
+
+    return single if x == types.float32 else double
 
 
 @overload(log1p)
-def _log1p(t):  # type: ignore[no-untyped-def]
-    return (lambda t: _log1p32(t)) if t == types.float32 else (lambda t: _log1p64(t))
+def _log1p(t: Any) -> Any:
+    def single(t: Any) -> Any:
+        return _log1p32(t)
+
+    def double(t: Any) -> Any:
+        return _log1p64(t)
+
+    return single if t == types.float32 else double

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Reduce
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
+from lmtune.reranking.losses.padded_lists import PaddedLists
 
 LambdaLoss = Callable[..., Tensor]
 
@@ -55,8 +57,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     """
     called = checked(function)
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        del gradient_wanted  # the value takes the lambdas, too
+    def compute(lists: PaddedLists) -> LossAndGradient:
         scores, labels, mask = (
             tensor.detach().cpu().numpy() for tensor in (lists.scores, lists.labels, lists.mask)
         )
@@ -76,8 +77,10 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     def loss(
         scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduce: Reduce = "mean"
     ) -> Tensor:
-        lists = lists_of(scores, labels, mask)
-        return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+        # The value takes the lambdas, too, whether a gradient is wanted or not.
+        return evaluate(
+            Batch(scores, labels, mask, reduce, "auto"), lambda lists, _wanted: compute(lists), compute
+        )
 
     return loss
 

@@ -11,27 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Backend
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.packing_kernels import ByLabel
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.threads import cores, over_slices
 
 # Pairs of items below which a second thread costs more than it brings.
 _MANY_PAIRS = 1 << 20
-
-
-def kernels_wanted(backend: Backend, lists: Lists) -> bool:
-    """Tell whether compiled code is to run.
-
-    Raises
-    ------
-    InputError
-        If kernels are asked for on another device than the CPU.
-    """
-    on_cpu = lists.scores.device.type == "cpu"
-    if backend == "kernels" and not on_cpu:
-        raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
-    return on_cpu and backend != "torch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +39,7 @@ class Arrays:
     real: NDArray[np.int64]
 
     @classmethod
-    def of(cls, lists: Lists, *, double: bool = False) -> Arrays:
+    def of(cls, lists: PaddedLists, *, double: bool = False) -> Arrays:
         """Take the arrays of lists on the CPU, in double precision if wanted."""
         scores, labels, mask = (
             tensor.contiguous().numpy() for tensor in (lists.scores, lists.labels, lists.mask)
@@ -62,9 +48,9 @@ class Arrays:
             scores, labels = scores.astype(np.float64), labels.astype(np.float64)
         return cls(scores, labels, mask, mask.sum(axis=1))
 
-    def by_label(self) -> NDArray[np.int64]:
-        """Return each query's items by falling label, padding last."""
-        return self._falling(self.labels)
+    def by_label(self) -> ByLabel:
+        """Sort each query's items by falling label."""
+        return ByLabel(self.scores, self.labels, self._falling(self.labels), self.real)
 
     def by_score(self) -> NDArray[np.int64]:
         """Return each query's items by falling score, padding last."""

@@ -8,16 +8,11 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
-from lmtune.reranking.losses.kernel_calls import (
-    Arrays,
-    as_tensor,
-    discount_table,
-    kernels_wanted,
-    run,
-    tightness_table,
-)
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
-from lmtune.reranking.losses.pair_kernels import weighted_queries
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, discount_table, run, tightness_table
+from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.pair_kernels import Swaps, weighted_queries
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
 
 
@@ -46,7 +41,7 @@ def lambdarank(
         \lambda_{ij} = \sigma w_{ij} / (1 + e^{\sigma (s_i - s_j)})
 
     Ranks r are by score, 1 the best. Among equal scores the less relevant items come first, and
-    items equal in score and label share the mean of their places: nothing hangs on the order in
+    items equal in score and label share the mean of their places: nothing depends on the order in
     which items are given, and a list of equal scores is pushed the right way.
 
     Parameters
@@ -89,7 +84,7 @@ def lambdarank(
     >>> round(float(loss), 6)
     0.484686
     """
-    return _weighted(scores, labels, mask, reduce, k, sigma, 0.0, gains, backend)
+    return _weighted(Batch(scores, labels, mask, reduce, backend), k, sigma, 0.0, gains)
 
 
 @checked
@@ -148,64 +143,40 @@ def ndcg_loss2pp(
     >>> round(float(loss), 5)
     5.33154
     """
-    return _weighted(scores, labels, mask, reduce, k, sigma, mu, gains, backend)
+    return _weighted(Batch(scores, labels, mask, reduce, backend), k, sigma, mu, gains)
 
 
-def _weighted(
-    scores: Tensor,
-    labels: Tensor,
-    mask: Tensor | None,
-    reduce: Reduce,
-    k: int | None,
-    sigma: float,
-    mu: float,
-    gains: Gains,
-    backend: Backend,
-) -> Tensor:
-    lists = lists_of(scores, labels, mask)
-    gain = lists.gains(gains)
-    by_kernel = kernels_wanted(backend, lists)
+def _weighted(batch: Batch, k: int | None, sigma: float, mu: float, gains: Gains) -> Tensor:
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        items = a.scores.shape[1]
+        table = discount_table(items, k)
+        tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
+        gain = lists.gains(gains).contiguous().numpy()
+        swaps = Swaps(gain, a.by_score(), table, tightness, 2 * (items if k is None else k))
+        return run(a, weighted_queries, a.by_label(), swaps, a.number(sigma))
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        if by_kernel:
-            return _in_kernels(lists, gain, k, sigma, mu)
-        return _in_torch(lists, gain, k, sigma, mu, gradient_wanted)
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        gain, rank = lists.gains(gains), ranks(lists)
+        discount = discounts(rank, k)
+        tightness = as_tensor(tightness_table(lists.scores.shape[1], mu), gain) if mu else None
+        share = gain / ideal_dcg(gain, k)[:, None]
 
-    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+        def costs(lists: PaddedLists, rows: slice) -> Tensor:
+            score_i, score_j = pairs_of(lists.scores, rows)
+            share_i, share_j = pairs_of(share, rows)
+            discount_i, discount_j = pairs_of(discount, rows)
+            weight = (discount_i - discount_j).abs()
+            if tightness is not None:
+                rank_i, rank_j = pairs_of(rank, rows)
+                tight = tightness[(2 * (rank_i - rank_j).abs()).long()]
+                if k is not None:
+                    tight = torch.where((rank_i <= k) | (rank_j <= k), tight, 0)
+                weight = weight + tight
+            weight = weight * (share_i - share_j)
+            cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
+            return torch.where(ordered(lists, rows), weight * cost, 0).sum(dim=(1, 2))
 
+        return in_blocks(lists, costs, gradient_wanted)
 
-def _in_kernels(lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float) -> LossAndGradient:
-    a = Arrays.of(lists)
-    items = a.scores.shape[1]
-    table = discount_table(items, k)
-    tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
-    orders = a.by_label(), a.by_score(), a.real
-    tables = table, tightness, 2 * (items if k is None else k)
-    gains = gain.contiguous().numpy()
-    return run(a, weighted_queries, a.scores, a.labels, gains, *orders, *tables, a.number(sigma))
-
-
-def _in_torch(
-    lists: Lists, gain: Tensor, k: int | None, sigma: float, mu: float, gradient_wanted: bool
-) -> LossAndGradient:
-    rank = ranks(lists)
-    discount = discounts(rank, k)
-    tightness = as_tensor(tightness_table(lists.scores.shape[1], mu), gain) if mu else None
-    share = gain / ideal_dcg(gain, k)[:, None]
-
-    def rows_loss(lists: Lists, rows: slice) -> Tensor:
-        score_i, score_j = pairs_of(lists.scores, rows)
-        share_i, share_j = pairs_of(share, rows)
-        discount_i, discount_j = pairs_of(discount, rows)
-        weight = (discount_i - discount_j).abs()
-        if tightness is not None:
-            rank_i, rank_j = pairs_of(rank, rows)
-            tight = tightness[(2 * (rank_i - rank_j).abs()).long()]
-            if k is not None:
-                tight = torch.where((rank_i <= k) | (rank_j <= k), tight, 0)
-            weight = weight + tight
-        weight = weight * (share_i - share_j)
-        cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
-        return torch.where(ordered(lists, rows), weight * cost, 0).sum(dim=(1, 2))
-
-    return in_blocks(lists, rows_loss, gradient_wanted)
+    return evaluate(batch, in_torch, in_kernels)

@@ -5,12 +5,26 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
+from lmtune.reranking.losses.packing_kernels import ByLabel, spoiled
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 @compiled()
-def listnet_queries(first, last, scores, labels, mask, softmax, losses, gradients):  # type: ignore[no-untyped-def]
+def listnet_queries(
+    first: int,
+    last: int,
+    scores: Matrix,
+    labels: Matrix,
+    mask: NDArray[np.bool_],
+    softmax: bool,
+    losses: Vector,
+    gradients: Matrix,
+) -> None:
     """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
 
     Parameters
@@ -53,28 +67,26 @@ def listnet_queries(first, last, scores, labels, mask, softmax, losses, gradient
 
 
 @compiled()
-def listmle_queries(first, last, scores, labels, order, real, shared, losses, gradients):  # type: ignore[no-untyped-def]
+def listmle_queries(
+    first: int, last: int, lists: ByLabel, shared: bool, losses: Vector, gradients: Matrix
+) -> None:
     """Do the same for items in a given order.
 
     Parameters
     ----------
-    first, last, scores, labels, losses, gradients
+    first, last, losses, gradients
         As of `listnet_queries`.
-    order : int64 array of shape (queries, items)
-        Items by falling label, padding last.
-    real : int64 array of shape (queries,)
-        Items that are not padding.
+    lists : ByLabel
+        In double precision.
     shared : bool
         Whether items of equal labels have one denominator.
     """
     for q in range(first, last):
-        items = order[q, : real[q]]
-        s = scores[q][items]
-        y = labels[q][items]
+        items = lists.order[q, : lists.real[q]]
+        s = lists.scores[q][items]
+        y = lists.labels[q][items]
         n = s.size
-        if not np.isfinite(s).all():
-            losses[q] = np.nan
-            gradients[q][items] = np.nan
+        if spoiled(s, items, q, losses, gradients):
             continue
         logarithm = np.empty(n)
         best, total = -np.inf, 0.0

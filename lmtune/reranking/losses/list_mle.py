@@ -11,9 +11,12 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Backend, Reduce, checked
-from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.list_kernels import listmle_queries
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
+from lmtune.reranking.losses.packing_kernels import ByLabel
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import at_once
 
 Ties = Literal["random", "shared"]
@@ -79,30 +82,30 @@ def listmle(
     """
     if seed is not None and generator is not None:
         raise InputError("both a seed and a generator are given", accepted="one of them")
-    lists = lists_of(scores, labels, mask)
     if seed is not None:
         generator = torch.Generator(scores.device).manual_seed(seed)
     shared = ties == "shared"
-    order = _order(lists, None if shared else _draw(lists, generator))
-    by_kernel = kernels_wanted(backend, lists)
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        if by_kernel:
-            a = Arrays.of(lists, double=True)
-            inputs = a.scores, a.labels, order.numpy(), a.real, shared
-            return run(a, listmle_queries, *inputs, like=lists.scores)
-        loss = partial(plackett_luce, order=order, shared=shared)
-        return at_once(lists, loss, gradient_wanted)
+    def order(lists: PaddedLists) -> Tensor:
+        return _order(lists, None if shared else _draw(lists, generator))
 
-    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists, double=True)
+        ordered = ByLabel(a.scores, a.labels, order(lists).numpy(), a.real)
+        return run(a, listmle_queries, ordered, shared, like=lists.scores)
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        return at_once(partial(plackett_luce, order=order(lists), shared=shared), lists, gradient_wanted)
+
+    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
-def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
+def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:
     """Return minus the log-likelihood of each query's items in a given order.
 
     Parameters
     ----------
-    lists : Lists
+    lists : PaddedLists
     order : int64 Tensor of shape (queries, items)
         Places of the items, by falling label, padding last.
     shared : bool
@@ -124,12 +127,12 @@ def plackett_luce(lists: Lists, order: Tensor, *, shared: bool) -> Tensor:
     return torch.where(real, denominators - sorted_scores, 0).sum(dim=1).to(lists.scores.dtype)
 
 
-def _draw(lists: Lists, generator: torch.Generator | None) -> Tensor:
+def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
     shape, device = lists.scores.shape, lists.scores.device
     return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
 
 
-def _order(lists: Lists, draw: Tensor | None) -> Tensor:
+def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
     """Sort by falling label, padding last; ties by a draw, or as they come."""
     if lists.scores.device.type == "cpu":
         falling = np.where(lists.mask.numpy(), -lists.labels.numpy(), np.inf)

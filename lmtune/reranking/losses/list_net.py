@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Reduce, checked
-from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.list_kernels import listnet_queries
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import at_once
 
 Target = Literal["softmax", "labels"]
@@ -66,23 +68,17 @@ def listnet(
     >>> round(float(listnet(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))), 6)
     1.098612
     """
-    lists = lists_of(scores, labels, mask)
-    by_kernel = kernels_wanted(backend, lists)
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        if by_kernel:
-            a = Arrays.of(lists, double=True)
-            inputs = a.scores, a.labels, a.mask, target == "softmax"
-            return run(a, listnet_queries, *inputs, like=lists.scores)
-        return at_once(lists, partial(_in_torch, softmax=target == "softmax"), gradient_wanted)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists, double=True)
+        return run(a, listnet_queries, a.scores, a.labels, a.mask, target == "softmax", like=lists.scores)
 
-    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+    def cross_entropy(lists: PaddedLists) -> Tensor:
+        lowest = torch.finfo(lists.scores.dtype).min
+        logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
+        weight = lists.labels
+        if target == "softmax":
+            weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
+        return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
 
-
-def _in_torch(lists: Lists, *, softmax: bool) -> Tensor:
-    lowest = torch.finfo(lists.scores.dtype).min
-    logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
-    weight = lists.labels
-    if softmax:
-        weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
-    return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+    return evaluate(Batch(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels)

@@ -5,32 +5,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.reranking.losses.sum_kernels import lane_dot
+from lmtune.reranking.losses.packing_kernels import spoiled
+from lmtune.reranking.losses.sum_kernels import add_scaled, lane_dot
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 @compiled()
-def _add(factor, a, out):  # type: ignore[no-untyped-def]
-    for j in range(out.size):
-        out[j] += factor * a[j]
-
-
-@compiled()
-def _times(matrix, vector, out):  # type: ignore[no-untyped-def]
+def _times(matrix: Matrix, vector: Vector, out: Vector) -> None:
     for r in range(out.size):
         out[r] = lane_dot(matrix[r], vector)
 
 
 @compiled()
-def _transposed_times(matrix, vector, out):  # type: ignore[no-untyped-def]
+def _transposed_times(matrix: Matrix, vector: Vector, out: Vector) -> None:
     out[:] = 0.0
     for r in range(vector.size):
-        _add(vector[r], matrix[r], out)
+        add_scaled(vector[r], matrix[r], out)
 
 
 @compiled()
-def _neural_sort(s, tau, matrix):  # type: ignore[no-untyped-def]
+def _neural_sort(s: Vector, tau: float, matrix: Matrix) -> None:
     """Fill NeuralSort's matrix: rows are places, columns items, each row sums to 1."""
     n = s.size
     spread = np.zeros(n)
@@ -52,19 +51,19 @@ def _neural_sort(s, tau, matrix):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _inverted(a, out):  # type: ignore[no-untyped-def]
+def _inverted(a: Vector, out: Vector) -> None:
     for j in range(out.size):
         out[j] = 1.0 / a[j]
 
 
 @compiled()
-def _product(factor, a, b, out):  # type: ignore[no-untyped-def]
+def _product(factor: float, a: Vector, b: Vector, out: Vector) -> None:
     for j in range(out.size):
         out[j] = factor * a[j] * b[j]
 
 
 @compiled()
-def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyped-def]
+def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int, gradient: Vector) -> float:
     """Return minus a query's smooth NDCG and fill its gradient; gains are shares of IDCG.
 
     Rows are scaled by u, columns by v. Iteration t takes v_t = 1 / (K' u_{t-1}), u_t = 1 / (K v_t);
@@ -89,7 +88,7 @@ def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyp
     u_bar, places_bar, v_bar = np.empty(n), np.empty(n), np.empty(n)
     _product(-1.0, discount, places, u_bar)
     _product(-1.0, discount, u[iterations], places_bar)
-    loss = lane_dot(places_bar, places)
+    loss: float = lane_dot(places_bar, places)
     _transposed_times(matrix, places_bar, work)
     _product(1.0, work, gain, v_bar)
     rows_bar = np.empty((iterations + 1, n))
@@ -98,7 +97,7 @@ def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyp
         _product(-1.0, u[t], u[t], work)
         _product(1.0, u_bar, work, rows_bar[t])
         _transposed_times(matrix, rows_bar[t], work)
-        _add(1.0, work, v_bar)
+        add_scaled(1.0, work, v_bar)
         _product(-1.0, v[t], v[t], work)
         _product(1.0, v_bar, work, columns_bar[t])
         _times(matrix, columns_bar[t], u_bar)
@@ -109,10 +108,10 @@ def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyp
     for r in range(n):
         row = matrix[r]
         work[:] = 0.0
-        _add(places_bar[r], weighted, work)
+        add_scaled(places_bar[r], weighted, work)
         for t in range(1, iterations + 1):
-            _add(rows_bar[t, r], v[t], work)
-            _add(u[t - 1, r], columns_bar[t], work)
+            add_scaled(rows_bar[t, r], v[t], work)
+            add_scaled(u[t - 1, r], columns_bar[t], work)
         mean = lane_dot(work, row)
         for j in range(n):
             slope = (work[j] - mean) * row[j] / tau
@@ -125,9 +124,18 @@ def _one(s, gain, discount, tau, iterations, gradient):  # type: ignore[no-untyp
 
 
 @compiled()
-def neural_ndcg_queries(  # type: ignore[no-untyped-def]
-    first, last, scores, gains, mask, discounts, tau, iterations, losses, gradients
-):
+def neural_ndcg_queries(
+    first: int,
+    last: int,
+    scores: Matrix,
+    gains: Matrix,
+    mask: NDArray[np.bool_],
+    discounts: Vector,
+    tau: float,
+    iterations: int,
+    losses: Vector,
+    gradients: Matrix,
+) -> None:
     """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
 
     Parameters
@@ -148,9 +156,7 @@ def neural_ndcg_queries(  # type: ignore[no-untyped-def]
     for q in range(first, last):
         items = np.flatnonzero(mask[q])
         s = scores[q][items]
-        if not np.isfinite(s).all():
-            losses[q] = np.nan
-            gradients[q][items] = np.nan
+        if spoiled(s, items, q, losses, gradients):
             continue
         gain = gains[q][items]
         losses[q] = 0.0

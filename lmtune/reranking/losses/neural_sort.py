@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
-from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, kernels_wanted, run
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, run
 from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
@@ -82,39 +84,34 @@ def neural_ndcg(
     >>> round(float(neural_ndcg(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
     -0.815465
     """
-    lists = lists_of(scores, labels, mask)
 
-    by_kernel = kernels_wanted(backend, lists)
-    gain = lists.gains(gains).double()
-    gain = gain / ideal_dcg(gain, k)[:, None]
+    def shares(lists: PaddedLists) -> Tensor:
+        gain = lists.gains(gains).double()
+        return gain / ideal_dcg(gain, k)[:, None]
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        if by_kernel:
-            a = Arrays.of(lists, double=True)
-            table = discount_table(a.scores.shape[1], k)[2::2].copy()
-            inputs = a.scores, gain.numpy(), a.mask, table, float(tau), sinkhorn
-            return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
-        return _in_torch(lists, gain, tau, sinkhorn, k, gradient_wanted)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists, double=True)
+        table = discount_table(a.scores.shape[1], k)[2::2].copy()
+        inputs = a.scores, shares(lists).numpy(), a.mask, table, float(tau), sinkhorn
+        return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
 
-    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        gain = shares(lists)
+        losses = lists.scores.new_empty(lists.scores.shape[0])
+        gradient = torch.zeros_like(lists.scores) if gradient_wanted else None
+        queries, items = lists.scores.shape
+        step = max(1, _CHUNK // max(1, items**2))
+        for first in range(0, queries, step):
+            part = slice(first, first + step)
+            with torch.set_grad_enabled(gradient_wanted):
+                chunk = lists.scores[part].double().requires_grad_(gradient_wanted)
+                loss = _negative_ndcg(chunk, gain[part], lists.mask[part], tau, sinkhorn, k)
+                if gradient is not None:
+                    gradient[part] = torch.autograd.grad(loss.sum(), chunk)[0].to(gradient.dtype)
+            losses[part] = loss.detach().to(losses.dtype)
+        return losses, gradient
 
-
-def _in_torch(
-    lists: Lists, gain: Tensor, tau: float, sinkhorn: int, k: int | None, gradient_wanted: bool
-) -> LossAndGradient:
-    losses = lists.scores.new_empty(lists.scores.shape[0])
-    gradient = torch.zeros_like(lists.scores) if gradient_wanted else None
-    queries, items = lists.scores.shape
-    step = max(1, _CHUNK // max(1, items**2))
-    for first in range(0, queries, step):
-        part = slice(first, first + step)
-        with torch.set_grad_enabled(gradient_wanted):
-            chunk = lists.scores[part].double().requires_grad_(gradient_wanted)
-            loss = _negative_ndcg(chunk, gain[part], lists.mask[part], tau, sinkhorn, k)
-            if gradient is not None:
-                gradient[part] = torch.autograd.grad(loss.sum(), chunk)[0].to(gradient.dtype)
-        losses[part] = loss.detach().to(losses.dtype)
-    return losses, gradient
+    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
 def _negative_ndcg(

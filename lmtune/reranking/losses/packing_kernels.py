@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
+Floats = NDArray[np.floating[Any]]
+Places = NDArray[np.int64]
+
+
+class ByLabel(NamedTuple):
+    """Queries whose items are taken by falling label.
+
+    Attributes
+    ----------
+    scores, labels : arrays of shape (queries, items)
+        Both of one floating-point type.
+    order : int64 array of shape (queries, items)
+        Each query's items by falling label, padding last.
+    real : int64 array of shape (queries,)
+        Items that are not padding.
+    """
+
+    scores: Floats
+    labels: Floats
+    order: Places
+    real: Places
+
 
 @compiled()
-def below(labels):  # type: ignore[no-untyped-def]
+def spoiled(s: Floats, items: Places, q: int, losses: Floats, gradients: Floats) -> bool:
+    """Tell whether a score is not finite; if so, neither are query q's loss and gradient."""
+    if np.isfinite(s).all():
+        return False
+    losses[q] = np.nan
+    gradients[q][items] = np.nan
+    return True
+
+
+@compiled()
+def below(labels: Floats) -> Places:
     """For labels that fall, find the first place after each that has a lower label."""
     n = labels.size
     found = np.empty(n, np.int64)
@@ -21,7 +56,7 @@ def below(labels):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def doubled_ranks(scores, labels, by_score):  # type: ignore[no-untyped-def]
+def doubled_ranks(scores: Floats, labels: Floats, by_score: Places) -> NDArray[np.int32]:
     """Rank items by falling score, then rising label; equal ones share the mean of their places.
 
     Parameters
@@ -63,7 +98,7 @@ def doubled_ranks(scores, labels, by_score):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def ideal_dcg(gains, discounts):  # type: ignore[no-untyped-def]
+def ideal_dcg(gains: Floats, discounts: Floats) -> float:
     """Sum falling gains times the discounts of places; ``discounts[2 r]`` is that of rank r."""
     total = 0.0
     for i in range(gains.size):

@@ -6,158 +6,33 @@ Single-precision sums are kept short, and added up in double precision.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.reranking.losses.exponential_kernels import decay, log1p
-from lmtune.reranking.losses.packing_kernels import below, doubled_ranks, ideal_dcg
+from lmtune.reranking.losses.packing_kernels import (
+    ByLabel,
+    Floats,
+    Places,
+    below,
+    doubled_ranks,
+    ideal_dcg,
+    spoiled,
+)
 from lmtune.reranking.losses.sum_kernels import lane_sum
 
 # Terms of a single-precision sum: along a row, and down a column.
 ACROSS, DOWN = 256, 32
 
 
-@compiled()
-def _row(s_i, s, sigma, gradient, costs, shares):  # type: ignore[no-untyped-def]
-    """Sum softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`.
+class Swaps(NamedTuple):
+    """What swapping items is worth, of all queries.
 
-    `costs` and `shares` are room for the terms.
-    """
-    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    for j in range(s.size):
-        x = sigma * (s[j] - s_i)
-        t = decay(abs(x))
-        share = (one if x >= zero else t) / (one + t)
-        costs[j] = max(x, zero) + log1p(t)
-        shares[j] = share
-        gradient[j] += share
-    return lane_sum(costs[: s.size]), lane_sum(shares[: s.size])
-
-
-@compiled()
-def _swap_row(  # type: ignore[no-untyped-def]
-    s_i, gain_i, discount_i, s, gain, discount, sigma, gradient, costs, shares
-):
-    """Do the same with each pair weighted by what swapping it does to DCG."""
-    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    for j in range(s.size):
-        x = sigma * (s[j] - s_i)
-        t = decay(abs(x))
-        weight = (gain_i - gain[j]) * abs(discount_i - discount[j])
-        share = weight * (one if x >= zero else t) / (one + t)
-        costs[j] = weight * (max(x, zero) + log1p(t))
-        shares[j] = share
-        gradient[j] += share
-    return lane_sum(costs[: s.size]), lane_sum(shares[: s.size])
-
-
-@compiled()
-def _weighted_row(s_i, s, weight, sigma, gradient, costs, shares):  # type: ignore[no-untyped-def]
-    """Do the same with weights that are given."""
-    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
-    for j in range(s.size):
-        x = sigma * (s[j] - s_i)
-        t = decay(abs(x))
-        share = weight[j] * (one if x >= zero else t) / (one + t)
-        costs[j] = weight[j] * (max(x, zero) + log1p(t))
-        shares[j] = share
-        gradient[j] += share
-    return lane_sum(costs[: s.size]), lane_sum(shares[: s.size])
-
-
-@compiled()
-def _bounds(  # type: ignore[no-untyped-def]
-    gain_i, discount_i, rank_i, gain, discount, rank, deepest, tightness, weight
-):
-    """Fill NDCG-Loss2++'s weights; apart, as looking them up keeps a loop from being vectorised."""
-    for j in range(weight.size):
-        swap = abs(discount_i - discount[j])
-        if min(rank_i, rank[j]) <= deepest:
-            swap += tightness[np.uintp(abs(rank_i - rank[j]))]
-        weight[j] = (gain_i - gain[j]) * swap
-
-
-@compiled()
-def flush(sums, gradient):  # type: ignore[no-untyped-def]
-    """Move short sums into the long ones."""
-    for j in range(sums.size):
-        gradient[j] += sums[j]
-        sums[j] = 0
-
-
-@compiled()
-def ranknet_queries(  # type: ignore[no-untyped-def]
-    first, last, scores, labels, by_label, real, sigma, mean, losses, gradients
-):
-    """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
-
-    Parameters
+    Attributes
     ----------
-    first, last : int
-    scores, labels : arrays of shape (queries, items)
-        Both of one floating-point type.
-    by_label : int64 array of shape (queries, items)
-        Each query's items by falling label, padding last.
-    real : int64 array of shape (queries,)
-        Items that are not padding.
-    sigma : number of the scores' type
-    mean : bool
-        Whether to divide by the number of pairs.
-    losses : float array of shape (queries,)
-    gradients : float array of shape (queries, items)
-        0 on padding already.
-    """
-    for q in range(first, last):
-        order = by_label[q, : real[q]]
-        s = scores[q][order]
-        n = s.size
-        if not np.isfinite(s).all():
-            losses[q] = np.nan
-            gradients[q][order] = np.nan
-            continue
-        after = below(labels[q][order])
-        total, pairs = 0.0, 0
-        gradient = np.zeros(n)
-        sums = np.zeros(n, s.dtype)
-        costs, shares = np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype)
-        for i in range(n):
-            pairs += n - after[i]
-            for a in range(after[i], n, ACROSS):
-                b = min(a + ACROSS, n)
-                cost, force = _row(s[i], s[a:b], sigma, sums[a:b], costs, shares)
-                total += cost
-                gradient[i] -= force
-            if (i + 1) % DOWN == 0 or i + 1 == n:
-                flush(sums, gradient)
-        share = 1.0 / max(pairs, 1) if mean else 1.0
-        losses[q] = total * share
-        for i in range(n):
-            gradients[q, order[i]] = gradient[i] * share * sigma
-
-
-@compiled()
-def weighted_queries(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    scores,
-    labels,
-    gains,
-    by_label,
-    by_score,
-    real,
-    discounts,
-    tightness,
-    deepest,
-    sigma,
-    losses,
-    gradients,
-):
-    """Fill the losses and gradients of LambdaRank, or of NDCG-Loss2++.
-
-    Parameters
-    ----------
-    first, last, scores, labels, by_label, real, sigma, losses, gradients
-        As of `ranknet_queries`.
     gains : array of shape (queries, items)
     by_score : int64 array of shape (queries, items)
         Each query's items by falling score, padding last.
@@ -168,66 +43,192 @@ def weighted_queries(  # type: ignore[no-untyped-def]
     deepest : int
         Twice the last rank with which a pair counts in the second part.
     """
-    place = np.empty(scores.shape[1], np.int64)
+
+    gains: Floats
+    by_score: Places
+    discounts: NDArray[np.float64]
+    tightness: Floats
+    deepest: int
+
+
+class Weights(NamedTuple):
+    """What one query's pairs are weighted by: of its items by falling label, and as in `Swaps`."""
+
+    gain: Floats
+    discount: Floats
+    rank: NDArray[np.int32]
+    tightness: Floats
+    deepest: int
+
+
+class Terms(NamedTuple):
+    """Room for a row's terms: costs, shares of the force, weights."""
+
+    costs: Floats
+    shares: Floats
+    weights: Floats
+
+
+@compiled()
+def _even_row(s_i: Any, s: Floats, sigma: Any, gradient: Floats, terms: Terms) -> tuple[Any, Any]:
+    """Sum softplus(sigma (s_j - s_i)) over j, and its derivative; add each j's to `gradient`."""
+    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
+    costs, shares = terms.costs[: s.size], terms.shares[: s.size]
+    for j in range(s.size):
+        x = sigma * (s[j] - s_i)
+        t = decay(abs(x))
+        share = (one if x >= zero else t) / (one + t)
+        costs[j] = max(x, zero) + log1p(t)
+        shares[j] = share
+        gradient[j] += share
+    return lane_sum(costs), lane_sum(shares)
+
+
+@compiled()
+def _swap_row(
+    s: Floats, i: int, first: int, weights: Weights, sigma: Any, gradient: Floats, terms: Terms
+) -> tuple[Any, Any]:
+    """Do the same with each pair weighted by what swapping it does to DCG."""
+    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
+    costs, shares = terms.costs[: gradient.size], terms.shares[: gradient.size]
+    s_i, gain_i, discount_i = s[i], weights.gain[i], weights.discount[i]
+    s, gain, discount = s[first:], weights.gain[first:], weights.discount[first:]
+    for j in range(gradient.size):
+        x = sigma * (s[j] - s_i)
+        t = decay(abs(x))
+        weight = (gain_i - gain[j]) * abs(discount_i - discount[j])
+        share = weight * (one if x >= zero else t) / (one + t)
+        costs[j] = weight * (max(x, zero) + log1p(t))
+        shares[j] = share
+        gradient[j] += share
+    return lane_sum(costs), lane_sum(shares)
+
+
+@compiled()
+def _tight_row(
+    s: Floats, i: int, first: int, weights: Weights, sigma: Any, gradient: Floats, terms: Terms
+) -> tuple[Any, Any]:
+    """Do the same with NDCG-Loss2++'s weights."""
+    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
+    costs, shares = terms.costs[: gradient.size], terms.shares[: gradient.size]
+    weight = terms.weights[: gradient.size]
+    _tighten(i, first, weights, weight)
+    s_i, s = s[i], s[first:]
+    for j in range(gradient.size):
+        x = sigma * (s[j] - s_i)
+        t = decay(abs(x))
+        share = weight[j] * (one if x >= zero else t) / (one + t)
+        costs[j] = weight[j] * (max(x, zero) + log1p(t))
+        shares[j] = share
+        gradient[j] += share
+    return lane_sum(costs), lane_sum(shares)
+
+
+@compiled()
+def _tighten(i: int, first: int, weights: Weights, weight: Floats) -> None:
+    """Fill NDCG-Loss2++'s weights; apart, as looking them up keeps a loop from being vectorised."""
+    gain_i, discount_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
+    gain, discount, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
+    for j in range(weight.size):
+        swap = abs(discount_i - discount[j])
+        if min(rank_i, rank[j]) <= weights.deepest:
+            swap += weights.tightness[np.uintp(abs(rank_i - rank[j]))]
+        weight[j] = (gain_i - gain[j]) * swap
+
+
+@compiled()
+def flush(sums: Floats, gradient: NDArray[np.float64]) -> None:
+    """Move short sums into the long ones."""
+    for j in range(sums.size):
+        gradient[j] += sums[j]
+        sums[j] = 0
+
+
+@compiled()
+def _sum_pairs(
+    s: Floats, after: Places, weights: Weights, sigma: Any, gradient: NDArray[np.float64]
+) -> float:
+    """Sum up a query's pairs, and their gradient; without gains, all weights are 1."""
+    n = s.size
+    sums = np.zeros(n, s.dtype)
+    terms = Terms(np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype))
+    total = 0.0
+    for i in range(n):
+        for a in range(after[i], n, ACROSS):
+            b = min(a + ACROSS, n)
+            if weights.gain.size == 0:
+                cost, force = _even_row(s[i], s[a:b], sigma, sums[a:b], terms)
+            elif weights.tightness.size == 0:
+                cost, force = _swap_row(s, i, a, weights, sigma, sums[a:b], terms)
+            else:
+                cost, force = _tight_row(s, i, a, weights, sigma, sums[a:b], terms)
+            total += cost
+            gradient[i] -= force
+        if (i + 1) % DOWN == 0 or i + 1 == n:
+            flush(sums, gradient)
+    return total
+
+
+@compiled()
+def ranknet_queries(
+    first: int, last: int, lists: ByLabel, sigma: Any, mean: bool, losses: Floats, gradients: Floats
+) -> None:
+    """Fill the losses and gradients of queries ``first`` to ``last`` (not included).
+
+    Parameters
+    ----------
+    first, last : int
+    lists : ByLabel
+    sigma : number of the scores' type
+    mean : bool
+        Whether to divide by the number of pairs.
+    losses : float array of shape (queries,)
+    gradients : float array of shape (queries, items)
+        0 on padding already.
+    """
     for q in range(first, last):
-        order = by_label[q, : real[q]]
-        s = scores[q][order]
-        n = s.size
-        if not np.isfinite(s).all():
-            losses[q] = np.nan
-            gradients[q][order] = np.nan
+        order = lists.order[q, : lists.real[q]]
+        s = lists.scores[q][order]
+        if spoiled(s, order, q, losses, gradients):
             continue
-        label = labels[q][order]
-        after = below(label)
-        gain = gains[q][order]
-        ideal = ideal_dcg(gain, discounts)
+        after = below(lists.labels[q][order])
+        gradient = np.zeros(s.size)
+        even = Weights(s[:0], s[:0], np.empty(0, np.int32), s[:0], 0)
+        total = _sum_pairs(s, after, even, sigma, gradient)
+        pairs = (s.size - after).sum()
+        share = 1.0 / max(pairs, 1) if mean else 1.0
+        losses[q] = total * share
+        for i in range(s.size):
+            gradients[q, order[i]] = gradient[i] * share * sigma
+
+
+@compiled()
+def weighted_queries(
+    first: int, last: int, lists: ByLabel, swaps: Swaps, sigma: Any, losses: Floats, gradients: Floats
+) -> None:
+    """Fill the losses and gradients of LambdaRank, or of NDCG-Loss2++; as `ranknet_queries`."""
+    place = np.empty(lists.scores.shape[1], np.int64)
+    for q in range(first, last):
+        order = lists.order[q, : lists.real[q]]
+        s = lists.scores[q][order]
+        n = s.size
+        if spoiled(s, order, q, losses, gradients):
+            continue
+        label = lists.labels[q][order]
+        gain = swaps.gains[q][order]
+        ideal = ideal_dcg(gain, swaps.discounts)
         if ideal == 0.0:
             losses[q] = 0.0
             continue
         for i in range(n):
             place[order[i]] = i
-        rank = doubled_ranks(s, label, place[by_score[q, :n]])
+        rank = doubled_ranks(s, label, place[swaps.by_score[q, :n]])
         discount = np.empty(n, s.dtype)
         for i in range(n):
-            discount[i] = discounts[rank[i]]
-        weight = np.empty(ACROSS, s.dtype)
-        total = 0.0
+            discount[i] = swaps.discounts[rank[i]]
         gradient = np.zeros(n)
-        sums = np.zeros(n, s.dtype)
-        costs, shares = np.empty(ACROSS, s.dtype), np.empty(ACROSS, s.dtype)
-        for i in range(n):
-            for a in range(after[i], n, ACROSS):
-                b = min(a + ACROSS, n)
-                if tightness.size == 0:
-                    cost, force = _swap_row(
-                        s[i],
-                        gain[i],
-                        discount[i],
-                        s[a:b],
-                        gain[a:b],
-                        discount[a:b],
-                        sigma,
-                        sums[a:b],
-                        costs,
-                        shares,
-                    )
-                else:
-                    _bounds(
-                        gain[i],
-                        discount[i],
-                        rank[i],
-                        gain[a:b],
-                        discount[a:b],
-                        rank[a:b],
-                        deepest,
-                        tightness,
-                        weight[: b - a],
-                    )
-                    cost, force = _weighted_row(s[i], s[a:b], weight, sigma, sums[a:b], costs, shares)
-                total += cost
-                gradient[i] -= force
-            if (i + 1) % DOWN == 0 or i + 1 == n:
-                flush(sums, gradient)
+        weights = Weights(gain, discount, rank, swaps.tightness, swaps.deepest)
+        total = _sum_pairs(s, below(label), weights, sigma, gradient)
         losses[q] = total / ideal
         for i in range(n):
             gradients[q, order[i]] = gradient[i] * sigma / ideal

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.padded_lists import PaddedLists
 
 # Numbers in each of a block's intermediates: 4 MB of float32 on the CPU, 64 MB elsewhere.
 _CPU_BLOCK, _DEVICE_BLOCK = 1 << 20, 1 << 24
 
 
 def in_blocks(
-    lists: Lists, rows_loss: Callable[[Lists, slice], Tensor], gradient_wanted: bool
+    lists: PaddedLists, rows_loss: Callable[[PaddedLists, slice], Tensor], gradient_wanted: bool
 ) -> LossAndGradient:
     """Sum a loss that is a sum over items, and its gradient, block by block.
 
@@ -23,7 +24,7 @@ def in_blocks(
 
     Parameters
     ----------
-    lists : Lists
+    lists : PaddedLists
     rows_loss : callable
         Takes the lists and a slice of items; returns those items' part of each query's loss, of
         shape (queries,), by operations that autograd can follow.
@@ -37,19 +38,21 @@ def in_blocks(
             continue
         with torch.enable_grad():
             scores = lists.scores.detach().requires_grad_()
-            part = rows_loss(Lists(scores, lists.labels, lists.mask), rows)
+            part = rows_loss(PaddedLists(scores, lists.labels, lists.mask), rows)
             gradient += torch.autograd.grad(part.sum(), scores)[0]
         losses += part.detach()
     return losses, gradient
 
 
-def at_once(lists: Lists, loss: Callable[[Lists], Tensor], gradient_wanted: bool) -> LossAndGradient:
+def at_once(
+    loss: Callable[[PaddedLists], Tensor], lists: PaddedLists, gradient_wanted: bool
+) -> LossAndGradient:
     """Take the loss of whole lists, of shape (queries,), and its gradient."""
     if not gradient_wanted:
         return loss(lists), None
     with torch.enable_grad():
         scores = lists.scores.detach().requires_grad_()
-        losses = loss(Lists(scores, lists.labels, lists.mask))
+        losses = loss(PaddedLists(scores, lists.labels, lists.mask))
         (gradient,) = torch.autograd.grad(losses.sum(), scores)
     return losses.detach(), gradient
 
@@ -67,19 +70,19 @@ def pairs_of(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
     return values[:, rows, None], values[:, None, :]
 
 
-def ordered(lists: Lists, rows: slice) -> Tensor:
+def ordered(lists: PaddedLists, rows: slice) -> Tensor:
     """Tell which pairs (i of a slice, j) are of real items with label i above label j."""
     label_i, label_j = pairs_of(lists.labels, rows)
     mask_i, mask_j = pairs_of(lists.mask, rows)
     return (label_i > label_j) & mask_i & mask_j
 
 
-def ranks(lists: Lists) -> Tensor:
+def ranks(lists: PaddedLists) -> Tensor:
     """Rank the items of each query by their scores, 1 the best; of shape (queries, items).
 
     Among equal scores the less relevant come first, and items equal in both share the mean of
     their places: 1 + #(s_j > s_i) + #(s_j = s_i, y_j < y_i) + #(s_j = s_i, y_j = y_i, j != i) / 2.
-    So ranks do not hang on the order of the items, and lists of equal scores still have something
+    So ranks do not depend on the order of the items, and lists of equal scores still have something
     to learn. Padding gets a rank that means nothing.
     """
     found = torch.empty_like(lists.scores)

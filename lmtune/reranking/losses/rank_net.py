@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Positive, Reduce, checked
-from lmtune.reranking.losses.kernel_calls import Arrays, kernels_wanted, run
-from lmtune.reranking.losses.padded_lists import Lists, LossAndGradient, differentiable, lists_of, reduced
+from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.kernel_calls import Arrays, run
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.pair_kernels import ranknet_queries
 from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
 
@@ -79,38 +81,27 @@ def ranknet(
     >>> round(float(loss), 6)
     1.006409
     """
-    lists = lists_of(scores, labels, mask)
 
-    by_kernel = kernels_wanted(backend, lists)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        return run(a, ranknet_queries, a.by_label(), a.number(sigma), pairs == "mean")
 
-    def compute(lists: Lists, gradient_wanted: bool) -> LossAndGradient:
-        if by_kernel:
-            return _in_kernels(lists, sigma, pairs == "mean")
-        losses, gradient = _in_torch(lists, sigma, gradient_wanted)
-        if pairs == "mean":
-            share = 1 / _number_of_pairs(lists).clamp(min=1)
-            losses = losses * share
-            gradient = None if gradient is None else gradient * share[:, None]
-        return losses, gradient
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        losses, gradient = in_blocks(lists, costs, gradient_wanted)
+        if pairs == "sum":
+            return losses, gradient
+        share = 1 / _number_of_pairs(lists).clamp(min=1)
+        return losses * share, None if gradient is None else gradient * share[:, None]
 
-    return reduced(differentiable(scores, lists, compute), lists.relevant, reduce)
-
-
-def _in_kernels(lists: Lists, sigma: float, mean: bool) -> LossAndGradient:
-    a = Arrays.of(lists)
-    return run(a, ranknet_queries, a.scores, a.labels, a.by_label(), a.real, a.number(sigma), mean)
-
-
-def _in_torch(lists: Lists, sigma: float, gradient_wanted: bool) -> LossAndGradient:
-    def rows_loss(lists: Lists, rows: slice) -> Tensor:
+    def costs(lists: PaddedLists, rows: slice) -> Tensor:
         score_i, score_j = pairs_of(lists.scores, rows)
         cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
         return torch.where(ordered(lists, rows), cost, 0).sum(dim=(1, 2))
 
-    return in_blocks(lists, rows_loss, gradient_wanted)
+    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
-def _number_of_pairs(lists: Lists) -> Tensor:
+def _number_of_pairs(lists: PaddedLists) -> Tensor:
     """Count each query's pairs of real items with different labels; of shape (queries,)."""
     labels = torch.where(lists.mask, lists.labels, -1).sort(dim=1).values
     below = torch.searchsorted(labels, labels, right=False)

@@ -6,11 +6,18 @@ depended on the addresses of arrays, and training twice from one seed gave two n
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from lmtune.compiled import compiled
+
+Floats = NDArray[np.floating[Any]]
 
 
 @compiled()
-def lane_sum(x):  # type: ignore[no-untyped-def]
+def lane_sum(x: Floats) -> Any:
     """Return the sum of an array, in its own type."""
     zero = x.dtype.type(0.0)
     a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
@@ -31,7 +38,7 @@ def lane_sum(x):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def lane_dot(x, y):  # type: ignore[no-untyped-def]
+def lane_dot(x: Floats, y: Floats) -> Any:
     """Return the inner product of two arrays."""
     zero = x.dtype.type(0.0)
     a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
@@ -49,3 +56,10 @@ def lane_dot(x, y):  # type: ignore[no-untyped-def]
     for j in range(whole, x.size):
         total += x[j] * y[j]
     return total
+
+
+@compiled()
+def add_scaled(factor: Any, x: Floats, sums: Floats) -> None:
+    """Add a multiple of an array to another."""
+    for j in range(sums.size):
+        sums[j] += factor * x[j]

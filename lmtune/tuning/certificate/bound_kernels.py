@@ -25,206 +25,312 @@ their counts move to `base`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
-from lmtune.tuning.certificate.taylor_kernels import ERROR, ROWS, VALUE, models
+from lmtune.tuning.certificate.taylor_kernels import (
+    ERROR,
+    ROWS,
+    VALUE,
+    Doubles,
+    Integers,
+    Places,
+    Sides,
+    models,
+)
+
+Flags = NDArray[np.uint8]
+CERTAIN, UNSURE, AT_CENTRE, SETTLED = range(4)
+"""Rows of counts: groups above a relevant document for certain; perhaps; at the box's centre; and
+for certain, without those that stay listed."""
+
+
+class Topics(NamedTuple):
+    """The topics that have a relevant candidate.
+
+    Attributes
+    ----------
+    occurrences : numpy.ndarray of int64
+        How often each query term occurs in the query, topic by topic.
+    term_start : numpy.ndarray of int64, shape (topics + 1,)
+        Where a topic's terms begin.
+    product : numpy.ndarray of bool, shape (topics,)
+        Whether products of factors are safe in the whole range.
+    slack : numpy.ndarray of float64, shape (topics,)
+        What covers the rounding of a score.
+    relevant, nonrelevant : numpy.ndarray of int64, shape (topics,)
+        R and N.
+    divisor : numpy.ndarray of float64, shape (topics,)
+        What the measure's sum or number is divided by.
+    """
+
+    occurrences: Integers
+    term_start: Integers
+    product: NDArray[np.bool_]
+    slack: Doubles
+    relevant: Integers
+    nonrelevant: Integers
+    divisor: Doubles
+
+
+class Documents(NamedTuple):
+    """Documents, or groups of equal ones, topic by topic.
+
+    Attributes
+    ----------
+    start : numpy.ndarray of int64, shape (topics + 1,)
+        Where a topic's documents begin.
+    y : numpy.ndarray of float64
+        tf / P(w|C), a block of (terms, documents) a topic, flattened.
+    y_start : numpy.ndarray of int64, shape (topics + 1,)
+        Where a topic's block begins.
+    length : numpy.ndarray of float64
+        Lengths in tokens.
+    weight : numpy.ndarray of int32
+        How many documents each group has.
+    twin : numpy.ndarray of int64
+        Which documents a group is a twin of; -1 for none.
+    """
+
+    start: Integers
+    y: Doubles
+    y_start: Integers
+    length: Doubles
+    weight: Places
+    twin: Integers
+
+
+class Columns(NamedTuple):
+    """What to bound, whatever the box.
+
+    Attributes
+    ----------
+    kind, cutoff : int
+        The measure's, as in `lmtune.measures.kernels`; the cutoff is the run depth where the
+        measure has no smaller one.
+    topics : Topics
+    groups : Documents
+        Nonrelevant documents.
+    relevant : Documents
+        Relevant candidates.
+    """
+
+    kind: int
+    cutoff: int
+    topics: Topics
+    groups: Documents
+    relevant: Documents
+
+
+class State(NamedTuple):
+    """What is undecided in a box.
+
+    Groups come in two classes a topic: judged nonrelevant ones for Bpref (none for the other
+    measures), then the rest.
+
+    Attributes
+    ----------
+    docs : numpy.ndarray of int32
+        The groups listed, by their places among the topic's.
+    doc_start : numpy.ndarray of int64, shape (2 topics + 1,)
+        Class c of topic t has the list ``docs[doc_start[2 t + c] : doc_start[2 t + c + 1]]``.
+    base : numpy.ndarray of int32, shape (2, relevant documents)
+        By class, how many documents are above each relevant one and no longer listed.
+    active : numpy.ndarray of uint8, shape (2, relevant documents)
+        Whether a relevant document is still compared with a class.
+    """
+
+    docs: Places
+    doc_start: Integers
+    base: NDArray[np.int32]
+    active: Flags
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(array.nbytes for array in self)
+
+
+class Scale(NamedTuple):
+    """What makes counts a value: the measure, a topic's R and N, what a sum is divided by."""
+
+    kind: int
+    cutoff: int
+    relevant: int
+    nonrelevant: int
+    divisor: float
+
+
+class _Relevant(NamedTuple):
+    """A topic's active relevant documents by ascending score: models, twins, places, costs."""
+
+    model: Doubles
+    twin: Integers
+    place: Places
+    cost: Doubles
 
 
 @compiled()
-def bound_box(  # type: ignore[no-untyped-def]
-    kind,
-    cutoff,
-    count,
-    term_start,
-    product,
-    slack,
-    relevant,
-    nonrelevant,
-    divisor,
-    group_start,
-    y,
-    y_start,
-    length,
-    weight,
-    group_twin,
-    rel_start,
-    rel_y,
-    rel_y_start,
-    rel_length,
-    rel_twin,
-    box,
-    docs,
-    doc_start,
-    base,
-    active,
-    bound,
-    centre,
-    new_docs,
-    new_start,
-    new_base,
-    new_active,
-    spread,
-):
+def bound_box(
+    columns: Columns, box: Sides, old: State, new: State, bound: Doubles, centre: Doubles, spread: Doubles
+) -> None:
     """Bound every topic over a box, from the state that its parent box left.
 
-    The first arguments are `lmtune.tuning.certificate.problem.Problem.columns`; ``box`` is low and
-    high of log(1 - lambda) and of log mu. Groups come in two classes a topic: judged nonrelevant
-    ones for Bpref (none for the other measures), then the rest. Class c of topic t has the list
-    ``docs[doc_start[2 t + c] : doc_start[2 t + c + 1]]``, and ``base[c]`` counts what is above each
-    relevant document and no longer listed.
-
-    ``bound`` and ``centre`` (the value at the box's centre) are updated in place; the new state is
-    written to the ``new`` arrays; ``spread`` gets how much undecided pairs differ along s and u,
+    ``bound`` and ``centre`` (the value at the box's centre), one a topic, are updated in place; the
+    new state is written to ``new``; ``spread`` gets how much undecided pairs differ along s and u,
     weighted by what they may cost.
     """
-    topics = relevant.size
+    topics, rel_start = columns.topics, columns.relevant.start
+    doc_start = old.doc_start
     most_docs = most_rels = 0
-    for t in range(topics):
+    for t in range(bound.size):
         most_docs = max(most_docs, doc_start[2 * t + 2] - doc_start[2 * t])
         most_rels = max(most_rels, rel_start[t + 1] - rel_start[t])
-    doc_models = np.empty((ROWS, most_docs))
-    rel_models = np.empty((ROWS, most_rels))
-    counters = np.empty((4, 2, most_rels), np.int64)
-    new_base[:] = base
-    new_active[:] = active
+    room = np.empty((ROWS, most_docs)), np.empty((ROWS, most_rels))
+    counters = np.empty((2, 4, most_rels), np.int64)
+    new.base[:] = old.base
+    new.active[:] = old.active
     spread[:] = 0.0
     filled = 0
-    new_start[0] = 0
-    for t in range(topics):
+    new.doc_start[0] = 0
+    for t in range(bound.size):
         if doc_start[2 * t] == doc_start[2 * t + 2]:
-            new_start[2 * t + 1] = new_start[2 * t + 2] = filled
+            new.doc_start[2 * t + 1 : 2 * t + 3] = filled
             continue
-        groups = slice(group_start[t], group_start[t + 1])
-        sizes, weights, twins = length[groups], weight[groups], group_twin[groups]
-        counts = count[term_start[t] : term_start[t + 1]]
-        block = y[y_start[t] : y_start[t + 1]].reshape(counts.size, sizes.size)
         rels = slice(rel_start[t], rel_start[t + 1])
-        r_sizes, r_twins = rel_length[rels], rel_twin[rels]
-        r_block = rel_y[rel_y_start[t] : rel_y_start[t + 1]].reshape(counts.size, r_sizes.size)
-        old_base = base[:, rels]
-        n = r_sizes.size
-        certain, unsure = counters[0, :, :n], counters[1, :, :n]
-        at_centre, settled = counters[2, :, :n], counters[3, :, :n]
-        counters[:, :, :n] = 0
-        for c in range(2):
-            here = docs[doc_start[2 * t + c] : doc_start[2 * t + c + 1]]
-            places = np.flatnonzero(active[c, rels]).astype(np.int32)
-            if here.size > 0 and places.size > 0:
-                m, r = doc_models[:, : here.size], rel_models[:, : places.size]
-                models(block, sizes, here, counts, product[t], slack[t], box, m)
-                models(r_block, r_sizes, places, counts, product[t], slack[t], box, r)
-                order = np.argsort(r[VALUE])
-                places, r = places[order], r[:, order]
-                cost = np.empty(places.size)
-                for i in range(places.size):
-                    above = old_base[0, places[i]] + old_base[1, places[i]]
-                    cost[i] = 1.0 / ((1.0 + above) * relevant[t])
-                filled = _count(
-                    m,
-                    here,
-                    weights,
-                    twins,
-                    r,
-                    r_twins[places],
-                    cost,
-                    places,
-                    certain[c],
-                    unsure[c],
-                    at_centre[c],
-                    settled[c],
-                    new_docs,
-                    filled,
-                    spread,
-                )
-            new_start[2 * t + c + 1] = filled
-        now_base, now_active = new_base[:, rels], new_active[:, rels]
-        total = np.zeros(n, np.int64)
-        for i in range(n):
+        base, now_base, now_active = old.base[:, rels], new.base[:, rels], new.active[:, rels]
+        counts = counters[:, :, : base.shape[1]]
+        filled = _count_topic(columns, t, box, old, room, counts, new, filled, spread)
+        total = np.zeros(base.shape[1], np.int64)
+        for i in range(total.size):
             for c in range(2):
-                total[i] += old_base[c, i] + certain[c, i]
-                now_base[c, i] = old_base[c, i] + settled[c, i]
-        _deactivate(kind, cutoff, relevant[t], total, old_base, certain, unsure, now_base, now_active)
-        scale = (kind, cutoff, relevant[t], nonrelevant[t], divisor[t])
-        bound[t] = min(bound[t], value_from_counts(scale, total, old_base[0] + certain[0]))
-        judged = old_base[0] + at_centre[0]
-        centre[t] = value_from_counts(scale, judged + old_base[1] + at_centre[1], judged)
+                total[i] += base[c, i] + counts[c, CERTAIN, i]
+                now_base[c, i] = base[c, i] + counts[c, SETTLED, i]
+        scale = Scale(
+            columns.kind, columns.cutoff, topics.relevant[t], topics.nonrelevant[t], topics.divisor[t]
+        )
+        _deactivate(scale, total, base, counts, now_base, now_active)
+        bound[t] = min(bound[t], value_from_counts(scale, total, base[0] + counts[0, CERTAIN]))
+        judged = base[0] + counts[0, AT_CENTRE]
+        centre[t] = value_from_counts(scale, judged + base[1] + counts[1, AT_CENTRE], judged)
         if not now_active.any():
-            filled = new_start[2 * t]
-            new_start[2 * t + 1] = new_start[2 * t + 2] = filled
+            filled = new.doc_start[2 * t]
+            new.doc_start[2 * t + 1 : 2 * t + 3] = filled
             centre[t] = bound[t]
 
 
 @compiled()
-def _count(  # type: ignore[no-untyped-def]
-    m,
-    docs,
-    weights,
-    twins,
-    r,
-    r_twins,
-    cost,
-    places,
-    certain,
-    unsure,
-    at_centre,
-    settled,
-    kept,
-    filled,
-    spread,
-):
-    """Count groups above each active relevant document: certainly, perhaps, and at the centre.
+def _count_topic(
+    columns: Columns,
+    t: int,
+    box: Sides,
+    old: State,
+    room: tuple[Doubles, Doubles],
+    counts: NDArray[np.int64],
+    new: State,
+    filled: int,
+    spread: Doubles,
+) -> int:
+    """Fill ``counts``, (classes, 4, relevant documents), and the lists; return how full those are."""
+    topics = columns.topics
+    count = topics.occurrences[topics.term_start[t] : topics.term_start[t + 1]]
+    product, slack = topics.product[t], topics.slack[t]
+    groups = slice(columns.groups.start[t], columns.groups.start[t + 1])
+    rels = slice(columns.relevant.start[t], columns.relevant.start[t + 1])
+    length, r_length = columns.groups.length[groups], columns.relevant.length[rels]
+    y = columns.groups.y[columns.groups.y_start[t] : columns.groups.y_start[t + 1]]
+    r_y = columns.relevant.y[columns.relevant.y_start[t] : columns.relevant.y_start[t + 1]]
+    block, r_block = y.reshape(count.size, length.size), r_y.reshape(count.size, r_length.size)
+    weight, twin = columns.groups.weight[groups], columns.groups.twin[groups]
+    r_twin = columns.relevant.twin[rels]
+    base = old.base[:, rels]
+    counts[:] = 0
+    for c in range(2):
+        here = old.docs[old.doc_start[2 * t + c] : old.doc_start[2 * t + c + 1]]
+        places = np.flatnonzero(old.active[c, rels]).astype(np.int32)
+        if here.size > 0 and places.size > 0:
+            m, r = room[0][:, : here.size], room[1][:, : places.size]
+            models(block, length, here, count, product, slack, box, m)
+            models(r_block, r_length, places, count, product, slack, box, r)
+            order = np.argsort(r[VALUE])
+            places = places[order]
+            cost = np.empty(places.size)
+            for i in range(places.size):
+                above = base[0, places[i]] + base[1, places[i]]
+                cost[i] = 1.0 / ((1.0 + above) * topics.relevant[t])
+            rel = _Relevant(r[:, order], r_twin[places], places, cost)
+            filled = _count(m, here, weight, twin, rel, counts[c], new.docs, filled, spread)
+        new.doc_start[2 * t + c + 1] = filled
+    return filled
 
-    ``r`` holds the relevant documents' models by ascending value. The difference of two models is
-    within its value at the centre, less or more the sizes of its other terms; squares have one
-    sign. Groups with an undecided pair are listed; the others count in ``settled``. Return how full
-    the list is.
+
+@compiled()
+def _count(
+    m: Doubles,
+    docs: Places,
+    weights: Places,
+    twins: Integers,
+    rel: _Relevant,
+    counts: NDArray[np.int64],
+    kept: Places,
+    filled: int,
+    spread: Doubles,
+) -> int:
+    """Count groups above each active relevant document.
+
+    The difference of two models is within its value at the centre, less or more the sizes of its
+    other terms; squares have one sign. Groups with an undecided pair are listed; the others count
+    as settled. Return how full the list is.
     """
-    n = places.size
+    n = rel.place.size
     reach = np.empty(docs.size)
-    _reach(m, r, reach)
-    # Counts of the sorted documents; a group above the first f of them adds to steps[f] only.
-    sure, open_, middle, fixed = np.zeros((4, n), np.int64)
-    sure_steps, middle_steps, fixed_steps = np.zeros((3, n + 1), np.int64)
-    open_all, to_s_all, to_u_all = np.int64(0), 0.0, 0.0
-    rv, rs, ru, rss, rsu, ruu, rerror = r
+    _reach(m, rel.model, reach)
+    # Counts of the sorted documents; a group above the first f of them adds to a row's step f only.
+    own, steps = np.zeros((4, n), np.int64), np.zeros((4, n + 1), np.int64)
+    certain, unsure, at_centre, settled = own
+    rel_twins, costs = rel.twin, rel.cost
+    to_s_all = to_u_all = 0.0
+    rv, rs, ru, rss, rsu, ruu, rerror = rel.model
     for j in range(docs.size):
         weight = np.int64(weights[docs[j]])
         twin = twins[docs[j]]
         v, s, u, ss, su, uu, error = m[:, j]
         if twin < 0 and error >= max(v - rv[0], rv[n - 1] - v):
             # Nothing can be decided, as in boxes that are far too large.
-            open_all += weight
-            middle_steps[_place(rv, v)] += weight
+            steps[UNSURE, n] += weight
+            steps[AT_CENTRE, _place(rv, v)] += weight
             to_s_all += weight * abs(s - rs[n // 2])
             to_u_all += weight * abs(u - ru[n // 2])
             kept[filled] = docs[j]
             filled += 1
             continue
         first = _place(rv, v - reach[j])
-        sure_steps[first] += weight
-        middle_steps[first] += weight
+        steps[CERTAIN, first] += weight
+        steps[AT_CENTRE, first] += weight
         last = first
         pairs = 0
         to_s = to_u = 0.0
         while last < n and rv[last] <= v + reach[j]:
             i = last
             last += 1
-            if twin >= 0 and twin == r_twins[i]:
+            if twin >= 0 and twin == rel_twins[i]:
                 continue
             dv, ds, du = v - rv[i], abs(s - rs[i]), abs(u - ru[i])
             dss, duu = ss - rss[i], uu - ruu[i]
             wide = ds + du + abs(su - rsu[i]) + error + rerror[i]
             if dv > 0.0:
-                middle[i] += weight
+                at_centre[i] += weight
             if dv - wide + min(dss, 0.0) + min(duu, 0.0) > 0.0:
-                sure[i] += weight
+                certain[i] += weight
             elif not dv + wide + max(dss, 0.0) + max(duu, 0.0) < 0.0:
-                open_[i] += weight
+                unsure[i] += weight
                 pairs += 1
-                to_s += cost[i] * ds
-                to_u += cost[i] * du
+                to_s += costs[i] * ds
+                to_u += costs[i] * du
         if pairs > 0:
             kept[filled] = docs[j]
             filled += 1
@@ -232,26 +338,22 @@ def _count(  # type: ignore[no-untyped-def]
             spread[1] += weight * to_u
             continue
         # All decided: above exactly those that it is above at the centre.
-        fixed_steps[first] += weight
+        steps[SETTLED, first] += weight
         for i in range(first, last):
-            if rv[i] < v and not (twin >= 0 and twin == r_twins[i]):
-                fixed[i] += weight
-    spread[0] += to_s_all * cost.sum()
-    spread[1] += to_u_all * cost.sum()
-    sure_total, middle_total, fixed_total = np.int64(0), np.int64(0), np.int64(0)
-    for i in range(n - 1, -1, -1):
-        sure_total += sure_steps[i + 1]
-        middle_total += middle_steps[i + 1]
-        fixed_total += fixed_steps[i + 1]
-        certain[places[i]] = sure[i] + sure_total
-        unsure[places[i]] = open_[i] + open_all
-        at_centre[places[i]] = middle[i] + middle_total
-        settled[places[i]] = fixed[i] + fixed_total
+            if rv[i] < v and not (twin >= 0 and twin == rel_twins[i]):
+                settled[i] += weight
+    spread[0] += to_s_all * costs.sum()
+    spread[1] += to_u_all * costs.sum()
+    for row in range(4):
+        total = np.int64(0)
+        for i in range(n - 1, -1, -1):
+            total += steps[row, i + 1]
+            counts[row, rel.place[i]] = own[row, i] + total
     return filled
 
 
 @compiled()
-def _reach(m, r, reach):  # type: ignore[no-untyped-def]
+def _reach(m: Doubles, r: Doubles, reach: Doubles) -> None:
     """Fill reach[j] so that no difference of group j to a relevant document is wider."""
     reach[:] = m[ERROR] + r[ERROR].max()
     for row in range(1, ERROR):
@@ -262,7 +364,7 @@ def _reach(m, r, reach):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _place(value, limit):  # type: ignore[no-untyped-def]
+def _place(value: Doubles, limit: float) -> int:
     """Return how many of the ascending values are below ``limit``."""
     low, high = 0, value.size
     while low < high:
@@ -275,48 +377,52 @@ def _place(value, limit):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _deactivate(  # type: ignore[no-untyped-def]
-    kind, cutoff, relevant, total, base, certain, unsure, now_base, now_active
-):
+def _deactivate(
+    scale: Scale,
+    total: Integers,
+    base: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    now_base: NDArray[np.int32],
+    now_active: Flags,
+) -> None:
     """Switch off relevant documents whose part in the bound is settled for the whole box.
 
     Counts of those that are out for certain, or in for certain, may stay below the truth from
     here on; the value of a box without undecided pairs is right all the same, because that only
     asks whether they are in.
     """
-    n = total.size
+    kind, cutoff, n = scale.kind, scale.cutoff, total.size
     for i in range(n):
         out = total[i] >= cutoff
         # Even with every undecided group and every other relevant document above it.
-        inside = total[i] + unsure[0, i] + unsure[1, i] + n - 1 < cutoff
+        inside = total[i] + counts[0, UNSURE, i] + counts[1, UNSURE, i] + n - 1 < cutoff
         for c in range(2):
             if not now_active[c, i]:
                 continue
-            done = out or unsure[c, i] == 0
+            certain = base[c, i] + counts[c, CERTAIN, i]
+            done = out or counts[c, UNSURE, i] == 0
             if kind != AP and kind != RECIPROCAL_RANK and inside:
                 # P@k needs no more. Nor does Bpref of groups that are not judged, or of judged
                 # ones after the first R.
-                done = done or c == 1 or base[0, i] + certain[0, i] >= relevant
+                done = done or c == 1 or certain >= scale.relevant
             if done:
                 now_active[c, i] = 0
-                now_base[c, i] = base[c, i] + certain[c, i]
+                now_base[c, i] = certain
 
 
 @compiled()
-def value_from_counts(scale, above, judged_above):  # type: ignore[no-untyped-def]
+def value_from_counts(scale: Scale, above: Integers, judged_above: Integers) -> float:
     """Return the measure for counts of nonrelevant documents above each relevant candidate.
 
-    ``scale`` is (kind, cutoff, R, N, divisor): the cutoff is the run depth where the measure has no
-    smaller one; what is summed or counted is divided by the divisor. Sums run as in the measuring
-    kernel, and each operation is monotone: rounding cannot put the value for smaller counts below
-    that for larger ones.
+    Sums run as in the measuring kernel, and each operation is monotone: rounding cannot put the
+    value for smaller counts below that for larger ones.
     """
     kind, cutoff, relevant, nonrelevant, divisor = scale
     ranked = np.sort(above)
     retrieved = 0
     total = 0.0
     for i in range(ranked.size):
-        rank = i + ranked[i]
+        rank = i + int(ranked[i])
         if rank >= cutoff:
             break
         retrieved += 1
@@ -332,6 +438,6 @@ def value_from_counts(scale, above, judged_above):  # type: ignore[no-untyped-de
         return retrieved / divisor
     ranked = np.sort(judged_above[above < cutoff])
     for i in range(retrieved):
-        passed = ranked[i]
+        passed = int(ranked[i])
         total += 1.0 - min(passed, relevant) / min(relevant, nonrelevant) if passed > 0 else 1.0
     return total / divisor

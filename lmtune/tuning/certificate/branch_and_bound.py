@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.threads import over_slices
-from lmtune.tuning.certificate.bound_kernels import bound_box
-from lmtune.tuning.certificate.problem import Problem, Sides
+from lmtune.tuning.certificate.bound_kernels import State, bound_box
+from lmtune.tuning.certificate.problem import Problem
+from lmtune.tuning.certificate.taylor_kernels import Sides
 
 # Boxes split at a time. Fixed, so that the result does not depend on the number of workers.
 _BATCH = 16
@@ -25,21 +26,6 @@ _NARROWEST = 1e-9
 # Boxes whose lists are not shorter than this share of their parent's use their parent's.
 _SHARED = 0.9
 _MEMORY = 1 << 30
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """What is undecided: see `lmtune.tuning.certificate.bound_kernels.bound_box`."""
-
-    docs: NDArray[np.int32]
-    doc_start: NDArray[np.int64]
-    base: NDArray[np.int32]
-    active: NDArray[np.uint8]
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.docs.nbytes + self.doc_start.nbytes + self.base.nbytes + self.active.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,39 +222,21 @@ class Search:
 
 def whole(problem: Problem) -> Box:
     """Return the whole range as one box, with the bounds that need no look at scores."""
-    state = State(problem.docs, problem.doc_start, problem.base, problem.active)
     bound = _mean(problem.ceiling, problem.topics)
-    return Box(problem.sides, state, problem.ceiling, bound, 0.0, (0.0, 0.0), 0)
+    return Box(problem.sides, problem.state, problem.ceiling, bound, 0.0, (0.0, 0.0), 0)
 
 
 def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
     """Bound a part of a box."""
     old = parent.state
-    docs = np.empty(old.docs.size, np.int32)
-    doc_start = np.empty_like(old.doc_start)
-    base, active = np.empty_like(old.base), np.empty_like(old.active)
+    new = State(*map(np.empty_like, old))
     bounds, centres = parent.bounds.copy(), parent.bounds.copy()
     spread = np.empty(2)
-    arguments = (
-        *problem.columns,
-        sides,
-        old.docs,
-        old.doc_start,
-        old.base,
-        old.active,
-        bounds,
-        centres,
-        docs,
-        doc_start,
-        base,
-        active,
-        spread,
-    )
-    bound_box(*arguments)
-    listed = int(doc_start[-1])
+    bound_box(problem.columns, sides, old, new, bounds, centres, spread)
+    listed = int(new.doc_start[-1])
     state, owned = old, parent.owned // 2
     if listed <= _SHARED * old.docs.size:
-        state = State(docs[:listed].copy(), doc_start, base, active)
+        state = new._replace(docs=new.docs[:listed].copy())
         owned = state.size
     return Box(
         sides,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,9 @@ from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.measure import Measure
 from lmtune.models.kernels import product_is_safe
+from lmtune.tuning.certificate.bound_kernels import Columns, Documents, State, Topics
+from lmtune.tuning.certificate.taylor_kernels import Sides
 from lmtune.tuning.space import ParameterSpace
-
-Sides = tuple[float, float, float, float]
-"""A box: low and high of s = log(1 - lambda), then of u = log mu."""
 
 _KINDS = {
     "AP": kernels.AP,
@@ -41,7 +40,7 @@ _NEUTRAL = 1e-13
 
 @dataclass(frozen=True)
 class Problem:
-    r"""Columns for `lmtune.tuning.certificate.bound_kernels.bound_box`.
+    r"""What to bound, as columns for `lmtune.tuning.certificate.bound_kernels.bound_box`.
 
     Only topics with a relevant candidate are here; the others measure 0 at every setting.
     Nonrelevant documents with the same term frequencies, length and class are one group.
@@ -59,23 +58,20 @@ class Problem:
     ----------
     topics : int
         Topics in the mean, those without a relevant candidate included.
-    columns : tuple
-        The first arguments of the kernel.
+    columns : Columns
+        Topics here, their groups and relevant candidates.
     ceiling : numpy.ndarray of float64, shape (topics here,)
         What the measure cannot exceed whatever the ranking: not all relevant documents match.
-    docs, doc_start, base, active
-        The state of the whole range: every group listed.
+    state : State
+        That of the whole range: every group listed.
     sides : tuple of float
         The whole range, wide enough that the logarithms of every allowed setting lie inside.
     """
 
     topics: int
-    columns: tuple[Any, ...]
+    columns: Columns
     ceiling: NDArray[np.float64]
-    docs: NDArray[np.int32]
-    doc_start: NDArray[np.int64]
-    base: NDArray[np.int32]
-    active: NDArray[np.uint8]
+    state: State
     sides: Sides
 
     @staticmethod
@@ -107,60 +103,55 @@ class Problem:
             divisor[:] = measure.cutoff
         elif measure.kind in ("RR", "Success"):
             divisor[:] = 1.0
-        found = np.diff(_starts([part.rel_length for part in parts]))
-        listed = [part.judged_groups for part in parts], [part.length.size for part in parts]
+        found = np.array([part.relevant.length.size for part in parts], np.int64)
+        groups = [part.groups.length.size for part in parts]
         doc_start = np.zeros(2 * len(parts) + 1, np.int64)
-        doc_start[2::2] = np.cumsum(listed[1])
-        doc_start[1::2] = doc_start[:-1:2] + listed[0]
-        columns = (
-            _KINDS[measure.kind],
-            cutoff,
-            _join([part.count for part in parts], np.int64),
-            _starts([p.count for p in parts]),
-            np.array([part.product for part in parts], np.bool_),
-            np.array([part.slack for part in parts], np.float64),
-            relevant[chosen],
-            nonrelevant[chosen],
-            divisor,
-            _starts([part.length for part in parts]),
-            _join([part.y for part in parts], np.float64),
-            _starts([part.y for part in parts]),
-            _join([part.length for part in parts], np.float64),
-            _join([part.weight for part in parts], np.int32),
-            _join([part.twin for part in parts], np.int64),
-            _starts([part.rel_length for part in parts]),
-            _join([part.rel_y for part in parts], np.float64),
-            _starts([part.rel_y for part in parts]),
-            _join([part.rel_length for part in parts], np.float64),
-            _join([part.rel_twin for part in parts], np.int64),
-        )
+        doc_start[2::2] = np.cumsum(groups)
+        doc_start[1::2] = doc_start[:-1:2] + [part.judged_groups for part in parts]
         return cls(
             topics=topics.size,
-            columns=columns,
+            columns=Columns(
+                _KINDS[measure.kind],
+                cutoff,
+                Topics(
+                    occurrences=_join([part.occurrences for part in parts], np.int64),
+                    term_start=_starts([part.occurrences for part in parts]),
+                    product=np.array([part.product for part in parts], np.bool_),
+                    slack=np.array([part.slack for part in parts], np.float64),
+                    relevant=relevant[chosen],
+                    nonrelevant=nonrelevant[chosen],
+                    divisor=divisor,
+                ),
+                _documents([part.groups for part in parts]),
+                _documents([part.relevant for part in parts]),
+            ),
             ceiling=np.minimum(np.minimum(found, cutoff) / divisor, 1.0),
-            docs=_join([np.arange(size) for size in listed[1]], np.int32),
-            doc_start=doc_start,
-            base=np.concatenate([np.zeros((2, 0), np.int32), *(p.base for p in parts)], axis=1),
-            active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(np.uint8),
+            state=State(
+                docs=_join([np.arange(size) for size in groups], np.int32),
+                doc_start=doc_start,
+                base=np.concatenate([np.zeros((2, 0), np.int32), *(p.base for p in parts)], axis=1),
+                active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(np.uint8),
+            ),
             sides=_sides(space),
         )
 
 
-@dataclass(frozen=True)
-class _Topic:
-    """One topic's columns; y is (terms x documents) flattened."""
+class _Documents(NamedTuple):
+    """One topic's documents, or groups of equal ones; y is (terms x documents)."""
 
-    count: NDArray[np.int64]
+    y: NDArray[np.float64]
+    length: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    twin: NDArray[np.int64]
+
+
+class _Topic(NamedTuple):
+    occurrences: NDArray[np.int64]
     product: bool
     slack: float
     judged_groups: int
-    y: NDArray[np.float64]
-    length: NDArray[np.float64]
-    weight: NDArray[np.int64]
-    twin: NDArray[np.int64]
-    rel_y: NDArray[np.float64]
-    rel_length: NDArray[np.float64]
-    rel_twin: NDArray[np.int64]
+    groups: _Documents
+    relevant: _Documents
     base: NDArray[np.int32]
 
 
@@ -191,19 +182,27 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, space: ParameterSpace)
     alike = _row_ids([np.where(neutral, 0, part) for part in (length // common, *frequencies)])
     y = tf * (1.0 / p)[:, None]
     product, slack = _rounding(y, length, count, space)
+    weight = np.bincount(group_of, minlength=leaders.size)
+    twin = np.where(np.isin(alike[leaders], alike[rels]), alike[leaders], -1)
     return _Topic(
-        count=count,
+        occurrences=count,
         product=product,
         slack=slack,
         judged_groups=int(judged[leaders].sum()),
-        y=y[:, leaders].ravel(),
-        length=length[leaders].astype(np.float64),
-        weight=np.bincount(group_of, minlength=leaders.size),
-        twin=np.where(np.isin(alike[leaders], alike[rels]), alike[leaders], -1),
-        rel_y=y[:, rels].ravel(),
-        rel_length=length[rels].astype(np.float64),
-        rel_twin=alike[rels],
+        groups=_Documents(y[:, leaders], length[leaders], weight, twin),
+        relevant=_Documents(y[:, rels], length[rels], np.ones_like(rels), alike[rels]),
         base=base,
+    )
+
+
+def _documents(parts: Sequence[_Documents]) -> Documents:
+    return Documents(
+        start=_starts([part.length for part in parts]),
+        y=_join([part.y.ravel() for part in parts], np.float64),
+        y_start=_starts([part.y for part in parts]),
+        length=_join([part.length for part in parts], np.float64),
+        weight=_join([part.weight for part in parts], np.int32),
+        twin=_join([part.twin for part in parts], np.int64),
     )
 
 

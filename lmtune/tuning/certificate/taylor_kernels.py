@@ -22,8 +22,10 @@ Taylor's theorem bounds G minus its second-order model at the centre by a sixth 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
@@ -43,122 +45,215 @@ _ROUNDING = 2.0**-44
 _LARGEST = 1e150
 
 
+Doubles = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Places = NDArray[np.int32]
+Sides = tuple[float, float, float, float]
+"""A box: low and high of s = log(1 - lambda), then of u = log mu."""
+
+
+class _Ends(NamedTuple):
+    """A box's half-widths, and 1 - lambda, lambda and mu at its centre and its ends."""
+
+    hs: float
+    hu: float
+    keep: float
+    keep_low: float
+    keep_high: float
+    lam: float
+    lam_low: float
+    lam_high: float
+    mu: float
+    mu_low: float
+    mu_high: float
+
+
+class _Sums(NamedTuple):
+    """Documents' lengths, and what is summed over query terms: G, E, F; ends of E, F, H; |q|."""
+
+    length: Doubles
+    value: Doubles
+    e: Doubles
+    f: Doubles
+    e_low: Doubles
+    e_high: Doubles
+    f_low: Doubles
+    f_high: Doubles
+    h_low: Doubles
+    h_high: Doubles
+    far: Doubles
+
+
 @compiled()
-def half_width(low, high):  # type: ignore[no-untyped-def]
+def half_width(low: float, high: float) -> float:
     """Return a half-width that reaches both ends from the rounded centre."""
     size = max(abs(low), abs(high))
     return 0.5 * (high - low) * (1.0 + 1e-15) + 4.5e-16 * size
 
 
 @compiled()
-def models(y, length, docs, count, product, slack, box, out):  # type: ignore[no-untyped-def]
+def models(
+    y: Doubles,
+    length: Doubles,
+    docs: Places,
+    count: Integers,
+    product: bool,
+    slack: float,
+    box: Sides,
+    out: Doubles,
+) -> None:
     """Fill out (`ROWS`, docs.size) with the models of documents over a box.
 
     ``y`` holds tf / P(w|C) as (terms, documents), ``docs`` the columns wanted. ``slack`` is added
     to every error: it covers the rounding of the value, here and in the measuring kernel.
     """
-    s_low, s_high, u_low, u_high = box
-    s = 0.5 * (s_low + s_high)
-    u = 0.5 * (u_low + u_high)
-    hs = half_width(s_low, s_high)
-    hu = half_width(u_low, u_high)
-    keep, keep_low, keep_high = math.exp(s), math.exp(s_low), math.exp(s_high)
-    lam, lam_low, lam_high = -math.expm1(s), -math.expm1(s_high), -math.expm1(s_low)
-    mu, mu_low, mu_high = math.exp(u), math.exp(u_low), math.exp(u_high)
+    ends = _ends(box)
     weight = float(count.sum())
-    part = np.empty((18, _CHUNK))
+    room = np.empty((18, min(docs.size, _CHUNK)))
     for first in range(0, docs.size, _CHUNK):
         some = docs[first : min(first + _CHUNK, docs.size)]
         size = some.size
-        sizes, v, e, f = part[0, :size], part[1, :size], part[2, :size], part[3, :size]
-        e_low, e_high = part[4, :size], part[5, :size]
-        f_low, f_high = part[6, :size], part[7, :size]
-        h_low, h_high, far_abs = part[8, :size], part[9, :size], part[10, :size]
-        mid, least, most = part[11, :size], part[12, :size], part[13, :size]
-        yw, x, near, far = part[14, :size], part[15, :size], part[16, :size], part[17, :size]
-        part[2:11] = 0.0
-        v[:] = 1.0 if product else 0.0
+        room[1:11] = 0.0
+        own = _Sums(
+            room[0, :size],
+            room[1, :size],
+            room[2, :size],
+            room[3, :size],
+            room[4, :size],
+            room[5, :size],
+            room[6, :size],
+            room[7, :size],
+            room[8, :size],
+            room[9, :size],
+            room[10, :size],
+        )
         for j in range(size):
-            sizes[j] = length[some[j]]
-        for j in range(size):
-            mid[j] = keep / (mu + sizes[j])
-            # b is least at the lowest s and the highest u.
-            least[j] = keep_low / (mu_high + sizes[j])
-            most[j] = keep_high / (mu_low + sizes[j])
-        # Short loops over few arrays each: the compiler makes vector instructions of them.
-        for w in range(count.size):
-            c = float(count[w])
-            row = y[w]
-            for j in range(size):
-                yw[j] = row[some[j]]
-            for j in range(size):
-                x[j] = mid[j] * (yw[j] + mu) + lam
-                near[j] = mid[j] * (yw[j] - sizes[j]) / x[j]
-            for j in range(size):
-                e[j] += c * near[j]
-                f[j] += c * near[j] * (1.0 - near[j])
-            if product:
-                for _ in range(count[w]):
-                    for j in range(size):
-                        v[j] *= x[j]
-            else:
-                for j in range(size):
-                    v[j] += c * math.log(x[j])
-            _q(yw, sizes, least, mu_high, lam_high, near)
-            _q(yw, sizes, most, mu_low, lam_low, far)
-            for j in range(size):
-                far_abs[j] += c * abs(far[j])
-                e_low[j] += c * min(near[j], far[j])
-                e_high[j] += c * max(near[j], far[j])
-            for j in range(size):
-                one, two = near[j] * (1.0 - near[j]), far[j] * (1.0 - far[j])
-                f_low[j] += c * min(one, two)
-                f_high[j] += c * (0.25 if near[j] < 0.5 and far[j] > 0.5 else max(one, two))
-            for j in range(size):
-                one = near[j] * (1.0 - near[j]) * (1.0 - 2.0 * near[j])
-                two = far[j] * (1.0 - far[j]) * (1.0 - 2.0 * far[j])
-                up = near[j] < _PEAK_AT and far[j] > _PEAK_AT
-                down = near[j] < 1.0 - _PEAK_AT and far[j] > 1.0 - _PEAK_AT
-                h_low[j] += c * (-_PEAK if down else min(one, two))
-                h_high[j] += c * (_PEAK if up else max(one, two))
-        here = out[:, first : first + size]
-        value, to_s, to_u = here[VALUE], here[S], here[U]
-        to_ss, to_su, to_uu, error = here[SS], here[SU], here[UU], here[ERROR]
-        if product:
-            for j in range(size):
-                v[j] = math.log(v[j])
-        for j in range(size):
-            k = mu / (mu + sizes[j])
-            k_low, k_high = mu_low / (mu_low + sizes[j]), mu_high / (mu_high + sizes[j])
-            value[j] = v[j]
-            to_s[j] = e[j] * hs
-            to_u[j] = -k * e[j] * hu
-            to_ss[j] = 0.5 * f[j] * hs * hs
-            to_su[j] = -k * f[j] * hs * hu
-            to_uu[j] = 0.5 * k * (k * f[j] - (1.0 - k) * e[j]) * hu * hu
-            peak = 0.25
-            if k_low >= 0.5:
-                peak = k_low * (1.0 - k_low)
-            elif k_high <= 0.5:
-                peak = k_high * (1.0 - k_high)
-            slope = max(abs(1.0 - 2.0 * k_low), abs(1.0 - 2.0 * k_high))
-            wide = hs + k_high * hu
-            e_most = max(abs(e_low[j]), abs(e_high[j]))
-            f_most = max(abs(f_low[j]), abs(f_high[j]))
-            h_most = max(abs(h_low[j]), abs(h_high[j]))
-            third = h_most * wide**3 + peak * hu * hu * (3.0 * f_most * wide + slope * e_most * hu)
-            # |q| is largest at `far`: powers of this bound what E, F and H sum, term by term.
-            size_of_q = (weight + 2.0 * far_abs[j]) * wide
-            rounding = size_of_q * (1.0 + size_of_q + size_of_q**2) * (1.0 + hu) ** 2
-            error[j] = third / 6.0 * (1.0 + _ROUNDING) + _ROUNDING * rounding + slack
-            size_of_all = abs(value[j]) + abs(to_s[j]) + abs(to_u[j])
-            size_of_all += abs(to_ss[j]) + abs(to_su[j]) + abs(to_uu[j]) + error[j]
-            if not size_of_all < _LARGEST:
-                here[:ERROR, j] = 0.0
-                error[j] = np.inf
+            own.length[j] = length[some[j]]
+        _sum_over_terms(y, some, count, product, ends, own, room[11:])
+        _expand(own, weight, slack, ends, out[:, first : first + size])
 
 
 @compiled()
-def _q(y, sizes, ratio, mu, lam, q):  # type: ignore[no-untyped-def]
+def _ends(box: Sides) -> _Ends:
+    s_low, s_high, u_low, u_high = box
+    s = 0.5 * (s_low + s_high)
+    u = 0.5 * (u_low + u_high)
+    return _Ends(
+        half_width(s_low, s_high),
+        half_width(u_low, u_high),
+        math.exp(s),
+        math.exp(s_low),
+        math.exp(s_high),
+        -math.expm1(s),
+        -math.expm1(s_high),
+        -math.expm1(s_low),
+        math.exp(u),
+        math.exp(u_low),
+        math.exp(u_high),
+    )
+
+
+@compiled()
+def _sum_over_terms(
+    y: Doubles, some: Places, count: Integers, product: bool, ends: _Ends, own: _Sums, room: Doubles
+) -> None:
+    """Add up the sums of some documents; `room` is for what is computed on the way."""
+    size, sizes, v = some.size, own.length, own.value
+    mid, least, most = room[0, :size], room[1, :size], room[2, :size]
+    yw, x, near, far = room[3, :size], room[4, :size], room[5, :size], room[6, :size]
+    v[:] = 1.0 if product else 0.0
+    for j in range(size):
+        mid[j] = ends.keep / (ends.mu + sizes[j])
+        # b is least at the lowest s and the highest u.
+        least[j] = ends.keep_low / (ends.mu_high + sizes[j])
+        most[j] = ends.keep_high / (ends.mu_low + sizes[j])
+    # Short loops over few arrays each: the compiler makes vector instructions of them.
+    for w in range(count.size):
+        c = float(count[w])
+        row = y[w]
+        for j in range(size):
+            yw[j] = row[some[j]]
+        for j in range(size):
+            x[j] = mid[j] * (yw[j] + ends.mu) + ends.lam
+            near[j] = mid[j] * (yw[j] - sizes[j]) / x[j]
+        for j in range(size):
+            own.e[j] += c * near[j]
+            own.f[j] += c * near[j] * (1.0 - near[j])
+        if product:
+            for _ in range(count[w]):
+                for j in range(size):
+                    v[j] *= x[j]
+        else:
+            for j in range(size):
+                v[j] += c * math.log(x[j])
+        _q(yw, sizes, least, ends.mu_high, ends.lam_high, near)
+        _q(yw, sizes, most, ends.mu_low, ends.lam_low, far)
+        _add_ends(c, near, far, own)
+    if product:
+        for j in range(size):
+            v[j] = math.log(v[j])
+
+
+@compiled()
+def _q(y: Doubles, sizes: Doubles, ratio: Doubles, mu: float, lam: float, q: Doubles) -> None:
     for j in range(sizes.size):
         q[j] = ratio[j] * (y[j] - sizes[j]) / (ratio[j] * (y[j] + mu) + lam)
+
+
+@compiled()
+def _add_ends(c: float, near: Doubles, far: Doubles, own: _Sums) -> None:
+    """Add a term's ends of E, F and H, from the ends of its q."""
+    size = near.size
+    for j in range(size):
+        own.far[j] += c * abs(far[j])
+        own.e_low[j] += c * min(near[j], far[j])
+        own.e_high[j] += c * max(near[j], far[j])
+    for j in range(size):
+        one, two = near[j] * (1.0 - near[j]), far[j] * (1.0 - far[j])
+        own.f_low[j] += c * min(one, two)
+        own.f_high[j] += c * (0.25 if near[j] < 0.5 and far[j] > 0.5 else max(one, two))
+    for j in range(size):
+        one = near[j] * (1.0 - near[j]) * (1.0 - 2.0 * near[j])
+        two = far[j] * (1.0 - far[j]) * (1.0 - 2.0 * far[j])
+        up = near[j] < _PEAK_AT and far[j] > _PEAK_AT
+        down = near[j] < 1.0 - _PEAK_AT and far[j] > 1.0 - _PEAK_AT
+        own.h_low[j] += c * (-_PEAK if down else min(one, two))
+        own.h_high[j] += c * (_PEAK if up else max(one, two))
+
+
+@compiled()
+def _expand(own: _Sums, weight: float, slack: float, ends: _Ends, out: Doubles) -> None:
+    """Make models of the sums."""
+    hs, hu, mu, mu_low, mu_high = ends.hs, ends.hu, ends.mu, ends.mu_low, ends.mu_high
+    value, to_s, to_u = out[VALUE], out[S], out[U]
+    to_ss, to_su, to_uu, error = out[SS], out[SU], out[UU], out[ERROR]
+    for j in range(own.length.size):
+        e, f, size = own.e[j], own.f[j], own.length[j]
+        k = mu / (mu + size)
+        k_low, k_high = mu_low / (mu_low + size), mu_high / (mu_high + size)
+        value[j] = own.value[j]
+        to_s[j] = e * hs
+        to_u[j] = -k * e * hu
+        to_ss[j] = 0.5 * f * hs * hs
+        to_su[j] = -k * f * hs * hu
+        to_uu[j] = 0.5 * k * (k * f - (1.0 - k) * e) * hu * hu
+        peak = 0.25
+        if k_low >= 0.5:
+            peak = k_low * (1.0 - k_low)
+        elif k_high <= 0.5:
+            peak = k_high * (1.0 - k_high)
+        slope = max(abs(1.0 - 2.0 * k_low), abs(1.0 - 2.0 * k_high))
+        wide = hs + k_high * hu
+        e_most = max(abs(own.e_low[j]), abs(own.e_high[j]))
+        f_most = max(abs(own.f_low[j]), abs(own.f_high[j]))
+        h_most = max(abs(own.h_low[j]), abs(own.h_high[j]))
+        third = h_most * wide**3 + peak * hu * hu * (3.0 * f_most * wide + slope * e_most * hu)
+        # |q| is largest at `far`: powers of this bound what E, F and H sum, term by term.
+        size_of_q = (weight + 2.0 * own.far[j]) * wide
+        rounding = size_of_q * (1.0 + size_of_q + size_of_q**2) * (1.0 + hu) ** 2
+        error[j] = third / 6.0 * (1.0 + _ROUNDING) + _ROUNDING * rounding + slack
+        size_of_all = abs(value[j]) + abs(to_s[j]) + abs(to_u[j])
+        size_of_all += abs(to_ss[j]) + abs(to_su[j]) + abs(to_uu[j]) + error[j]
+        if not size_of_all < _LARGEST:
+            out[:ERROR, j] = 0.0
+            error[j] = np.inf

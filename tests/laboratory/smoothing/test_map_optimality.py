@@ -14,7 +14,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.collections import load_pool
 from lmtune.laboratory.directions import random_directions
 from lmtune.laboratory.running import run
-from lmtune.laboratory.smoothing.map_optimality import MapOptimality, Objective
+from lmtune.laboratory.smoothing.map_optimality import MapOptimality, MeanOnPool
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.pairs import Pairs
@@ -85,10 +85,10 @@ def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
 def test_a_remembered_point_is_not_measured_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     pool = load_pool(SETTINGS.dataset, topics=20, seed=0)
-    objective = Objective(pool, parse_measure("P@10"), ParameterSpace.of(), 1000)
+    objective = MeanOnPool(pool, parse_measure("P@10"), ParameterSpace.of(), 1000)
     points = np.array([[0.0, 5.0], [0.3, 6.0], [99.0, 6.0]])
     one_by_one = [objective(point) for point in points]
-    fresh = Objective(pool, parse_measure("P@10"), ParameterSpace.of(), 1000)
+    fresh = MeanOnPool(pool, parse_measure("P@10"), ParameterSpace.of(), 1000)
     fresh.remember(points)
     assert [fresh(point) for point in points[:2]] == one_by_one[:2]
     assert math.isnan(fresh(points[2]))

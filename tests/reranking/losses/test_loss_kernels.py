@@ -30,7 +30,7 @@ from lmtune.reranking.losses import (  # noqa: E402
 )
 from lmtune.reranking.losses.exponential_kernels import decay, log1p  # noqa: E402
 from lmtune.reranking.losses.packing_kernels import below, doubled_ranks  # noqa: E402
-from lmtune.reranking.losses.padded_lists import lists_of  # noqa: E402
+from lmtune.reranking.losses.padded_lists import PaddedLists  # noqa: E402
 from lmtune.reranking.losses.plain_torch import ranks  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -178,7 +178,7 @@ def test_ranks_are_those_of_the_formula(pairs: list[tuple[float, int]]) -> None:
     ]
     got = doubled_ranks(scores, labels, np.argsort(-scores))
     np.testing.assert_array_equal(got / 2, want)
-    lists = lists_of(torch.tensor(scores)[None], torch.tensor(labels)[None], None)
+    lists = PaddedLists.of(torch.tensor(scores)[None], torch.tensor(labels)[None], None)
     np.testing.assert_array_equal(ranks(lists)[0].numpy(), want)
 
 

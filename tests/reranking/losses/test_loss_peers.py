@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.reranking.losses import approx_ndcg, lambdarank, listnet, ndcg_loss2pp, neural_ndcg, ranknet  # noqa: E402
 from lmtune.reranking.losses.list_mle import plackett_luce  # noqa: E402
-from lmtune.reranking.losses.padded_lists import Lists  # noqa: E402
+from lmtune.reranking.losses.padded_lists import PaddedLists  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -146,7 +146,7 @@ def test_listmle_is_one_of_the_orders_of_ties(
             if any(labels[row, a] < labels[row, b] for a, b in itertools.pairwise(order)):
                 continue
             s = scores[row : row + 1, : len(items)].detach().requires_grad_()
-            lists = Lists(s, labels[row : row + 1, : len(items)], mask[row : row + 1, : len(items)])
+            lists = PaddedLists(s, labels[row : row + 1, : len(items)], mask[row : row + 1, : len(items)])
             loss = plackett_luce(lists, torch.tensor([order]), shared=False)
             (gradient,) = torch.autograd.grad(loss.sum(), s)
             if np.allclose(gradient[0], want, rtol=3e-5, atol=3e-6):

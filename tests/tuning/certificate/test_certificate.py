@@ -23,7 +23,8 @@ from lmtune.measures.measure import parse_measure
 from lmtune.tuning.certificate import branch_and_bound
 from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, whole
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.certificate.problem import Problem, Sides
+from lmtune.tuning.certificate.problem import Problem
+from lmtune.tuning.certificate.taylor_kernels import Sides
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = [
@@ -125,7 +126,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int)
 def test_bounds_of_tiny_boxes_are_the_values(seed: int, name: str, depth: int) -> None:
     rng = np.random.default_rng(seed)
     texts = {f"d{i}": " ".join(rng.choice(list("abcde"), rng.integers(1, 30))) for i in range(50)}
-    # Pad so that no order hangs on rounding: no two terms are equally frequent, and no fraction of
+    # Pad so that no order depends on rounding: no two terms are equally frequent, and no fraction of
     # a document is a fraction of the collection, whose length is prime.
     found = Counter(" ".join(texts.values()).split())
     most = max(found.values())
@@ -224,7 +225,7 @@ def test_long_queries_add_logarithms_and_stay_certain() -> None:
     pool = CandidatePool.build(TinyIndex(texts), queries, qrels)
     space = ParameterSpace.of("two-stage", {"lambda": (0.0, 0.9), "mu": (0.01, 1e4)})
     problem = Problem.build(pool, parse_measure("AP"), space=space, topics=pool.positions(), depth=1000)
-    assert not problem.columns[4].any(), "products must be unsafe here"
+    assert not problem.columns.topics.product.any(), "products must be unsafe here"
     optimum = CertifiedOptimum("AP", tolerance=0.01, space=space, max_seconds=20.0).fit(pool)
     lambdas, mus = settings_in(space, 500, rng)
     values = measure_settings(pool, at(lambdas, mus), [parse_measure("AP")])[:, :, 0].mean(axis=0)

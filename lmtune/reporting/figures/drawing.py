@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.models.model import find_model
-from lmtune.reporting.figures.convergence import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
+from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, Picture, alt_text
-from lmtune.reporting.figures.surface import SurfacePanel, surface
+from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
 from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
@@ -46,8 +46,8 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     Picture
         For each collection the parameter spread; then for each measure the differences between
         topics and the recall-precision curves; then for each measure and fold the surface, the
-        RankNet cost beside the measure, and the convergence. A model with one parameter has no
-        surface.
+        RankNet cost beside the measure, and the convergence. Only two free parameters have a
+        surface; the cost and the measure are drawn along each, however many there are.
 
     Raises
     ------
@@ -55,22 +55,22 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
         For a table that is not as it was written.
     """
     for result in results:
-        kept = _Kept(Path(path), result)
-        yield kept.picture(
+        collection = _Collection(Path(path), result)
+        yield collection.picture(
             "parameters",
             f"{result.name}: parameters chosen in each fold",
-            parameter_spread(_parameters(result), kept.axes, title=result.name),
+            parameter_spread(_parameters(result), collection.axes, title=result.name),
         )
         by_measure: dict[Measure, dict[str, Row]] = {}
         for row in result.rows:
             by_measure.setdefault(row.measure, {})[row.method] = row
         for own in by_measure.values():
             if {DIRECT, RANKNET} <= own.keys():
-                yield kept.differences(own[RANKNET], own[DIRECT])
-            yield from kept.recall(next(iter(own.values())))
+                yield collection.differences(own[RANKNET], own[DIRECT])
+            yield from collection.recall(next(iter(own.values())))
         for own in by_measure.values():
             for number in range(1, len(result.folds) + 1):
-                yield from kept.fold(list(own.values()), number)
+                yield from collection.fold(list(own.values()), number)
 
 
 def _parameters(result: CollectionResult) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def _parameters(result: CollectionResult) -> pd.DataFrame:
     )
 
 
-class _Kept:
+class _Collection:
     """One collection's tables in a results folder."""
 
     def __init__(self, folder: Path, result: CollectionResult) -> None:

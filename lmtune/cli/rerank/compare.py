@@ -1,0 +1,93 @@
+"""``lmtune rerank compare``: losses held against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from lmtune.cli.rerank import Machine
+from lmtune.cli.screen import stages, utf8_output
+from lmtune.formats.files import check_directory
+from lmtune.measures.lists import Empty
+from lmtune.options import option
+from lmtune.progress import note, timed
+from lmtune.reporting.table import STYLES
+from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.settings import Settings
+
+_CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)}
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is compared."""
+
+    losses: str = option(
+        "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
+        "With options, if any: k-song:theoretical=true:gamma=0.5,song ...",
+        metavar="TEXT,...",
+    )
+    trials: int = option(10, "Seeds a loss.", low=1)
+    empty: str = option(
+        "both", "Queries without relevant documents: skip, zero or both.", choices=_CONVENTIONS
+    )
+    rates: tuple[float, ...] = option(
+        (Settings.learning_rate,),
+        "One, or several to choose from by validation: 0.001,0.003,0.01.",
+        above=0,
+        flag="--learning-rate",
+    )
+    validation: str | None = option(
+        None, "A file with one training query a line, or a share such as 0.2 of them, to choose the epoch by."
+    )
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is printed and kept."""
+
+    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    output: Path | None = option(
+        None, "Keep tables, history and the convergence picture here.", metavar="DIR"
+    )
+
+
+def compare(
+    folder: Annotated[str, "LETOR files, or folds of them.", "LETOR_DIR"],
+    trials: Trials,
+    settings: Annotated[Settings, "loss", "learning_rate"],
+    normalisation: Normalisation,
+    machine: Machine,
+    output: Output,
+) -> None:
+    """Train losses several times each; print test nDCG with 95% intervals over trials."""
+    from lmtune.reporting.loss_folder import CONTENT, RECORD, write_losses
+    from lmtune.reporting.loss_tables import loss_table
+    from lmtune.reranking import comparison
+    from lmtune.reranking.letor_folder import read_letor_folder
+
+    losses = comparison.read_losses(trials.losses, settings)
+    if output.output is not None:
+        check_directory(output.output, marker=RECORD, own=CONTENT)
+    with timed(f"{folder}: read"):
+        folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
+    missing = comparison.empty_queries(folds)
+    total = sum(len(fold.test.queries) for fold in folds)
+    note(f"{total} test queries, {missing} of them without a relevant document")
+    with stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
+        outcomes = comparison.compare(
+            folds,
+            losses,
+            replace(settings, learning_rate=trials.rates[0]),
+            rates=trials.rates,
+            trials=trials.trials,
+            device=machine.device,
+            report=progress,
+            normalisation=normalisation,
+        )
+    conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # both are one where none is missing
+    if output.output is not None:
+        write_losses(output.output, outcomes, conventions, data=Path(folder).resolve().name)
+    with utf8_output() as stream:
+        stream.write(loss_table(outcomes, output.style, empty=conventions))

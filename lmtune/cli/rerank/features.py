@@ -1,0 +1,48 @@
+"""``lmtune rerank features``: a run as a LETOR file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from lmtune.cli.screen import stages
+from lmtune.datasets.collection import Collection
+from lmtune.formats.files import check_file
+from lmtune.formats.letor import write_letor
+from lmtune.formats.runs import read_run
+from lmtune.options import option
+from lmtune.reranking.features import FEATURES
+from lmtune.reranking.sources import FeatureSettings, run_features
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is read and written."""
+
+    run: Path = option(..., "A TREC run.")
+    output: Path = option(..., "A LETOR file; .gz compresses.")
+    only_topics: str | None = option(None, "These alone: 51-100, a list or a file.")
+
+
+def features(
+    dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
+    files: Files,
+    collection: Collection,
+    settings: FeatureSettings,
+) -> None:
+    """Write a run's features and labels as a LETOR file; print what the features are."""
+    check_file(files.output)
+    with stages() as progress:
+        made = run_features(
+            files.run,
+            read_run(files.run),
+            replace(collection, name=dataset),
+            settings,
+            only=files.only_topics,
+            judged=True,
+            progress=progress,
+        )
+    write_letor(files.output, made.data)
+    for number, feature in enumerate(FEATURES, 1):
+        print(f"{number}\t{feature.name}\t{feature.what}")

@@ -1,0 +1,20 @@
+"""The pictures, and where they are."""
+
+from .drawing import draw as draw
+from .profiles import cost_and_measure as cost_and_measure
+from .recall import recall_precision_curves as recall_precision_curves
+from .searches import Search as Search
+from .searches import at_lowest as at_lowest
+from .searches import best_so_far as best_so_far
+from .searches import convergence as convergence
+from .spread import parameter_spread as parameter_spread
+from .style import FORMATS as FORMATS
+from .style import Picture as Picture
+from .style import alt_text as alt_text
+from .style import render as render
+from .style import save as save
+from .surfaces import SurfacePanel as SurfacePanel
+from .surfaces import surface as surface
+from .topics import topic_differences as topic_differences
+from .training import Course as Course
+from .training import training_courses as training_courses
