@@ -41,7 +41,7 @@ def lambdarank(
         \lambda_{ij} = \sigma w_{ij} / (1 + e^{\sigma (s_i - s_j)})
 
     Ranks r are by score, 1 the best. Among equal scores the less relevant items come first, and
-    items equal in score and label share the mean of their places: nothing hangs on the order in
+    items equal in score and label share the mean of their places: nothing depends on the order in
     which items are given, and a list of equal scores is pushed the right way.
 
     Parameters
