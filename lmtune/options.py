@@ -30,8 +30,7 @@ def option(
     metavar: str | None = None,
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
-    repeat: bool = False,
-    separator: str = ",",
+    separator: str | None = ",",
 ) -> Any:
     """Make a dataclass's field that is an option.
 
@@ -56,10 +55,9 @@ def option(
         field's; ``""`` keeps it from there.
     read : callable, optional
         Reads the command line's text where the field's type does not tell how.
-    repeat : bool
-        Whether a tuple's elements are given one at a time, by the same flag again and again.
-    separator : str
-        What stands between a tuple's elements on the command line.
+    separator : str or None
+        What stands between a tuple's elements on the command line; None where they are given one
+        at a time, by the same flag again and again.
 
     Examples
     --------
@@ -152,18 +150,19 @@ def _needed(kind: Any) -> Any:
     return str if typing.get_origin(kind) is typing.Literal else kind
 
 
-def read(kind: Any, text: str, name: str) -> Any:
+def read(kind: Any, text: str, name: str, separator: str = ",") -> Any:
     """Read text as a value.
 
     Parameters
     ----------
     kind : type
-        bool, int, float, str, a path, or a tuple of any number of one of them, which text has with
-        commas between.
+        bool, int, float, str, a path, or a tuple of any number of one of them.
     text : str
         ``yes``, ``true``, ``no`` or ``false`` for bool.
     name : str
         What a message calls it.
+    separator : str
+        What stands between a tuple's elements.
 
     Raises
     ------
@@ -181,7 +180,7 @@ def read(kind: Any, text: str, name: str) -> Any:
     """
     if typing.get_origin(kind) is tuple:
         [element, *_] = typing.get_args(kind)
-        return tuple(read(element, part.strip(), name) for part in text.split(","))
+        return tuple(read(element, part.strip(), name) for part in text.split(separator))
     try:
         return _TRUTH[text] if kind is bool else kind(text)
     except (KeyError, ValueError):

@@ -34,6 +34,7 @@ ROOMS = [
     "reporting",
     "laboratory",
     "cli",
+    "__main__",
 ]
 
 # Whatever the order above may become.

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from lmtune.cli.messages import note
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.measures.significance.from_files import compare_files
 from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.run_files import compare_files
 from lmtune.options import option
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES
@@ -20,7 +20,7 @@ class Output:
     """What is measured and printed."""
 
     measure: tuple[str, ...] = option(
-        ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", repeat=True
+        ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", separator=None
     )
     per_topic: bool = option(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)

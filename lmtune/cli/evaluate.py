@@ -28,7 +28,11 @@ class Printing:
     """What is printed."""
 
     measure: tuple[str, ...] = option(
-        ("official",), "A measure; repeat it for several.", flag="--measure -m", metavar="NAME", repeat=True
+        ("official",),
+        "A measure; repeat it for several.",
+        flag="--measure -m",
+        metavar="NAME",
+        separator=None,
     )
     per_topic: bool = option(False, "Print each topic's values as well.", flag="--per-topic -q")
     no_summary: bool = option(False, "Print no line of all topics together.", flag="--no-summary -n")

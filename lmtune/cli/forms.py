@@ -98,14 +98,16 @@ def flags(field: Field) -> list[str]:
 def _read(field: Field, kind: Any, given: Any) -> Any:
     if isinstance(given, bool):
         return given
-    if field.metadata["repeat"]:
+    if field.metadata["separator"] is None:
         return tuple(_read_one(field, typing.get_args(kind)[0], text) for text in given)
     return _read_one(field, kind, given)
 
 
 def _read_one(field: Field, kind: Any, text: str) -> Any:
     reader = field.metadata["read"]
-    return read(kind, text, flags(field)[0]) if reader is None else reader(text)
+    if reader is not None:
+        return reader(text)
+    return read(kind, text, flags(field)[0], field.metadata["separator"] or ",")
 
 
 def _metavar(field: Field, kind: Any) -> str:
@@ -114,7 +116,7 @@ def _metavar(field: Field, kind: Any) -> str:
     if typing.get_origin(kind) is not tuple:
         return _METAVARS.get(kind, "TEXT")
     word = _METAVARS.get(typing.get_args(kind)[0], "TEXT")
-    return word if field.metadata["repeat"] else f"{word},..."
+    return word if field.metadata["separator"] is None else f"{word},..."
 
 
 def command(
@@ -181,11 +183,15 @@ def _options(part: _Part) -> Iterator[inspect.Parameter]:
             names[0] += f"/--no-{names[0][2:]}" if field.default else ""
             yield _keyword(field.name, Annotated[bool, typer.Option(*names, **shown)], field.default)
             continue
-        many = field.metadata["repeat"]
+        separator = field.metadata["separator"]
         found = typer.Option(*names, metavar=_metavar(field, kind), **shown)
-        between = field.metadata["separator"].replace(",", ", ")
-        default = _words(field.default) if many else between.join(_words(field.default)) or None
-        yield _keyword(field.name, Annotated[list[str] if many else str, found], default)
+        words = _words(field.default)
+        if separator is None:
+            yield _keyword(field.name, Annotated[list[str], found], words)
+        else:
+            yield _keyword(
+                field.name, Annotated[str, found], separator.replace(",", ", ").join(words) or None
+            )
 
 
 def _completion(choices: Sequence[str]) -> Callable[[], list[str]]:
@@ -224,7 +230,7 @@ def parse(function: Callable[..., None], arguments: Sequence[str]) -> dict[str, 
             many = typing.get_origin(part.kind) is list
             parser.add_argument(part.name, metavar=part.words[1], nargs="+" if many else None)
         for field, kind in part.fields():
-            action: Any = "append" if field.metadata["repeat"] else "store"
+            action: Any = "append" if field.metadata["separator"] is None else "store"
             if kind is bool:
                 action = argparse.BooleanOptionalAction if field.default else "store_true"
             parser.add_argument(*flags(field), dest=field.name, action=action, default=None)

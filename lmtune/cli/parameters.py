@@ -48,7 +48,7 @@ class Setting:
         "A parameter's value; repeat it for several. Default: the model's own.",
         flag="--set",
         read=_value,
-        repeat=True,
+        separator=None,
         metavar="NAME=VALUE",
     )
     lambda_: float | None = option(
@@ -76,7 +76,7 @@ class Ranges:
         "A parameter's range, for every method; repeat it for several. Default: the model's own.",
         flag="--range",
         read=_named_range,
-        repeat=True,
+        separator=None,
         metavar="NAME=LOW,HIGH",
     )
     lambda_range: tuple[float, float] | None = option(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.docstrings import Docstring, split_docstring
-from lmtune.datasets.namespaces import NAMESPACES, public_docstrings
+from lmtune.datasets.public_names import NAMESPACES, public_docstrings
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.qrels import write_qrels

@@ -17,9 +17,9 @@ from lmtune.formats.files import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.direct import write_inverted
 from lmtune.indexing.inversion import Inverter, Run
 from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
+from lmtune.indexing.postings_writer import write_inverted
 from lmtune.indexing.workers import invert_in_processes
 from lmtune.threads import cores
 

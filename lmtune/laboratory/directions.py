@@ -211,7 +211,6 @@ def ascent_test(
     noise: float | Sequence[float] = 0.0,
     tolerance: float = 1e-12,
     along: Along | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> AscentTest:
     """Count the random directions in which an objective ascends from a point.
 
@@ -239,8 +238,6 @@ def ascent_test(
         Changes no larger count as none: what rounding may do to a sum.
     along : callable, optional
         All of a direction's values at once, where that is cheaper.
-    progress : callable, optional
-        Called with (directions done, directions).
 
     Returns
     -------
@@ -276,8 +273,6 @@ def ascent_test(
     changes = np.empty((count, sizes.size))
     for number, direction in enumerate(random_directions(count, units, seed=seed)):
         changes[number] = follow(at, direction, sizes) - value
-        if progress is not None:
-            progress(number + 1, count)
     counts = tuple(
         _count(changes[:, s], float(sizes[s]), float(heights[s]), confidence, tolerance)
         for s in range(sizes.size)

@@ -53,7 +53,7 @@ def floored_log_likelihood(tf, length, p, count, mu, g, dg_dmu):  # type: ignore
     """Fill Lucene's Dirichlet score and its derivative, one document at a time.
 
     With y = tf / P(w|C) a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) /
-    (mu + |D|)) where y > |D|, which does not hang on mu, and 0 elsewhere. So no score has a kink
+    (mu + |D|)) where y > |D|, which does not depend on mu, and 0 elsewhere. So no score has a kink
     in mu; where y = |D|, both sides have the derivative 0.
     """
     terms, docs = tf.shape

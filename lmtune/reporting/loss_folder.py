@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from lmtune.formats.csv_files import csv_text
 from lmtune.formats.files import atomic_directory
 from lmtune.measures.lists import Empty
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reporting.loss_tables import loss_table
 from lmtune.reporting.provenance import record
 from lmtune.reporting.table import FILES
@@ -43,18 +44,13 @@ def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty]
         For a folder that holds something else.
     """
     with atomic_directory(path, marker=RECORD, own=CONTENT) as target:
-        for name, style in FILES.items():
-            text = loss_table(outcomes, style, empty=empty)
-            (target / name).write_text(text, encoding="utf-8", newline="\n")
-        rows = history_rows(outcomes)
-        if rows:
-            with (target / _HISTORY).open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+        texts = {name: loss_table(outcomes, style, empty=empty) for name, style in FILES.items()}
+        if rows := history_rows(outcomes):
+            texts[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))
             _draw(target, outcomes)
-        made = json.dumps(record(data=data), indent=2)
-        (target / RECORD).write_text(f"{made}\n", encoding="utf-8")
+        texts[RECORD] = json.dumps(record(data=data), indent=2) + "\n"
+        for name, text in texts.items():
+            (target / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _draw(target: Path, outcomes: Sequence[Outcome]) -> None:
@@ -73,6 +69,6 @@ def _draw(target: Path, outcomes: Sequence[Outcome]) -> None:
         if outcome.trials
     ]
     [measure, *_] = [one.settings.measure for own in outcomes for one in own.trained]
-    figure = training_courses(courses, measure=f"nDCG@{measure}")
+    figure = training_courses(courses, measure=str(exponential_ndcg(measure)))
     for name in _PICTURES:
         save(figure, target / name)

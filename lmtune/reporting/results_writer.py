@@ -94,28 +94,29 @@ def write_results(
     InputError
         Where the path is something else than an older results folder.
     """
+    folds = {
+        result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds] for result in results
+    }
     names = parameters(results)
     with atomic_directory(path, marker=files.RECORD, own=files.CONTENT) as folder:
-        for name, style in FILES.items():
-            _write(folder / name, tuning_table(results, style))
-        _write(folder / files.PARAMETER_TABLE, parameter_table(results).text())
-        for file, rows in (
-            (files.CHOSEN, _chosen(results)),
-            (files.TOPICS, _topics(results)),
-            (files.RECALL, _recall(results, pools, hits)),
-        ):
-            _write(file.path(folder), file.text(names, rows))
-        folds = {
-            result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds]
-            for result in results
+        texts = {name: tuning_table(results, style) for name, style in FILES.items()} | {
+            files.PARAMETER_TABLE: parameter_table(results).text(),
+            files.CHOSEN.place: files.CHOSEN.text(names, _chosen(results)),
+            files.TOPICS.place: files.TOPICS.text(names, _topics(results)),
+            files.RECALL.place: files.RECALL.text(names, _recall(results, pools, hits)),
+            files.FOLDS: json.dumps(folds, indent=1) + "\n",
+            files.RECORD: json.dumps(record, indent=2) + "\n",
         }
-        _write(folder / files.FOLDS, json.dumps(folds, indent=1) + "\n")
-        _write(folder / files.RECORD, json.dumps(record, indent=2) + "\n")
+        tables = [(files.TRACE, result, result.traces) for result in results]
         for result, pool in zip(results, pools, strict=True):
-            _write_tables(folder, files.TRACE, result, result.traces)
-            _write_tables(folder, files.SURFACE, result, surfaces(result, pool))
+            tables.append((files.SURFACE, result, surfaces(result, pool)))
         for result, profiles in zip(results, lines, strict=bool(lines)):
-            _write_tables(folder, files.PROFILES, result, profiles)
+            tables.append((files.PROFILES, result, dict(profiles)))
+        for place, text in texts.items():
+            _write(folder / place, text)
+        for file, result, own in tables:
+            for name, table in own.items():
+                _write(file.path(folder, result.name, name), table.to_csv(index=False, lineterminator="\n"))
         _write_runs(folder / files.RUNS, results, pools, hits, progress)
 
 
@@ -138,13 +139,6 @@ def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.Data
         for number, fold in enumerate(result.folds, 1)
         for measure in surface.measures
     }
-
-
-def _write_tables(
-    folder: Path, file: files.CsvFile, result: CollectionResult, tables: Mapping[str, pd.DataFrame]
-) -> None:
-    for name, table in tables.items():
-        _write(file.path(folder, result.name, name), table.to_csv(index=False, lineterminator="\n"))
 
 
 def _rows(results: Sequence[CollectionResult]) -> Iterator[tuple[Row, tuple[str, str, str]]]:

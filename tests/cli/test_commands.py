@@ -96,7 +96,7 @@ def test_kept_runs_measure_what_the_table_says(home: Path) -> None:
 def test_a_split_and_every_format(home: Path) -> None:
     for style, beginning in [
         ("markdown", "| Metric | Estimate | one |"),
-        ("latex", r"\begin{tabular}"),
+        ("latex", r"\begin{table}"),
         ("csv", "collection,measure,method"),
         ("json", "["),
     ]:

@@ -22,8 +22,9 @@ class Cooking:
 
     hours: int = option(3, "how long [at least]", low=1)
     rates: tuple[float, ...] = option((0.1, 2.0), "how hot")
-    spice: tuple[str, ...] = option(("salt",), "what goes in", flag="--spice -s", repeat=True)
-    shape: tuple[int, ...] = option((2, 3), "of the cake", separator="x", read=lambda text: (len(text),))
+    spice: tuple[str, ...] = option(("salt",), "what goes in", flag="--spice -s", separator=None)
+    shape: tuple[int, ...] = option((2, 3), "of the cake", separator="x")
+    size: tuple[int, ...] = option((), "of the pot", read=lambda text: (len(text),))
     lid: bool = option(True, "on or off", flag="--lid -l")
     slow: bool = option(False, "no hurry")
     pot: Path = option(..., "made of what", metavar="FILE")
@@ -62,11 +63,12 @@ def test_defaults_are_the_dataclasses() -> None:
 
 
 def test_everything_given() -> None:
-    words = (
-        "pie --hours 4 --rates 1,2.5 -s pepper --spice mint --shape abc --no-lid --slow --pot b --guests 9"
-    )
+    words = "pie --hours 4 --rates 1,2.5 -s pepper --spice mint --shape 4x5 --size abc --no-lid --slow"
+    words += " --pot b --guests 9"
     dish, cooking, eating = cooked(*words.split())
-    assert cooking == Cooking(4, (1.0, 2.5), ("pepper", "mint"), (3,), lid=False, slow=True, pot=Path("b"))
+    assert cooking == Cooking(
+        4, (1.0, 2.5), ("pepper", "mint"), (4, 5), (3,), lid=False, slow=True, pot=Path("b")
+    )
     assert eating == {"guests": 9}
     assert dish == "pie"
     assert cooked("pie", "-l", "--pot", "b")[1].lid

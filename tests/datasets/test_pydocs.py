@@ -17,7 +17,7 @@ import pytest
 
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.namespaces import public_docstrings
+from lmtune.datasets.public_names import public_docstrings
 from lmtune.datasets.pydocs import load_pydocs, write_pydocs
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels

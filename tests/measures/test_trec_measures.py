@@ -16,7 +16,7 @@ from lmtune.measures.order import trec_eval_order
 from lmtune.measures.trec_names import TREC_NAMES, Summary, families
 
 DOCNOS = [f"d{number:02}".encode() for number in range(24)]
-# Scores whose order hangs on 32 bits and on docnos.
+# Scores whose order depends on 32 bits and on docnos.
 SCORES = st.sampled_from([3.0, 2.0, 2.0 + 1e-9, 1.0, 1.0 - 1e-12, 0.0, -0.0, -1.5, 1e-46, 1e39])
 
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.files import atomic_directory, atomic_write
+from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
 from lmtune.indexing.columns import Column, Strings, check_column, map_column, write_column, write_strings
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
-from lmtune.indexing.logs import PostingsLog, append, new_log, read_logs
 
 FORMAT = "lmtune lucene store 1"
 """Raised whenever the files' content changes its meaning."""

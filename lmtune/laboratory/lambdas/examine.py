@@ -6,7 +6,7 @@ is it convex? With this sign the Hessian of C is -J, where :math:`J_{ij} = \part
 \partial s_j`. (From his equation 10 on the paper drops the minus, and J itself is the Hessian.) J
 must be symmetric for a cost, -J positive semidefinite for a convex one.
 
-Lambdas that hang on ranks jump where documents tie, and there J does not exist. On a tie
+Lambdas that depend on ranks jump where documents tie, and there J does not exist. On a tie
 s_i = s_j a cost needs more: the jump must be a multiple of e_i - e_j, for otherwise the cost of the
 two sides would drift apart along the tie; and a convex one needs that the jump does not push the
 two apart. Both follow from the derivative in the sense of distributions. Hence:

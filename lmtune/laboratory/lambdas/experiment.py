@@ -7,14 +7,13 @@ LambdaRank's own lambdas. Or a function of the user's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.lambdas import functions, pictures
 from lmtune.laboratory.lambdas.builtin import BUILTIN
@@ -24,7 +23,7 @@ from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
 from lmtune.laboratory.lambdas.regularise import needed_alpha
 from lmtune.options import option
-from lmtune.reranking.losses.lambda_functions import checked, load_function, split_name
+from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function, split_name
 
 if TYPE_CHECKING:
     from lmtune.reporting.figures.style import Picture
@@ -37,46 +36,33 @@ _FIELD = 13
 
 @dataclass(frozen=True)
 class LambdaFunctions(Experiment):
-    """The experiment's options."""
+    """What to examine, and where."""
 
     name: ClassVar[str] = "lambdas"
     quick: ClassVar[Mapping[str, Any]] = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
 
     function: str = option("", "FILE.py:NAME, a lambda-function to examine instead of ours")
-    documents: tuple[int, ...] = option((2, 3, 5), "documents a query")
-    label_vectors: int = option(3, "label vectors of each length")
-    points: int = option(8, "score vectors for each label vector")
-    deltas: tuple[float, ...] = option((0.5, 1.0, 2.0), "margins of the two-document example")
-    places: int = option(41, "scores at which a margin's cost is rebuilt")
-    seed: int = option(0, "of labels and scores")
+    documents: tuple[int, ...] = option((2, 3, 5), "documents a query", low=2, fewest=1)
+    label_vectors: int = option(3, "label vectors of each length", low=1)
+    points: int = option(8, "score vectors for each label vector", low=3)
+    deltas: tuple[float, ...] = option(
+        (0.5, 1.0, 2.0), "margins of the two-document example", low=0, fewest=1
+    )
+    places: int = option(41, "scores at which a margin's cost is rebuilt", low=2)
+    seed: int = option(0, "of labels and scores", low=0)
 
     def units(self) -> list[Unit]:
         """List the pieces of work: a function each, and the example's costs."""
         if self.function:
             split_name(self.function)
-        for name, low in (("label_vectors", 1), ("points", 3), ("places", 2)):
-            if getattr(self, name) < low:
-                raise InputError(
-                    f"bad {name.replace('_', ' ')}", value=getattr(self, name), accepted=f"{low} or more"
-                )
-        for delta in self.deltas:
-            if not 0.0 <= delta < np.inf:
-                raise InputError("bad delta", value=delta, accepted="a finite number, 0 or more")
-        for count in self.documents:
-            if count < 2:
-                raise InputError("bad number of documents", value=count, accepted="2 or more")
-        size: dict[str, Any] = {
-            "documents": self.documents,
-            "label_vectors": self.label_vectors,
-            "points": self.points,
-            "seed": self.seed,
-        }
+        names = [self.function] if self.function else list(BUILTIN)
+        own = [Unit(f"examine-{n}", self.examine, {"name": name}) for n, name in enumerate(names)]
         if self.function:
-            return [Unit("examine-0", examined, {"name": self.function, **size})]
+            return own
         return [
-            *(Unit(f"examine-{n}", examined, {"name": name, **size}) for n, name in enumerate(BUILTIN)),
+            *own,
             *(
-                Unit(f"lambdarank-{n}-{k or 'all'}", lambdarank_examined, {"k": k, **size, "documents": (n,)})
+                Unit(f"lambdarank-{n}-{k or 'all'}", self.examine_lambdarank, {"k": k, "documents": n})
                 for n in self.documents
                 for k in (None, 1, 3)
             ),
@@ -87,41 +73,80 @@ class LambdaFunctions(Experiment):
             Unit("walk", walked, {}),
         ]
 
+    def examine(self, name: str) -> dict[str, Any]:
+        """Examine one function, and rebuild its cost where it has one.
+
+        Parameters
+        ----------
+        name : str
+            A name of `BUILTIN`, or FILE.py:NAME.
+        """
+        known = BUILTIN.get(name)
+        function = checked(known.function, name) if known else load_function(name)
+        found = self._examined(function, self.documents, name)
+        alpha = needed_alpha(found)
+        record = _record(found) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
+        record |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
+        if found.has_cost == "no":
+            return record
+        rng = np.random.default_rng([self.seed, 1])
+        labels = np.array([2.0, 0.0, 1.0])
+        # From a random origin: the way from 0 would cross no tie.
+        cost = rebuild_cost(function, labels, origin=rng.normal(size=3))
+        drawn = [rng.normal(size=3) for _ in range(40)]
+        # Where there are forces, if there are: no gradient is easily right.
+        points = sorted(drawn, key=lambda scores: not function(scores, labels).any())[:2]
+        checked_cost = check_cost(cost, points)
+        record |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
+        if known is not None and known.cost is not None:
+            first = known.cost(cost.origin, labels)
+            record["closed_form"] = max(
+                abs(cost(point) - (known.cost(point, labels) - first)) for point in points
+            )
+        return record
+
+    def examine_lambdarank(self, k: int | None, documents: int) -> dict[str, Any]:
+        """Examine LambdaRank's lambdas for nDCG@k and one number of documents."""
+        return _record(self._examined(functions.lambdarank(k), (documents,)))
+
+    def _examined(
+        self, function: LambdaFunction, documents: Sequence[int], name: str | None = None
+    ) -> Examination:
+        return examine(
+            function,
+            documents=documents,
+            label_vectors=self.label_vectors,
+            points=self.points,
+            seed=self.seed,
+            name=name,
+        )
+
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
         import pandas as pd
 
         records = [result for key, result in results.items() if key.startswith("examine-")]
-        found = {
-            "functions": pd.DataFrame([_row(record) for record in records]),
-            "evidence": pd.DataFrame(
-                [
-                    {"function": record["function"], "test": test, **numbers}
-                    for record in records
-                    for test, numbers in record["evidence"].items()
-                ]
-            ),
-        }
+        evidence = [
+            {"function": record["function"], "test": test, **numbers}
+            for record in records
+            for test, numbers in record["evidence"].items()
+        ]
+        found = {"functions": pd.DataFrame(map(_row, records)), "evidence": pd.DataFrame(evidence)}
         if self.function:
             return found
-        found["lambdarank"] = pd.DataFrame(
-            [
-                {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
-                for key, result in results.items()
-                if key.startswith("lambdarank-")
-            ]
-        ).drop(columns=["function", "convex", "where_no_cost"])
-        found["margin"] = pd.concat(
-            [pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)],
-            ignore_index=True,
-        )
+        by_size = [
+            {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
+            for key, result in results.items()
+            if key.startswith("lambdarank-")
+        ]
+        found["lambdarank"] = pd.DataFrame(by_size).drop(columns=["function", "convex", "where_no_cost"])
+        margins = [
+            pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)
+        ]
+        found["margin"] = pd.concat(margins, ignore_index=True)
         walk = results["walk"]
-        done = walk["work"]
-        found["walk"] = (
-            pd.DataFrame({name: done[name] for name in ("ranknet", "lambdarank")})
-            .rename_axis("step")
-            .reset_index()
-        )
+        done = pd.DataFrame({name: walk["work"][name] for name in ("ranknet", "lambdarank")})
+        found["walk"] = done.rename_axis("step").reset_index()
         found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
         found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
         found["across"] = pd.DataFrame(walk["across"])
@@ -139,46 +164,6 @@ class LambdaFunctions(Experiment):
         from lmtune.laboratory.lambdas.sentences import on_one, on_ours
 
         return on_one(found) if self.function else on_ours(found)
-
-
-def examined(name: str, **size: Any) -> dict[str, Any]:
-    """Examine one function, and rebuild its cost where it has one.
-
-    Parameters
-    ----------
-    name : str
-        A name of `BUILTIN`, or FILE.py:NAME.
-    **size
-        As `examine` takes them.
-    """
-    known = BUILTIN.get(name)
-    function = checked(known.function, name) if known else load_function(name)
-    found = examine(function, name=name, **size)
-    alpha = needed_alpha(found)
-    record = _record(found) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
-    record |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
-    if found.has_cost == "no":
-        return record
-    rng = np.random.default_rng([size["seed"], 1])
-    labels = np.array([2.0, 0.0, 1.0])
-    # From a random origin: the way from 0 would cross no tie.
-    cost = rebuild_cost(function, labels, origin=rng.normal(size=3))
-    drawn = [rng.normal(size=3) for _ in range(40)]
-    # Where there are forces, if there are: no gradient is easily right.
-    points = sorted(drawn, key=lambda scores: not function(scores, labels).any())[:2]
-    checked_cost = check_cost(cost, points)
-    record |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
-    if known is not None and known.cost is not None:
-        first = known.cost(cost.origin, labels)
-        record["closed_form"] = max(
-            abs(cost(point) - (known.cost(point, labels) - first)) for point in points
-        )
-    return record
-
-
-def lambdarank_examined(k: int | None, **size: Any) -> dict[str, Any]:
-    """Examine LambdaRank's lambdas for nDCG@k and one number of documents."""
-    return _record(examine(functions.lambdarank(k), **size))
 
 
 def margin_costs(delta: float, places: int) -> dict[str, list[float]]:
@@ -240,21 +225,11 @@ def walked() -> dict[str, Any]:
 def _record(found: Examination) -> dict[str, Any]:
     tests = {}
     for name, own in found.evidence.items():
-        worst = own.worst
-        if worst is None:
-            continue
-        tests[name] = {
-            "tests": own.tests,
-            "violated": own.violated,
-            "unclear": own.unclear,
-            "outcome": own.outcome,
-            "relative": worst.relative,
-            "tolerance": worst.tolerance,
-            "violation": worst.violation,
-            "error": worst.error,
-            "scale": worst.scale,
-            "where": worst.where(),
-        }
+        if own.worst is not None:
+            counts = {key: getattr(own, key) for key in ("tests", "violated", "unclear", "outcome")}
+            sizes = ("relative", "tolerance", "violation", "error", "scale")
+            largest = {key: getattr(own.worst, key) for key in sizes}
+            tests[name] = {**counts, **largest, "where": own.worst.where()}
     lowest = found.lowest
     refuting = [name for name in found.refuting() if name in COST_TESTS]
     return {

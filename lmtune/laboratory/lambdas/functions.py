@@ -85,18 +85,6 @@ def lambdarank(k: int | None = None, sigma: float = 1.0) -> LambdaFunction:
     return lambdas
 
 
-def fixed_lambdarank(
-    scores: Array, labels: Array, at: Array, k: int | None = None, sigma: float = 1.0
-) -> float:
-    """Return the RankNet cost weighted as LambdaRank weighs pairs at the ranks of scores `at`.
-
-    Within the ranking of `at` its negative gradient is LambdaRank's.
-    """
-    x, better = _pairs(scores, labels)
-    cost = swap_values(at, labels, k) * np.logaddexp(0.0, -sigma * x)
-    return float(cost[better].sum())
-
-
 def listnet() -> LambdaFunction:
     """Return ListNet's lambdas: softmax of the labels less softmax of the scores."""
     return lambda scores, labels: softmax(labels) - softmax(scores)
@@ -118,7 +106,7 @@ def constant_pairs() -> LambdaFunction:
 
 
 def by_rank(direction: float = 1.0) -> LambdaFunction:
-    """Return forces that hang on a document's own rank alone, whatever its label.
+    """Return forces that depend on a document's own rank alone, whatever its label.
 
     lambda_i = direction (r_i - (n + 1) / 2): with direction 1 low documents are pushed up and high
     ones down, with -1 they are driven apart. Piecewise constant; the cost is
@@ -132,7 +120,7 @@ def by_rank(direction: float = 1.0) -> LambdaFunction:
 
 
 def gain_by_rank() -> LambdaFunction:
-    """Return forces that hang on a document's own label and rank: G_i (1 - D(r_i)), centred.
+    """Return forces that depend on a document's own label and rank: G_i (1 - D(r_i)), centred.
 
     Relevant documents are pushed up, harder the further down they stand. Piecewise constant, and
     without a cost: when two documents swap, the forces on them do not change by opposite amounts

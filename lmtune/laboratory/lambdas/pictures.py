@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
-from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, looks, new_figure, thin_outline
+from lmtune.reporting.figures.style import (
+    PAGE,
+    Picture,
+    finish,
+    in_style,
+    legend_below,
+    looks,
+    new_figure,
+    thin_outline,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,11 +58,7 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     look = looks(list(_WORDS))
     verdicts = functions.set_index("function")
     for (title, tests), ax, verdict in zip(_PANELS.items(), axes, ("has_cost", "convex"), strict=True):
-        ax.set_xscale("log")
-        ax.set_xlim(_FLOOR / 3, 30.0)
-        for row in range(len(names)):
-            if row % 2 == 0:
-                ax.axhspan(row - 0.5, row + 0.5, color="0.95", lw=0, zorder=0)
+        _rows(ax, len(names))
         for place, test in enumerate(tests):
             own = evidence[evidence["test"] == test]
             if verdict == "convex":
@@ -67,37 +72,16 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
             ax.plot(line, height, ls="none", marker="|", ms=4, color="0.55", zorder=2, label=name)
             style = look[test]
             for chosen, fill in ((bad, style.color), (~bad, "white")):
-                ax.plot(
-                    value[chosen],
-                    height[chosen],
-                    ls="none",
-                    marker=style.marker,
-                    ms=3.6,
-                    color=style.color,
-                    mfc=fill,
-                    mew=0.8,
-                    zorder=3,
-                    label=_WORDS[test] if fill == style.color else None,
-                )
+                dots = {**style.options(), "ls": "none", "ms": 3.6, "mfc": fill, "mew": 0.8, "zorder": 3}
+                label = _WORDS[test] if fill == style.color else None
+                ax.plot(value[chosen], height[chosen], label=label, **dots)
         for row, name in enumerate(names):
-            ax.text(
-                1.01,
-                row,
-                str(verdicts.loc[name, verdict]),
-                transform=ax.get_yaxis_transform(),
-                va="center",
-                fontsize=6.5,
-                clip_on=False,
-            )
+            _beside(ax, row, str(verdicts.loc[name, verdict]))
         ax.set_title(title, loc="left")
         ax.set_xlabel("largest violation, relative; filled: beyond errors")
-        ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
-        ax.set_ylim(len(names) - 0.5, -0.5)
         below = (0.5, -0.5 / (0.2 * len(names) + 0.4))
         ax.legend(loc="upper center", bbox_to_anchor=below, ncols=2, columnspacing=1.0, handletextpad=0.3)
     axes[0].set_yticks(range(len(names)), [_short(name) for name in names])
-    for ax in axes:
-        ax.tick_params(axis="y", length=0)
     with_cost = [name for name in names if verdicts.loc[name, "has_cost"] == "yes"]
     convex = [name for name in with_cost if verdicts.loc[name, "convex"] == "yes"]
     without = [name for name in names if verdicts.loc[name, "has_cost"] == "no"]
@@ -129,24 +113,17 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     tests = [test for test in (*_WORDS, "sum") if test in own.index and test not in hidden]
     figure, [[ax]] = new_figure(PAGE * 0.8, 0.9 + 0.22 * len(tests))
     style = looks(["tests"])["tests"]
+    _rows(ax, len(tests))
     for place, test in enumerate(tests):
         numbers = own.loc[[test]].iloc[0]
         value, line = (max(float(numbers[name]), _FLOOR) for name in ("relative", "tolerance"))
-        if place % 2 == 0:
-            ax.axhspan(place - 0.5, place + 0.5, color="0.95", lw=0, zorder=0)
         bad = numbers["outcome"] == "violated"
         ax.plot([line], [place], marker="|", ms=8, color="0.45", ls="none")
         ax.plot(
             [value], [place], marker="o", color=style.color, ls="none", mfc=style.color if bad else "white"
         )
-        words = f"{numbers['violated']} of {numbers['tests']} violated"
-        ax.text(1.01, place, words, transform=ax.get_yaxis_transform(), va="center", fontsize=6.5)
-    ax.set_xscale("log")
-    ax.set_xlim(_FLOOR / 3, 30.0)
-    ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
-    ax.set_ylim(len(tests) - 0.5, -0.5)
+        _beside(ax, place, f"{numbers['violated']} of {numbers['tests']} violated")
     ax.set_yticks(range(len(tests)), [{**_WORDS, "sum": "sum of the lambdas"}[t] for t in tests])
-    ax.tick_params(axis="y", length=0)
     ax.set_xlabel("largest violation, relative; filled: beyond errors; |: what errors explain")
     name = _short(str(row["function"]))
     verdict = in_words(str(row["has_cost"]), str(row["convex"]))
@@ -178,25 +155,12 @@ def margin_costs(margin: pd.DataFrame) -> Picture:
         x = own["x"].to_numpy()
         for part in (x < 0.0, x >= 0.0):
             # Not through the jump at 0.
-            left.plot(
-                x[part],
-                own["lambda"].to_numpy()[part],
-                color=style.color,
-                ls=style.line,
-                label=f"δ = {delta:g}" if part[0] else None,
-            )
+            label = f"δ = {delta:g}" if part[0] else None
+            left.plot(x[part], own["lambda"].to_numpy()[part], color=style.color, ls=style.line, label=label)
         right.plot(x, own["paper"], color=style.color, ls=style.line, label=f"equations 7–9, δ = {delta:g}")
-        right.plot(
-            x,
-            own["rebuilt"],
-            color=style.color,
-            ls="none",
-            marker="o",
-            ms=2.6,
-            mfc="white",
-            mew=0.7,
-            label="rebuilt from the λ's" if delta == deltas[-1] else None,
-        )
+        dots: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 2.6, "mfc": "white", "mew": 0.7}
+        label = "rebuilt from the λ's" if delta == deltas[-1] else None
+        right.plot(x, own["rebuilt"], color=style.color, label=label, **dots)
     for ax, name in ((left, "λ₁ = −λ₂"), (right, "cost")):
         ax.axvline(0.0, color="0.7", lw=0.6, zorder=0)
         ax.set_xlabel("x = s₁ − s₂")
@@ -246,7 +210,7 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
     gap.set_xlabel("s₁ − s₂")
     gap.set_ylabel("cost rebuilt from s = 0")
     gap.axvline(0.0, color="0.7", lw=0.6, zorder=0)
-    figure.legend(*gap.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    legend_below(figure, 2)
     across = found["across"]
     sides = across["lambdarank"].to_numpy()
     middle = int(np.searchsorted(across["difference"], 0.0))
@@ -265,48 +229,22 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
 def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:
     field, corners = found["field"], found["corners"].to_numpy()
     reach = float(field["x"].max()) * 1.08
+    middle: dict[str, Any] = {"ha": "center", "va": "center"}
     # In these coordinates the ties are the lines at 90, 150 and 30 degrees.
     for angle, words in ((90, "s₁ = s₂"), (150, "s₁ = s₃"), (30, "s₂ = s₃")):
         x, y = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
         long = reach / max(abs(x), abs(y))
         ax.plot([-long * x, long * x], [-long * y, long * y], color="0.6", lw=0.7, zorder=1)
-        ax.text(
-            -0.86 * long * x,
-            -0.86 * long * y,
-            words,
-            fontsize=6.5,
-            ha="center",
-            va="center",
-            zorder=3,
-            path_effects=thin_outline(3.0),
-        )
-    ax.quiver(
-        field["x"],
-        field["y"],
-        field["force_x"],
-        field["force_y"],
-        color="#0072B2",
-        angles="xy",
-        scale=6.0,
-        width=0.006,
-        zorder=2,
-    )
+        at = (-0.86 * long * x, -0.86 * long * y)
+        ax.text(*at, words, fontsize=6.5, zorder=3, path_effects=thin_outline(3.0), **middle)
+    arrows = (field[column] for column in ("x", "y", "force_x", "force_y"))
+    ax.quiver(*arrows, color="#0072B2", angles="xy", scale=6.0, width=0.006, zorder=2)
     closed = np.vstack([corners, corners[:1]])
     ax.plot(closed[:, 0], closed[:, 1], color="#CC79A7", lw=1.4, zorder=3)
     centre = corners.mean(axis=0)
     for name, corner in zip("ABCD", corners, strict=True):
-        at = centre + 1.32 * (corner - centre)
-        ax.text(
-            at[0],
-            at[1],
-            name,
-            color="#CC79A7",
-            ha="center",
-            va="center",
-            weight="bold",
-            zorder=4,
-            path_effects=thin_outline(),
-        )
+        at = tuple(centre + 1.32 * (corner - centre))
+        ax.text(*at, name, color="#CC79A7", weight="bold", zorder=4, path_effects=thin_outline(), **middle)
     ax.set_xlim(-reach, reach)
     ax.set_ylim(-reach, reach)
     ax.set_aspect("equal")
@@ -322,6 +260,21 @@ def _broken(across: pd.DataFrame, name: str) -> tuple[Any, Any]:
     x, y = across["difference"].to_numpy(), across[name].to_numpy()
     middle = int(np.searchsorted(x, 0.0))
     return np.insert(x, middle, 0.0), np.insert(y, middle, np.nan)
+
+
+def _rows(ax: Axes, count: int) -> None:
+    """Lay out a row each from top to bottom, over a scale of violations."""
+    for row in range(0, count, 2):
+        ax.axhspan(row - 0.5, row + 0.5, color="0.95", lw=0, zorder=0)
+    ax.set_xscale("log")
+    ax.set_xlim(_FLOOR / 3, 30.0)
+    ax.set_xticks([1e-15, 1e-10, 1e-5, 1.0])
+    ax.set_ylim(count - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+
+
+def _beside(ax: Axes, row: int, words: str) -> None:
+    ax.text(1.01, row, words, transform=ax.get_yaxis_transform(), va="center", fontsize=6.5, clip_on=False)
 
 
 def _short(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmtune.measures.measure import parse_measure
-from lmtune.reporting.figures.style import PAGE, finish, in_style, looks, new_figure
+from lmtune.reporting.figures.style import PAGE, finish, in_style, legend_below, looks, new_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,17 +43,9 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
             values = np.array([100.0 * own[own["method"] == method]["loss"].to_numpy() for method in methods])
             ax.plot(at, values, color="#999999", lw=0.5, zorder=1)
             for x, method, losses_ in zip(at, methods, values, strict=True):
-                color, _, marker = look[method]
-                ax.plot(
-                    np.full(losses_.size, x),
-                    losses_,
-                    ls="none",
-                    marker=marker,
-                    color=color,
-                    mfc="none",
-                    zorder=2,
-                    label=method if place == 0 else None,
-                )
+                dots = {**look[method].options(), "ls": "none", "mfc": "none", "zorder": 2}
+                label = method if place == 0 else None
+                ax.plot(np.full(losses_.size, x), losses_, label=label, **dots)
                 bar = "mean" if place == 0 and method == methods[-1] else None
                 ax.plot(
                     [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3, label=bar
@@ -69,8 +61,7 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
         ax.set_title(parse_measure(measure).title)
     axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))
     axes[0].set_ylabel("below Optimal, %")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(methods) + 1)
+    legend_below(figure, len(methods) + 1)
     return finish(
         figure,
         f"How far {', '.join(methods)} are below Optimal on the test topics, over {what}. "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lmtune.reporting.figures.style import PAGE, finish, in_style, looks, new_figure
+from lmtune.reporting.figures.style import PAGE, finish, in_style, legend_below, looks, new_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,20 +35,12 @@ def ascending(table: pd.DataFrame, *, measure: str) -> Figure:
     described = []
     for method in methods:
         own = table[(table["method"] == method) & (table["inside"] > 0)].sort_values("step")
-        color, line, marker = look[method]
         every, clear = (100.0 * own[count] / own["inside"] for count in ("ascents", "clear_ascents"))
-        drawn: dict[str, Any] = {"color": color, "ls": line, "clip_on": False}
-        shares.plot(own["step"], every, marker=marker, label=f"{method}: any ascent", **drawn)
-        shares.plot(
-            own["step"],
-            clear,
-            marker=marker,
-            mfc="white",
-            lw=0.7,
-            **drawn,
-            label=f"{method}: clearly, beyond the jumps",
-        )
-        gains.plot(own["step"], own["largest"], marker=marker, label=method, **drawn)
+        drawn = {**look[method].options(), "clip_on": False}
+        shares.plot(own["step"], every, label=f"{method}: any ascent", **drawn)
+        label = f"{method}: clearly, beyond the jumps"
+        shares.plot(own["step"], clear, mfc="white", lw=0.7, label=label, **drawn)
+        gains.plot(own["step"], own["largest"], **drawn)
         described.append(
             f"From {method}'s choice "
             + ", ".join(
@@ -66,8 +58,7 @@ def ascending(table: pd.DataFrame, *, measure: str) -> Figure:
         ax.set_xticks(steps, [f"{step:g}" for step in steps])
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("step in (logit λ, log μ)")
-    handles, labels = shares.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    legend_below(figure, 2)
     return finish(
         figure,
         f"Random directions in which {measure} ascends, by step size, and the largest change. "

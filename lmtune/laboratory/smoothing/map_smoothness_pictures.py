@@ -123,16 +123,8 @@ def roughness_by_topics(table: pd.DataFrame, measure: str, smooth: float) -> Fig
         look = looks([str(step) for step in steps])
         for step in steps:
             part = own[own["step"] == step].sort_values("topics")
-            color, style, marker = look[str(step)]
-            ax.plot(
-                part["topics"],
-                100.0 * part["excess"],
-                color=color,
-                ls=style,
-                marker=marker,
-                clip_on=False,
-                label=f"{step:.2g}",
-            )
+            drawn = {**look[str(step)].options(), "clip_on": False}
+            ax.plot(part["topics"], 100.0 * part["excess"], label=f"{step:.2g}", **drawn)
             described.append(
                 f"Along {_LINES[line]} at steps of {step:.2g}: "
                 f"{100.0 * part['excess'].iloc[0]:.0f} % with {part['topics'].iloc[0]:,} topics, "

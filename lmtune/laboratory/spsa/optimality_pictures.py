@@ -44,8 +44,7 @@ def draw_directions(counts: pd.DataFrame, *, title: str, share: float) -> Pictur
         for loss in losses:
             own = counts[(counts["network"] == network) & (counts["loss"] == loss)]
             own = own.sort_values("step")
-            color, line, marker = look[loss]
-            style = {"color": color, "linestyle": line, "marker": marker, "label": loss}
+            style = {**look[loss].options(), "label": loss}
             inside = own["directions"] - own["outside"]
             top.plot(own["step"], 100.0 * own["ascents"] / inside, **style)
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lmtune.reporting.figures.style import PAGE, Picture, alt_text, finish, in_style, looks, new_figure
+from lmtune.laboratory.spsa.spsa_pictures import draw_range
+from lmtune.reporting.figures.style import (
+    PAGE,
+    Picture,
+    alt_text,
+    finish,
+    in_style,
+    legend_below,
+    looks,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,17 +48,8 @@ def draw_levels(runs: pd.DataFrame, courses: pd.DataFrame, *, spsa: str, measure
         means: list[float] = values.mean().tolist()
         low = (values.mean() - values.min()).tolist()
         high = (values.max() - values.mean()).tolist()
-        left.errorbar(
-            x,
-            means,
-            yerr=[low, high],
-            ls="none",
-            marker=own.marker,
-            color=own.color,
-            capsize=2,
-            lw=0.9,
-            label=name,
-        )
+        bars: dict[str, Any] = {**own.options(), "ls": "none", "capsize": 2, "lw": 0.9}
+        left.errorbar(x, means, yerr=[low, high], label=name, **bars)
         if name != spsa:
             right.axhline(means[0], color=own.color, ls=own.line, lw=0.9)
         text += (
@@ -65,23 +66,8 @@ def draw_levels(runs: pd.DataFrame, courses: pd.DataFrame, *, spsa: str, measure
     left.set_title("at the best validation value", loc="left")
     own = look[spsa]
     evaluations = courses["evaluations"].to_numpy()
-    right.fill_between(
-        evaluations,
-        courses["lowest"].to_numpy(),
-        courses["highest"].to_numpy(),
-        color=own.color,
-        alpha=0.15,
-        lw=0,
-    )
-    right.plot(
-        evaluations,
-        courses["train"].to_numpy(),
-        color=own.color,
-        ls=own.line,
-        marker=own.marker,
-        markevery=10,
-        ms=3.5,
-    )
+    draw_range(right, evaluations, courses, own)
+    right.plot(evaluations, courses["train"].to_numpy(), markevery=10, ms=3.5, **own.options())
     right.set_xlim(0, float(evaluations.max()))
     # What happens near the others' level is what matters; the first climb is as it may.
     shown = courses["train"][courses["evaluations"] >= _SHOWN * evaluations.max()]
@@ -93,9 +79,9 @@ def draw_levels(runs: pd.DataFrame, courses: pd.DataFrame, *, spsa: str, measure
     right.set_xlabel(f"evaluations of {measure} by {spsa}")
     right.set_ylabel(f"{measure}, train")
     right.set_title("on the way; lines: the others' best", loc="left")
-    figure.legend(loc="outside lower center", ncols=len(names))
-    figure.suptitle(f"Linear nets on {data}", fontsize="medium")
+    legend_below(figure, len(names))
     first, last = courses["train"].iloc[0], courses["train"].iloc[-1]
-    finish(figure, f"{text}{spsa} goes from {first:.4f} to {last:.4f} on the training queries.")
+    text += f"{spsa} goes from {first:.4f} to {last:.4f} on the training queries."
+    finish(figure, text, f"Linear nets on {data}")
     title = f"{measure} of a linear net: trained on it by SPSA, and by losses with a gradient"
     return Picture("levels", title, figure, alt_text(figure))

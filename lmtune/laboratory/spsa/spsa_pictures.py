@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.reporting.figures.style import (
     COLUMN,
+    Look,
     Picture,
     alt_text,
     finish,
     in_style,
+    legend_below,
     log_ticks,
     looks,
     new_figure,
@@ -19,6 +22,13 @@ from lmtune.reporting.figures.style import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+
+def draw_range(ax: Axes, x: NDArray[np.int64], part: pd.DataFrame, look: Look) -> None:
+    """Draw a band from the columns ``lowest`` to ``highest``."""
+    low, high = part["lowest"].to_numpy(), part["highest"].to_numpy()
+    ax.fill_between(x, low, high, color=look.color, alpha=0.15, lw=0)
 
 
 @in_style
@@ -40,10 +50,8 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
     for name, part in costs.groupby("method", sort=False):
         own = look[str(name)]
         x, y = part["evaluations"].to_numpy(), part["cost"].to_numpy()
-        ax.fill_between(
-            x, part["lowest"].to_numpy(), part["highest"].to_numpy(), color=own.color, alpha=0.15, lw=0
-        )
-        ax.plot(x, y, color=own.color, ls=own.line, marker=own.marker, markevery=10, ms=3.5, label=name)
+        draw_range(ax, x, part, own)
+        ax.plot(x, y, markevery=10, ms=3.5, label=name, **own.options())
     ax.axhline(minimum, color="black", lw=0.7, ls=":", label="minimum")
     start = float(costs.loc[costs["evaluations"] == 0, "cost"].max())
     margin = 0.05 * (start - minimum)
@@ -53,8 +61,7 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.set_xlabel("function evaluations")
     ax.set_ylabel("pair-wise cross-entropy (nats)")
-    figure.legend(loc="outside lower center", ncols=min(5, len(look) + 1))
-    figure.suptitle(f"A linear net on {data}", fontsize="medium")
+    legend_below(figure, min(5, len(look) + 1))
     text = f"Pair-wise cross-entropy of a linear net on {data} by function evaluations. "
     for row in methods.to_dict("records"):
         count = row["evaluations_to_95"]
@@ -62,7 +69,7 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
         text += (
             f"{row['method']} ends at {row['final']:.4f} and has gone 95% of the way to the minimum {there}. "
         )
-    finish(figure, f"{text}The minimum is {minimum:.4f}.")
+    finish(figure, f"{text}The minimum is {minimum:.4f}.", f"A linear net on {data}")
     title = "Cross-entropy by function evaluations: mean of the runs, and their range"
     return Picture("costs", title, figure, alt_text(figure))
 
@@ -84,7 +91,7 @@ def draw_steps(steps: pd.DataFrame) -> Picture:
         part = steps[steps["method"] == name]
         x, y = part["features"].to_numpy(), part["evaluations"].to_numpy()
         own = look[name]
-        ax.plot(x, y, color=own.color, ls=own.line, marker=own.marker, label=name)
+        ax.plot(x, y, label=name, **own.options())
         text += f"{name}: {y[0]:,} for {x[0]:,} weights, {y[-1]:,} for {x[-1]:,}. "
     ax.set_xscale("log")
     ax.set_yscale("log")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.reporting.figures.style import PAGE, Look, Picture, finish, in_style, looks, new_figure, short
+from lmtune.reporting.figures.style import (
+    PAGE,
+    Look,
+    Picture,
+    finish,
+    in_style,
+    legend_below,
+    looks,
+    new_figure,
+    short,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +103,7 @@ def _values(
             ax.set_xlim(-0.6, len(values) - 0.4)
             ax.set_xlabel(axis)
     if len(queries) > 1:
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        legend_below(figure, len(queries))
     return finish(figure, alt)
 
 
@@ -104,19 +113,8 @@ def _intervals(
     look = _PARTS[part]
     mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
     x, y = (mean, places) if sideways else (places, mean)
-    ax.errorbar(
-        x,
-        y,
-        xerr=half if sideways else None,
-        yerr=None if sideways else half,
-        color=look.color,
-        marker=look.marker,
-        ms=4,
-        capsize=2.5,
-        lw=0,
-        elinewidth=1.2,
-        label=f"{part} queries",
-    )
+    bars: dict[str, Any] = {"xerr" if sideways else "yerr": half, "capsize": 2.5, "lw": 0, "elinewidth": 1.2}
+    ax.errorbar(x, y, color=look.color, marker=look.marker, ms=4, label=f"{part} queries", **bars)
 
 
 def course_picture(
@@ -188,15 +186,7 @@ def _course(
     half = found.std(axis=0, ddof=1) / np.sqrt(count) * stdtrit(count - 1, 0.975)
     step = max(1, len(epochs) // 6)
     ax.fill_between(epochs, mean - half, mean + half, color=look.color, alpha=_BAND, lw=0)
-    ax.plot(
-        epochs,
-        mean,
-        color=look.color,
-        ls=look.line,
-        marker=look.marker,
-        ms=3.5,
-        label=value,
-        markevery=(min(place % step, len(epochs) - 1), step),
-    )
+    every = (min(place % step, len(epochs) - 1), step)
+    ax.plot(epochs, mean, ms=3.5, label=value, markevery=every, **look.options())
     late = slice(len(epochs) // 2, None)
     return float((mean - half)[late].min()), float((mean + half)[late].max())

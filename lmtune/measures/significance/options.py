@@ -44,7 +44,7 @@ class ComparisonOptions:
         "t, randomization or wilcoxon; several: the first decides.",
         choices=TESTS,
         flag="--test",
-        repeat=True,
+        separator=None,
     )
     correction: str = option("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
     alternative: Alternative = option("two-sided", "two-sided, greater or less.", choices=ALTERNATIVES)

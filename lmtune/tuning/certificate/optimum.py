@@ -70,7 +70,7 @@ class CertifiedOptimum:
         Whether the gap is within the tolerance.
     stopped_ : str or None
         ``"interrupted"`` or ``"time"`` where the search did not end by itself. It also ends where
-        no split can lower the bound: the order of some documents hangs on rounding alone.
+        no split can lower the bound: the order of some documents depends on rounding alone.
     n_boxes_ : int
         Boxes bounded.
     n_evaluations_ : int

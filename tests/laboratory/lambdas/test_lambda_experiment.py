@@ -137,8 +137,8 @@ def test_lambdas_that_do_not_add_up_are_named(tmp_path: Path) -> None:
         ({"points": 2}, "bad points: 2"),
         ({"label_vectors": 0}, "bad label vectors: 0"),
         ({"places": 1}, "bad places: 1"),
-        ({"deltas": (-1.0,)}, "bad delta: -1.0"),
-        ({"documents": (3, 1)}, "bad number of documents: 1"),
+        ({"deltas": (-1.0,)}, "bad deltas: -1.0"),
+        ({"documents": (3, 1)}, "bad documents: 1; accepted: 2 or more"),
     ],
 )
 def test_bad_settings(changed: dict[str, Any], message: str) -> None:

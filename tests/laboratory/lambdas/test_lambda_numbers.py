@@ -217,13 +217,20 @@ def test_a_wrong_gradient_is_seen_where_others_are_zero() -> None:
         check_cost(cost, [])
 
 
+def weighted_ranknet_cost(scores: Array, labels: Array, at: Array) -> float:
+    """Return the RankNet cost weighted as LambdaRank weighs pairs at the ranks of scores `at`."""
+    better = labels[:, None] > labels[None, :]
+    cost = functions.swap_values(at, labels) * np.logaddexp(0.0, scores[None, :] - scores[:, None])
+    return float(cost[better].sum())
+
+
 def test_what_lambdaranks_rebuilt_cost_is() -> None:
     labels, rng = np.array([2.0, 1.0, 0.0]), np.random.default_rng(4)
     points = [rng.normal(size=3) for _ in range(2)]
     cost = rebuild_cost(functions.lambdarank(), labels)
     # From 0 the ranking never changes on the way: RankNet's cost with the weights of that ranking.
     for scores in points:
-        here, origin = (functions.fixed_lambdarank(one, labels, scores) for one in (scores, np.zeros(3)))
+        here, origin = (weighted_ranknet_cost(one, labels, scores) for one in (scores, np.zeros(3)))
         assert cost(scores) == pytest.approx(here - origin, abs=1e-10)
     assert check_cost(cost, points).holds
     # So the gradient is right in each ranking; but values of two rankings do not meet at the tie.

@@ -129,7 +129,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int)
 def test_bounds_of_tiny_boxes_are_the_values(seed: int, name: str, depth: int) -> None:
     rng = np.random.default_rng(seed)
     texts = {f"d{i}": " ".join(rng.choice(list("abcde"), rng.integers(1, 30))) for i in range(50)}
-    # Pad so that no order hangs on rounding: no two terms are equally frequent, and no fraction of
+    # Pad so that no order depends on rounding: no two terms are equally frequent, and no fraction of
     # a document is a fraction of the collection, whose length is prime.
     found = Counter(" ".join(texts.values()).split())
     most = max(found.values())

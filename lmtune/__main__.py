@@ -1,0 +1,5 @@
+"""``python -m lmtune``: the command line."""
+
+from lmtune.cli import main
+
+main()
