@@ -24,7 +24,7 @@ def test_import_is_light() -> None:
     assert shown.stdout.strip() == ""
 
 
-PUBLIC = ["lmtune", "lmtune.reranking.losses"]
+PUBLIC = ["lmtune", "lmtune.reranking", "lmtune.reranking.losses"]
 
 
 @pytest.mark.parametrize("package", PUBLIC)

@@ -166,6 +166,17 @@ def parse_list_measure(name: str) -> Measure:
     return measure
 
 
+def exponential_ndcg(cutoff: int | None) -> Measure:
+    """Return NDCG with gains of 2^y - 1, as learning to rank trains and reports it.
+
+    Examples
+    --------
+    >>> print(exponential_ndcg(10))
+    nDCG(dcg='exp-log2')@10
+    """
+    return Measure("nDCG", cutoff, dcg=EXPONENTIAL)
+
+
 def parse_measures(names: str | Iterable[str]) -> list[Measure]:
     """Read several names; one error reports every unknown one."""
     names = [names] if isinstance(names, str) else list(names)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmtune.measures.lists import Empty
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.reranking.comparison import Outcome
 from lmtune.reranking.reranker import CUTOFFS
@@ -54,7 +55,7 @@ def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict
                     {
                         "empty": convention,
                         "loss": outcome.label,
-                        "measure": f"nDCG@{cutoff}",
+                        "measure": str(exponential_ndcg(cutoff)),
                         "mean": interval.mean,
                         "half_width": None if math.isnan(interval.half) else interval.half,
                         "learning_rate": None if math.isnan(outcome.rate) else outcome.rate,
@@ -81,7 +82,7 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
     return Table(
         [
             *name_columns("Empty queries", "Loss"),
-            *(Column(f"nDCG@{cutoff}") for cutoff in CUTOFFS),
+            *(Column(str(exponential_ndcg(cutoff))) for cutoff in CUTOFFS),
             Column("rate"),
         ],
         groups,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.measures.lists import mean_over_lists, ndcg
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import check, option
 from lmtune.reranking.data import RankingData, check_training_data
 
@@ -126,7 +127,8 @@ class LambdaMart:
     @property
     def summary(self) -> str:
         """What came of it, in a line."""
-        return f"{self.best_round} trees, validation nDCG@{self.settings.measure} {self.validation:.4f}"
+        measure = exponential_ndcg(self.settings.measure)
+        return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float64]:
         """Score every row, shape (rows,), whatever the device.
@@ -211,7 +213,7 @@ def fit(
         if value > measured[best]:
             best = grown - 1
         if progress is not None:
-            progress(grown, settings.rounds, f"nDCG@{settings.measure} {value:.4f}")
+            progress(grown, settings.rounds, f"{exponential_ndcg(settings.measure)} {value:.4f}")
         if stuck or grown - 1 - best >= settings.patience:
             break
     if not math.isfinite(measured[best]):

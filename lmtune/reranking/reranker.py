@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
@@ -96,7 +97,9 @@ class Reranker:
             np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
         )
         for name, means in (("left out", kept), ("count 0", zero)):
-            text = "  ".join(f"nDCG@{cutoff} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True))
+            text = "  ".join(
+                f"{exponential_ndcg(cutoff)} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True)
+            )
             yield f"test, queries without relevant documents {name}: {text}"
             if (kept == zero).all():
                 return

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import ndcg
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
@@ -69,7 +70,7 @@ class Trained:
         """What came of it, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation nDCG@{self.settings.measure} {self.validation:.4f}"
+            f"validation {exponential_ndcg(self.settings.measure)} {self.validation:.4f}"
         )
 
     def network(self) -> Pointwise | Attention:

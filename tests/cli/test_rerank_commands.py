@@ -151,7 +151,11 @@ def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -
     )
     assert code == 0, err
     lines = out.splitlines()
-    assert len(lines) == 3 and "left out: nDCG@1" in lines[1] and "count 0: nDCG@1" in lines[2]
+    assert (
+        len(lines) == 3
+        and "left out: nDCG(dcg='exp-log2')@1" in lines[1]
+        and "count 0: nDCG(dcg='exp-log2')@1" in lines[2]
+    )
     kept = json.loads((tmp_path / "m/model.json").read_text())
     assert kept["settings"]["loss_options"] == {"theoretical": True, "cutoff": 5}
     assert kept["features"] == ["1", "2", "3", "4", "5", "6"]
@@ -181,7 +185,7 @@ def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
     train = ("train", letor, *FAST, "--loss", f"lambdas:{mine}:squared_hinge", "--output")
     code, out, err = run(*train, tmp_path / "m")
     assert code == 0, err
-    assert "nDCG@10" in out
+    assert "nDCG(dcg='exp-log2')@10" in out
     kept = json.loads((tmp_path / "m/model.json").read_text())["settings"]
     assert kept["loss"] == "lambdas"
     assert kept["loss_options"]["function"] == f"{mine}:squared_hinge"
@@ -335,7 +339,7 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
     code, out, err = run("train", *where, "--loss", TREES, "--output", tmp_path / "m")
     assert code == 0, err
-    assert "trees, validation nDCG@10" in out
+    assert "trees, validation nDCG(dcg='exp-log2')@10" in out
     code, _, err = run("apply", tmp_path / "m", *where, "--output", tmp_path / "new.run")
     assert code == 0, err
     assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")

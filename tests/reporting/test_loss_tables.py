@@ -30,7 +30,11 @@ OUTCOMES = [outcome("ranknet", 0.4), outcome("k-song:gamma=0.5", 0.45, float("na
 def test_plain() -> None:
     lines = loss_table(OUTCOMES).splitlines()
     half = f"{confidence_interval([0.4, 0.41, 0.42]).half:.4f}".removeprefix("0")
-    assert lines[0].split() == ["Empty", "queries", "Loss", "nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "rate"]
+    assert lines[0].split() == [
+        *("Empty", "queries", "Loss"),
+        *(f"nDCG(dcg='exp-log2')@{k}" for k in (1, 3, 5, 10)),
+        "rate",
+    ]
     assert lines[1].startswith(f"left out       ranknet           .4100 ± {half} ")
     assert lines[1].endswith("0.003") and "†" not in lines[1] and lines[2].count("†") == 4
     assert [line.split()[:2] for line in lines[1:]] == [["left", "out"]] * 2 + [["count", "0"]] * 2
