@@ -74,59 +74,85 @@ def _number(text: Text, at: int) -> tuple[int, np.float32, int]:
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
         at += 1
+    mantissa, kept, power, at = _digits(text, at)
+    if kept < 0:
+        return _BAD, np.float32(0), at
+    if text[at] == _LOWER_E or text[at] == _UPPER_E:
+        exponent, at = _exponent(text, at + 1)
+        if at < 0:
+            return _BAD, np.float32(0), at
+        power += exponent
+    sign = -1.0 if negative else 1.0
+    if mantissa == np.uint64(0):
+        return _OK, np.float32(sign * 0.0), at
+    status, value = _nearest(mantissa, kept, power)
+    return status, np.float32(sign * value), at
+
+
+@compiled()
+def _digits(text: Text, at: int) -> tuple[np.uint64, int, int, int]:
+    """Read digits with a point or without: the first 19, how many these are, a power of ten, the end.
+
+    Without a digit -1 instead of how many.
+    """
     mantissa = np.uint64(0)
     kept = 0
     power = 0
-    digits = 0
-    fraction = False
+    first = at
+    point = -1
     while True:
         c = text[at]
         if _ZERO <= c <= _NINE:
-            digits += 1
             if kept < 19:
                 mantissa = mantissa * np.uint64(10) + np.uint64(c - _ZERO)
                 if mantissa != np.uint64(0):
                     kept += 1
-                if fraction:
+                if point >= 0:
                     power -= 1
-            elif not fraction:
+            elif point < 0:
                 power += 1
-        elif c == _POINT and not fraction:
-            fraction = True
+        elif c == _POINT and point < 0:
+            point = at
         else:
             break
         at += 1
-    if digits == 0:
-        return _BAD, np.float32(0), at
-    if text[at] == _LOWER_E or text[at] == _UPPER_E:
+    if at - first == (point >= 0):
+        kept = -1
+    return mantissa, kept, power, at
+
+
+@compiled()
+def _exponent(text: Text, at: int) -> tuple[int, int]:
+    """Read what follows an e: the exponent, at most a billion, and its end, -1 where there is none."""
+    down = text[at] == _MINUS
+    if down or text[at] == _PLUS:
         at += 1
-        down = text[at] == _MINUS
-        if down or text[at] == _PLUS:
-            at += 1
-        if not _ZERO <= text[at] <= _NINE:
-            return _BAD, np.float32(0), at
-        exponent = 0
-        while _ZERO <= text[at] <= _NINE:
-            if exponent < 100_000_000:
-                exponent = exponent * 10 + (text[at] - _ZERO)
-            at += 1
-        power += -exponent if down else exponent
-    sign = -1.0 if negative else 1.0
-    if mantissa == np.uint64(0):
-        return _OK, np.float32(sign * 0.0), at
+    if not _ZERO <= text[at] <= _NINE:
+        return 0, -1
+    exponent = 0
+    while _ZERO <= text[at] <= _NINE:
+        if exponent < 100_000_000:
+            exponent = exponent * 10 + (text[at] - _ZERO)
+        at += 1
+    return -exponent if down else exponent, at
+
+
+@compiled()
+def _nearest(mantissa: np.uint64, kept: int, power: int) -> tuple[int, float]:
+    """Return a double that rounds to the float32 nearest to mantissa times ten to a power, if sure."""
     if not _SMALLEST_POWER <= power <= _LARGEST_POWER:
-        return _UNDECIDED, np.float32(sign), at
+        return _UNDECIDED, 1.0
     value = np.float64(mantissa)
     value = value / _POWERS[-power] if power < 0 else value * _POWERS[power]
     if not _SMALLEST_NORMAL <= value <= _LARGEST:
-        return _UNDECIDED, np.float32(sign), at
+        return _UNDECIDED, 1.0
     # Both factors are exact doubles: the quotient or product is rounded once, or not at all.
     short = kept <= 15 and -22 <= power <= 22
     if not (short and power == 0):
         off = abs((np.float64(value).view(np.int64) & _REST) - _MIDDLE)
         if off == 0 or (not short and off <= _NEAR):
-            return _UNDECIDED, np.float32(sign), at
-    return _OK, np.float32(sign * value), at
+            return _UNDECIDED, 1.0
+    return _OK, value
 
 
 @compiled()

@@ -13,7 +13,9 @@ from made_lists import made_lists
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
+from lmtune import reranking  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
+from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.reranking.comparison import compare, empty_queries, history_rows, run_trials  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
@@ -162,3 +164,15 @@ def test_damaged_trees(tmp_path: Path) -> None:
     (tmp_path / "m" / "trees.txt").write_text("tree\n")
     with pytest.raises(InputError, match=f"{tmp_path / 'm'}.*no LightGBM model, or cut short"):
         load_model(tmp_path / "m")
+
+
+def test_what_the_package_says_works(tmp_path: Path) -> None:
+    for name, data in (("train", TRAIN), ("vali", VALIDATION), ("test", TEST)):
+        write_letor(tmp_path / f"{name}.txt", data)
+    [split] = reranking.read_letor_folder(tmp_path)
+    reranker = reranking.learn(
+        split.train, split.validation, replace(SMALL, loss=reranking.parse_loss("listnet"))
+    )
+    reranking.save_model(tmp_path / "model", reranker, record={})
+    scores = reranking.load_model(tmp_path / "model").score(split.test)
+    assert (scores == reranker.score(split.test)).all()

@@ -1,0 +1,24 @@
+"""What users import from lmtune.reranking, and where it is."""
+
+from .comparison import Outcome as Outcome
+from .comparison import compare as compare
+from .data import RankingData as RankingData
+from .data import RankingSplit as RankingSplit
+from .features import FEATURES as FEATURES
+from .lambdamart import LambdaMart as LambdaMart
+from .lambdamart import TreeSettings as TreeSettings
+from .letor_folder import read_letor_folder as read_letor_folder
+from .loss_names import Loss as Loss
+from .loss_names import parse_loss as parse_loss
+from .model_folder import load_model as load_model
+from .model_folder import save_model as save_model
+from .networks import make_network as make_network
+from .normalisation import Normalisation as Normalisation
+from .normalisation import Normaliser as Normaliser
+from .reranker import Reranker as Reranker
+from .reranker import learn as learn
+from .runs import reranked as reranked
+from .runs import run_data as run_data
+from .settings import Settings as Settings
+from .training import Trained as Trained
+from .training import fit as fit
