@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pkgutil import iter_modules
 
 import pytest
 
@@ -24,7 +25,15 @@ def test_import_is_light() -> None:
     assert shown.stdout.strip() == ""
 
 
-PUBLIC = ["lmtune", "lmtune.reranking", "lmtune.reranking.losses"]
+PUBLIC = [
+    "lmtune",
+    "lmtune.laboratory",
+    "lmtune.measures",
+    "lmtune.reporting",
+    "lmtune.reporting.figures",
+    "lmtune.reranking",
+    "lmtune.reranking.losses",
+]
 
 
 @pytest.mark.parametrize("package", PUBLIC)
@@ -35,6 +44,12 @@ def test_public_names_are_there_and_documented(package: str) -> None:
     assert names <= set(dir(module))
     for name in names - {"__version__"}:
         assert inspect.getdoc(getattr(module, name)), name
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_no_module_hides_a_public_name(package: str) -> None:
+    module = import_module(package)
+    assert not {name for _, name, _ in iter_modules(module.__path__)} & set(vars(module)["__all__"])
 
 
 @pytest.mark.parametrize("package", PUBLIC)

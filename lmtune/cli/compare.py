@@ -8,8 +8,8 @@ from typing import Annotated
 
 from lmtune.cli.messages import note
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.measures.significance.from_files import compare_files
 from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.run_files import compare_files
 from lmtune.options import option
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES

@@ -71,7 +71,7 @@ def run() -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
     prepare_process()
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(prog_name="lmtune", standalone_mode=False) or 0)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except Exception as error:

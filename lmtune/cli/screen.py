@@ -53,7 +53,8 @@ def stages() -> Iterator[Report]:
         if stage not in tasks:
             tasks[stage] = progress.add_task(stage, total=total or None)
         text = f"{stage}: {detail}" if detail else stage
-        progress.update(tasks[stage], description=text, completed=done, total=total or None)
+        visible = done < total or not total  # what is done makes room
+        progress.update(tasks[stage], description=text, completed=done, total=total or None, visible=visible)
 
     try:
         yield report

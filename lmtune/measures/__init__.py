@@ -1,1 +1,5 @@
-"""Measures over a candidate pool, and whether differences between them are significant."""
+"""Measures of rankings, and whether differences between them are significant."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

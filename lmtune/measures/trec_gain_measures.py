@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 
 from lmtune.measures.judged_ranking import JudgedRanking
-from lmtune.measures.trec_measures import gains_of_levels, ideal_gains
+from lmtune.measures.trec_measures import IdealGains, discounted, gains_of_levels
 
 
 def binary_gain(ranking: JudgedRanking) -> float:
@@ -25,7 +25,7 @@ def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None 
     relevant document of the best ranking adds 1 to what could have been gained.
     """
     gains = gains_of_levels(ranking, gain_of)
-    ideal = ideal_gains(ranking, gains)
+    ideal = IdealGains(ranking, gains).gains
     possible = list(accumulate(ideal, initial=0.0))
     total = so_far = 0.0
     for place, level in zip(ranking.places, ranking.gains, strict=True):
@@ -41,7 +41,7 @@ def normalized_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None 
 def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
     """ndcg_rel: mean of nDCG at each place where the ranking reaches a relevant document."""
     gains = gains_of_levels(ranking, gain_of)
-    ideal = _Cumulated(ideal_gains(ranking, gains))
+    ideal = IdealGains(ranking, gains)
     wanted = len(ideal.gains)
     if not wanted:
         return 0.0
@@ -53,9 +53,9 @@ def ndcg_over_relevant(ranking: JudgedRanking, gain_of: Mapping[int, float] | No
             continue
         reached += gain / math.log2(place + 2)
         if gain > 0:
-            total += reached / ideal.at(place + 1)
+            total += reached / ideal.down_to(place + 1)
             found += 1
-    total += (wanted - found) * (reached / ideal.at(max(wanted, ranking.retrieved)))
+    total += (wanted - found) * (reached / ideal.down_to(max(wanted, ranking.retrieved)))
     return total / wanted
 
 
@@ -66,7 +66,7 @@ def ndcg_at_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None =
     than one document is ranked beyond the number of relevant ones.
     """
     gains = gains_of_levels(ranking, gain_of)
-    ideal = _Cumulated(ideal_gains(ranking, gains))
+    ideal = IdealGains(ranking, gains)
     wanted = len(ideal.gains)
     if not wanted or not ranking.relevant:
         return 0.0
@@ -79,22 +79,5 @@ def ndcg_at_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None =
         cutoffs.append(ranking.retrieved)
     total = 0.0
     for cutoff in cutoffs:
-        value = 0.0
-        for place, level in zip(ranking.places, ranking.gains, strict=True):
-            if place < cutoff and gains.get(level, 0.0):
-                value += gains[level] / math.log2(place + 2)
-        total += value / ideal.at(cutoff)
+        total += discounted(ranking, gains, cutoff) / ideal.down_to(cutoff)
     return total / len(cutoffs)
-
-
-class _Cumulated:
-    """Discounted gains of the best ranking, summed down to any rank."""
-
-    def __init__(self, gains: list[float]) -> None:
-        self.gains = gains
-        self._sums = [0.0]
-        for place, gain in enumerate(gains):
-            self._sums.append(self._sums[-1] + gain / math.log2(place + 2))
-
-    def at(self, cutoff: int) -> float:
-        return self._sums[min(cutoff, len(self.gains))]

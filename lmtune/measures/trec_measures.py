@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from lmtune.measures.judged_ranking import JudgedRanking
 
@@ -183,22 +184,20 @@ def ndcg(
     gains = gains_of_levels(ranking, gain_of)
     if exponential:
         gains = {level: 2.0**gain - 1.0 for level, gain in gains.items()}
-    best = ideal_gains(ranking, gains)
-    values = []
-    for cutoff in cutoffs:
-        limit = len(best) if cutoff is None else cutoff
-        ideal = 0.0
-        for place, gain in enumerate(best[:limit]):
-            ideal += gain / math.log2(place + 2)
-        total = 0.0
-        for place, level in zip(ranking.places, ranking.gains, strict=True):
-            if cutoff is not None and place >= cutoff:
-                break
-            gain = gains.get(level, 0.0)
-            if gain:
-                total += gain / math.log2(place + 2)
-        values.append(_ratio(total, ideal))
-    return values
+    ideal = IdealGains(ranking, gains)
+    return [_ratio(discounted(ranking, gains, cutoff), ideal.down_to(cutoff)) for cutoff in cutoffs]
+
+
+def discounted(ranking: JudgedRanking, gains: Mapping[int, float], cutoff: int | None) -> float:
+    """Return a ranking's gains by the logarithms of their ranks, down to a cutoff."""
+    total = 0.0
+    for place, level in zip(ranking.places, ranking.gains, strict=True):
+        if cutoff is not None and place >= cutoff:
+            break
+        gain = gains.get(level, 0.0)
+        if gain:
+            total += gain / math.log2(place + 2)
+    return total
 
 
 def gains_of_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None) -> dict[int, float]:
@@ -209,13 +208,20 @@ def gains_of_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None)
     return gains
 
 
-def ideal_gains(ranking: JudgedRanking, gains: Mapping[int, float]) -> list[float]:
-    """Return the gains of the best possible ranking down to the last positive one."""
-    ideal: list[float] = []
-    for gain, level in sorted(((gain, level) for level, gain in gains.items()), reverse=True):
-        if gain > 0:
-            ideal += [gain] * ranking.judged[level]
-    return ideal
+class IdealGains:
+    """The gains of the best possible ranking down to the last positive one, and their sums."""
+
+    def __init__(self, ranking: JudgedRanking, gains: Mapping[int, float]) -> None:
+        self.gains: list[float] = []
+        for gain, level in sorted(((gain, level) for level, gain in gains.items()), reverse=True):
+            if gain > 0:
+                self.gains += [gain] * ranking.judged[level]
+        terms = (gain / math.log2(place + 2) for place, gain in enumerate(self.gains))
+        self._discounted = list(accumulate(terms, initial=0.0))
+
+    def down_to(self, cutoff: int | None) -> float:
+        """Return the discounted gains' sum down to a cutoff."""
+        return self._discounted[-1 if cutoff is None else min(cutoff, len(self.gains))]
 
 
 def _ratio(part: float, whole: float) -> float:

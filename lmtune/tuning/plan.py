@@ -117,14 +117,13 @@ class Plan:
     def __post_init__(self) -> None:
         measures = parse_measures([str(measure) for measure in self.measures])
         object.__setattr__(self, "measures", tuple(measures))
+        for name in self.also:
+            if name not in ALSO or self.also.count(name) > 1:
+                raise InputError(
+                    "no such further method, or one named twice", value=name, accepted=", ".join(ALSO)
+                )
         check(self)
         _ = self.space  # the ranges are the model's
-        if len(set(self.also)) < len(self.also):
-            raise InputError(
-                "a further method named twice",
-                value=",".join(self.also),
-                accepted=f"each once of {', '.join(ALSO)}",
-            )
         if self.certify is not None:
             check_tolerance(self.certify)
             require_two_stage(find_model(self.model).formula, "the certificate's proof")

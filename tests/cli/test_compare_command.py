@@ -14,7 +14,6 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from lmtune.cli.main import app
-from lmtune.measures.significance.from_files import run_labels
 
 TOPICS = range(1, 13)
 
@@ -88,12 +87,6 @@ def test_one_run_twice() -> None:
     assert "(2)" in out
     assert "equal on every topic: p is 1" in err
     assert "nan" not in out
-
-
-def test_labels_tell_runs_apart() -> None:
-    paths = ["x/bm25.k1=0.9.gz", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "z/same"]
-    names = run_labels([Path(path) for path in [*paths, "z/same"]])
-    assert names == ["bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same", "same (2)"]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 Outcome = Literal["holds", "violated", "unclear"]
 
@@ -65,7 +63,7 @@ class Place:
 
     def where(self) -> str:
         """Write the place down."""
-        parts = [f"labels {_row(self.labels)}", f"scores {_row(self.scores)}"]
+        parts = [f"labels {in_brackets(self.labels)}", f"scores {in_brackets(self.scores)}"]
         if self.documents:
             parts.append("documents " + ", ".join(map(str, self.documents)))
         return "; ".join([*parts, *([self.note] if self.note else [])])
@@ -91,7 +89,7 @@ class Evidence:
     violated: int = 0
     unclear: int = 0
     worst: Place | None = None
-    _kind: int = field(default=-1, repr=False)
+    _key: tuple[int, float] = field(default=(-1, 0.0), repr=False)
 
     def add(self, place: Place) -> None:
         """Count one test."""
@@ -99,13 +97,9 @@ class Evidence:
         self.tests += 1
         self.violated += outcome == "violated"
         self.unclear += outcome == "unclear"
-        kind = {"unclear": 0, "holds": 1, "violated": 2}[outcome]
-        if (
-            self.worst is None
-            or kind > self._kind
-            or (kind == self._kind and place.relative > self.worst.relative)
-        ):
-            self.worst, self._kind = place, kind
+        key = ({"unclear": 0, "holds": 1, "violated": 2}[outcome], place.relative)
+        if self.worst is None or key > self._key:
+            self.worst, self._key = place, key
 
     @property
     def outcome(self) -> Outcome:
@@ -115,26 +109,6 @@ class Evidence:
         return "unclear" if 2 * self.unclear > self.tests else "holds"
 
 
-def place(
-    violation: float,
-    error: float,
-    scale: float,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    documents: tuple[int, ...] = (),
-    note: str = "",
-) -> Place:
-    """Make a `Place` from arrays; documents count from 0 here."""
-    return Place(
-        float(violation),
-        float(error),
-        float(scale),
-        tuple(labels.tolist()),
-        tuple(scores.tolist()),
-        tuple(one + 1 for one in documents),
-        note,
-    )
-
-
-def _row(values: tuple[float, ...]) -> str:
+def in_brackets(values: Iterable[float]) -> str:
+    """Write numbers down."""
     return "(" + ", ".join(f"{value:.6g}" for value in values) + ")"

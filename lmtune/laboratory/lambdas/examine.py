@@ -30,13 +30,14 @@ a cost; "yes" means that none of them did, and that more than half of each kind 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
-from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, place
+from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, in_brackets
 from lmtune.laboratory.lambdas.examination import TESTS, Examination
 from lmtune.laboratory.lambdas.paths import WANTED, circulation, loop_across, loop_around, work
 from lmtune.laboratory.lambdas.points import draw_points, tie_of
@@ -101,7 +102,6 @@ def examine(
     evidence = {test: Evidence(test) for test in TESTS}
     slope, lowest = 0.0, None
     for number, own in enumerate(draw_points(labels, documents, label_vectors, points, seed)):
-        rng = np.random.default_rng([seed, number])
         first = own.scores[0]
         if not np.array_equal(called(first, own.labels), called(first, own.labels)):
             raise InputError(
@@ -110,148 +110,128 @@ def examine(
                 line=called.line,
                 accepted="a function of the two alone",
             )
-        precision = called.precision(first, own.labels)
         spread = float(np.median([np.ptp(one) for one in own.scores]))
+        rng = np.random.default_rng([seed, number])
+        examiner = _Examiner(called, own.labels, evidence, called.precision(first, own.labels), rng)
         for at, scores in enumerate(own.scores):
-            blur = noise(called, scores, own.labels, precision)
+            blur = noise(called, scores, own.labels, examiner.precision)
             size = float(np.abs(called(scores, own.labels)).max())
             # Integrals cannot come closer than the lambdas' own rounding lets them.
             wanted = max(WANTED, 100.0 * float(blur.max()) / size if size > 0.0 else 0.0)
-            own_slope, own_lowest = _within(called, evidence, scores, own.labels, blur, spread)
+            own_slope, own_lowest = examiner.within(scores, blur, spread)
             slope = max(slope, own_slope)
             if lowest is None or own_lowest.violation > lowest.violation:
                 lowest = own_lowest
-            _at_tie(called, evidence, scores, own.labels, precision, rng, wanted)
+            examiner.at_tie(scores, wanted)
             if scores.size >= _TRIO:
-                _around_trio(called, evidence, scores, own.labels, rng, wanted)
-            other, third = (own.scores[(at + step) % points] for step in (1, 2))
-            _far(called, evidence, own.labels, scores, other, third, wanted)
+                examiner.around_trio(scores, wanted)
+            examiner.far([own.scores[(at + step) % points] for step in range(3)], wanted)
     return Examination(name or called.name, evidence, slope, lowest)
 
 
-def _within(
-    function: Checked, evidence: dict[str, Evidence], scores: Array, labels: Array, blur: Array, spread: float
-) -> tuple[float, Place]:
-    """Test symmetry, curvature and the sum within a ranking.
+@dataclass(frozen=True)
+class _Examiner:
+    """Tests of one function with one label vector, whose results are added to the evidence."""
 
-    Return the largest slope, and the place with its smallest eigenvalue.
-    """
-    lambdas = function(scores, labels)
-    found = jacobian(function, scores, labels, blur)
-    slope = float(np.abs(found.value).max())
-    # Forces over distances: something to hold errors against where the lambdas are constant.
-    scale = max(slope, float(np.abs(lambdas).max()) / spread)
-    skew, doubt = np.abs(found.value - found.value.T), found.error + found.error.T
-    beyond = np.where(np.eye(scores.size) > 0, -np.inf, skew - SAFETY * doubt)
-    i, j = np.unravel_index(np.argmax(beyond), skew.shape)
-    one, two = found.value[i, j], found.value[j, i]
-    note = f"dl{i + 1}/ds{j + 1} = {one:.6g}, dl{j + 1}/ds{i + 1} = {two:.6g}"
-    evidence["symmetry"].add(place(skew[i, j], doubt[i, j], scale, labels, scores, (int(i), int(j)), note))
-    lowest = float(np.linalg.eigvalsh(-(found.value + found.value.T) / 2.0)[0])
-    # Weyl: eigenvalues move by no more than the norm of what is added.
-    shift = float(np.linalg.norm(doubt / 2.0)) + scores.size * np.finfo(np.float64).eps * slope
-    curved = place(-lowest, shift, scale, labels, scores, note=f"eigenvalue {lowest:.6g}")
-    evidence["curvature"].add(curved)
-    total, size = abs(float(lambdas.sum())), float(np.abs(lambdas).sum())
-    evidence["sum"].add(
-        place(total, float(blur.sum()), size, labels, scores, note=f"sum {lambdas.sum():.6g}")
-    )
-    return (slope if slope > SAFETY * float(found.error.max()) else 0.0), curved
+    function: Checked
+    labels: Array
+    evidence: dict[str, Evidence]
+    precision: float
+    rng: np.random.Generator
 
+    def add(
+        self,
+        test: str,
+        found: tuple[float, float, float],
+        scores: Array,
+        documents: Sequence[int] = (),
+        note: str = "",
+    ) -> Place:
+        """Add a violation, its error and its scale; documents count from 0 here."""
+        violation, error, scale = map(float, found)
+        where = (tuple(self.labels.tolist()), tuple(scores.tolist()), tuple(one + 1 for one in documents))
+        place = Place(violation, error, scale, *where, note)
+        self.evidence[test].add(place)
+        return place
 
-def _at_tie(
-    function: Checked,
-    evidence: dict[str, Evidence],
-    scores: Array,
-    labels: Array,
-    precision: float,
-    rng: np.random.Generator,
-    wanted: float,
-) -> None:
-    """Test the jumps at a few ties of two documents, and a small loop across the last."""
-    for _ in range(_TIES if scores.size >= _TRIO else 1):
-        tied, (i, j), clear = tie_of(rng, scores, 2)
-        _jumps(function, evidence, tied, labels, (i, j, clear), precision)
-    side = rng.normal(size=scores.size)
-    side[i] = side[j] = (side[i] + side[j]) / 2.0
-    side /= np.linalg.norm(side)
-    corners = loop_across(tied, i, j, side, 0.2 * clear)
-    loop = circulation(function, labels, corners, wanted)
-    evidence["loops"].add(place(abs(loop.value), loop.error, loop.scale, labels, tied, (i, j)))
+    def within(self, scores: Array, blur: Array, spread: float) -> tuple[float, Place]:
+        """Test symmetry, curvature and the sum within a ranking.
 
+        Return the largest slope, and the place with its smallest eigenvalue.
+        """
+        lambdas = self.function(scores, self.labels)
+        found = jacobian(self.function, scores, self.labels, blur)
+        slope = float(np.abs(found.value).max())
+        # Forces over distances: something to hold errors against where the lambdas are constant.
+        scale = max(slope, float(np.abs(lambdas).max()) / spread)
+        skew, doubt = np.abs(found.value - found.value.T), found.error + found.error.T
+        beyond = np.where(np.eye(scores.size) > 0, -np.inf, skew - SAFETY * doubt)
+        i, j = (int(place) for place in np.unravel_index(np.argmax(beyond), skew.shape))
+        one, two = found.value[i, j], found.value[j, i]
+        note = f"dl{i + 1}/ds{j + 1} = {one:.6g}, dl{j + 1}/ds{i + 1} = {two:.6g}"
+        self.add("symmetry", (skew[i, j], doubt[i, j], scale), scores, (i, j), note)
+        lowest = float(np.linalg.eigvalsh(-(found.value + found.value.T) / 2.0)[0])
+        # Weyl: eigenvalues move by no more than the norm of what is added.
+        shift = float(np.linalg.norm(doubt / 2.0)) + scores.size * np.finfo(np.float64).eps * slope
+        curved = self.add("curvature", (-lowest, shift, scale), scores, note=f"eigenvalue {lowest:.6g}")
+        total, size = abs(float(lambdas.sum())), float(np.abs(lambdas).sum())
+        self.add("sum", (total, float(blur.sum()), size), scores, note=f"sum {lambdas.sum():.6g}")
+        return (slope if slope > SAFETY * float(found.error.max()) else 0.0), curved
 
-def _jumps(
-    function: Checked,
-    evidence: dict[str, Evidence],
-    tied: Array,
-    labels: Array,
-    at: tuple[int, int, float],
-    precision: float,
-) -> None:
-    i, j, clear = at
-    beside = tied.copy()
-    beside[[i, j]] += np.array([0.1, -0.1]) * clear
-    blur = noise(function, beside, labels, precision)
-    found = jump(function, tied, labels, (i, j), blur, precision)
-    size = max(float(np.linalg.norm(function(beside, labels))), float(np.linalg.norm(found.value)))
-    apart = found.value[i] - found.value[j]
-    rest = found.value.copy()
-    rest[i] -= apart / 2.0
-    rest[j] += apart / 2.0
-    error = float(np.linalg.norm(found.error))
-    note = "jump (" + ", ".join(f"{value:.6g}" for value in found.value) + ")"
-    where = (labels, tied, (i, j), note)
-    evidence["jumps"].add(place(float(np.linalg.norm(rest)), error, size, *where))
-    evidence["kinks"].add(place(float(apart / np.sqrt(2.0)), error, size, *where))
+    def at_tie(self, scores: Array, wanted: float) -> None:
+        """Test the jumps at a few ties of two documents, and a small loop across the last."""
+        for _ in range(_TIES if scores.size >= _TRIO else 1):
+            tied, (i, j), clear = tie_of(self.rng, scores, 2)
+            self.jumps(tied, i, j, clear)
+        side = self.rng.normal(size=scores.size)
+        side[i] = side[j] = (side[i] + side[j]) / 2.0
+        side /= np.linalg.norm(side)
+        corners = loop_across(tied, i, j, side, 0.2 * clear)
+        self.around("loops", corners, tied, (i, j), wanted)
 
-
-def _around_trio(
-    function: Checked,
-    evidence: dict[str, Evidence],
-    scores: Array,
-    labels: Array,
-    rng: np.random.Generator,
-    wanted: float,
-) -> None:
-    tied, trio, clear = tie_of(rng, scores, _TRIO)
-    radii = 0.5 * clear * rng.uniform(0.2, 1.0, 6)
-    corners = loop_around(tied, trio, radii.tolist(), rng.uniform(0.1, 0.9))
-    loop = circulation(function, labels, corners, wanted)
-    evidence["trios"].add(
-        place(abs(loop.value), loop.error, loop.scale, labels, tied, (trio[0], trio[1], trio[2]))
-    )
-
-
-def _far(
-    function: Checked,
-    evidence: dict[str, Evidence],
-    labels: Array,
-    first: Array,
-    second: Array,
-    third: Array,
-    wanted: float,
-) -> None:
-    """Test a large triangle, and the cost half way along its first side."""
-    middle = (first + second) / 2.0
-    ways = ((first, middle), (middle, second), (second, third), (third, first))
-    parts = [work(function, labels, *ends, wanted) for ends in ways]
-    loop = parts[0] + parts[1] + parts[2] + parts[3]
-
-    def to(end: Array) -> str:
-        return "(" + ", ".join(f"{value:.6g}" for value in end) + ")"
-
-    note = f"to {to(second)}, {to(third)} and back: work {loop.value:.6g}"
-    evidence["paths"].add(place(abs(loop.value), loop.error, loop.scale, labels, first, (), note))
-    # The cost falls by the work done: C(m) - (C(a) + C(b)) / 2 = (second half's - first's) / 2.
-    above = parts[1] - parts[0]
-    evidence["midpoints"].add(
-        place(
-            above.value / 2.0,
-            above.error / 2.0,
-            above.scale / 2.0,
-            labels,
-            first,
-            (),
-            f"half way to {to(second)} the cost is {above.value / 2.0:.6g} above the mean",
+    def jumps(self, tied: Array, i: int, j: int, clear: float) -> None:
+        """Test the jump at a tie, along it and across."""
+        beside = tied.copy()
+        beside[[i, j]] += np.array([0.1, -0.1]) * clear
+        blur = noise(self.function, beside, self.labels, self.precision)
+        found = jump(self.function, tied, self.labels, (i, j), blur, self.precision)
+        size = max(
+            float(np.linalg.norm(self.function(beside, self.labels))), float(np.linalg.norm(found.value))
         )
-    )
+        apart = found.value[i] - found.value[j]
+        rest = found.value.copy()
+        rest[i] -= apart / 2.0
+        rest[j] += apart / 2.0
+        error = float(np.linalg.norm(found.error))
+        where = (tied, (i, j), f"jump {in_brackets(found.value)}")
+        self.add("jumps", (float(np.linalg.norm(rest)), error, size), *where)
+        self.add("kinks", (apart / np.sqrt(2.0), error, size), *where)
+
+    def around_trio(self, scores: Array, wanted: float) -> None:
+        """Test a small loop around a tie of three."""
+        tied, trio, clear = tie_of(self.rng, scores, _TRIO)
+        radii = 0.5 * clear * self.rng.uniform(0.2, 1.0, 6)
+        corners = loop_around(tied, trio, radii.tolist(), self.rng.uniform(0.1, 0.9))
+        self.around("trios", corners, tied, trio, wanted)
+
+    def around(
+        self, test: str, corners: list[Array], tied: Array, documents: Sequence[int], wanted: float
+    ) -> None:
+        """Test the work around a loop."""
+        loop = circulation(self.function, self.labels, corners, wanted)
+        self.add(test, (abs(loop.value), loop.error, loop.scale), tied, documents)
+
+    def far(self, corners: Sequence[Array], wanted: float) -> None:
+        """Test a large triangle, and the cost half way along its first side."""
+        first, second, third = corners
+        middle = (first + second) / 2.0
+        ways = ((first, middle), (middle, second), (second, third), (third, first))
+        parts = [work(self.function, self.labels, *ends, wanted) for ends in ways]
+        loop = parts[0] + parts[1] + parts[2] + parts[3]
+        note = f"to {in_brackets(second)}, {in_brackets(third)} and back: work {loop.value:.6g}"
+        self.add("paths", (abs(loop.value), loop.error, loop.scale), first, note=note)
+        # The cost falls by the work done: C(m) - (C(a) + C(b)) / 2 = (second half's - first's) / 2.
+        above = parts[1] - parts[0]
+        half = (above.value / 2.0, above.error / 2.0, above.scale / 2.0)
+        note = f"half way to {in_brackets(second)} the cost is {half[0]:.6g} above the mean"
+        self.add("midpoints", half, first, note=note)

@@ -112,14 +112,8 @@ class LambdaFunctions(Experiment):
     def _examined(
         self, function: LambdaFunction, documents: Sequence[int], name: str | None = None
     ) -> Examination:
-        return examine(
-            function,
-            documents=documents,
-            label_vectors=self.label_vectors,
-            points=self.points,
-            seed=self.seed,
-            name=name,
-        )
+        size: dict[str, Any] = {"label_vectors": self.label_vectors, "points": self.points, "seed": self.seed}
+        return examine(function, documents=documents, name=name, **size)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
@@ -250,17 +244,14 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     loops = [tests[name] for name in _LOOPS if name in tests]
     circulation = max(loops, key=lambda one: (one["outcome"] == "violated", one["relative"]))
     refuting = [tests[name] for name in COST_TESTS if name in tests and tests[name]["outcome"] == "violated"]
-    row = {
-        "function": record["function"],
-        "has_cost": record["has_cost"],
-        "convex": record["convex"],
-        "refuted_by": record["refuted_by"],
-        "symmetry": tests["symmetry"]["relative"],
-        "symmetry_tolerance": tests["symmetry"]["tolerance"],
-        "jump": tests["jumps"]["relative"],
-        "jump_tolerance": tests["jumps"]["tolerance"],
-        "circulation": circulation["relative"],
-        "circulation_tolerance": circulation["tolerance"],
+    row = {name: record[name] for name in ("function", "has_cost", "convex", "refuted_by")}
+    for name, test in (
+        ("symmetry", tests["symmetry"]),
+        ("jump", tests["jumps"]),
+        ("circulation", circulation),
+    ):
+        row |= {name: test["relative"], f"{name}_tolerance": test["tolerance"]}
+    row |= {
         "smallest_eigenvalue": record["eigenvalue"],
         "eigenvalue_error": record["eigenvalue_error"],
         "wrong_jump": tests["kinks"]["relative"],

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.evidence import SAFETY, Place
+from lmtune.laboratory.lambdas.evidence import SAFETY
 from lmtune.laboratory.lambdas.examination import Examination
 from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
 
@@ -89,8 +89,5 @@ def needed_alpha(found: Examination) -> Regulariser:
     worst = found.lowest
     if worst is None or curvature.outcome != "violated":
         return Regulariser(0.0, "No eigenvalue is below 0 at the examined places.")
-    return Regulariser(_rounded(worst), f"The smallest eigenvalue is {-worst.violation:.6g}.")
-
-
-def _rounded(worst: Place) -> float:
-    return worst.violation + SAFETY * worst.error
+    rounded_up = worst.violation + SAFETY * worst.error
+    return Regulariser(rounded_up, f"The smallest eigenvalue is {-worst.violation:.6g}.")

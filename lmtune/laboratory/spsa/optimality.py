@@ -194,7 +194,7 @@ class Optimality(Experiment):
                 f"{net['first_gradient']:.3g} to {net['gradient']:.3g}. Of {net['directions']} "
                 f"directions ascend "
                 + ", ".join(f"{row.ascents} at {row.step:g}" for row in own.itertuples())
-                + f". {_claim(own, 'fewer', self.share, sure)}"
+                + f". {_claim(own, self.share, sure)}"
             )
             if own["clear_ascents"].any():
                 worst = own.loc[own["clear_ascents"].idxmax()]
@@ -238,12 +238,12 @@ def _begin(own: pd.DataFrame) -> str:
     return f"{steps.min():g}" if len(steps) else "none"
 
 
-def _claim(own: pd.DataFrame, column: str, share: float, sure: str) -> str:
-    steps = own.loc[own[column], "step"].tolist()
+def _claim(own: pd.DataFrame, share: float, sure: str) -> str:
+    steps, few = own.loc[own["fewer"], "step"].tolist(), f"fewer than {100.0 * share:g}%"
     if not steps:
-        return f"At no step can it be claimed that fewer than {100.0 * share:g}% ascend."
-    smallest = own.loc[~own[column], "step"].max()
-    text = f"With {sure} confidence fewer than {100.0 * share:g}% of all directions ascend at "
+        return f"At no step can it be claimed that {few} ascend."
+    smallest = own.loc[~own["fewer"], "step"].max()
+    text = f"With {sure} confidence {few} of all directions ascend at "
     if np.isnan(smallest):
         return text + "every step."
     if min(steps) > smallest:

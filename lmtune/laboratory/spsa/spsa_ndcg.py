@@ -19,6 +19,7 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.spsa.descents import first_weights, gains_of
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
 from lmtune.laboratory.spsa.spsa_ndcg_pictures import draw_levels
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
 from lmtune.reranking.loss_names import make_loss
@@ -207,13 +208,17 @@ class SpsaOnNdcg(Experiment):
         """Draw what each method reaches, and SPSA's way there."""
         return [
             draw_levels(
-                found["runs"], found["courses"], spsa=self.spsa, measure=f"NDCG@{self.cutoff}", data=self.data
+                found["runs"],
+                found["courses"],
+                spsa=self.spsa,
+                measure=exponential_ndcg(self.cutoff).title,
+                data=self.data,
             )
         ]
 
     def conclusions(self, found: Tables) -> list[str]:
         """Say whether SPSA on NDCG itself is worse than the two losses by gradient."""
-        measure = f"NDCG@{self.cutoff}"
+        measure = exponential_ndcg(self.cutoff).title
         sentences = [
             f"{measure} of {row['method']}, train, validation, test: "
             + ", ".join(f"{row[part]:.4f}" for part in PARTS)

@@ -11,6 +11,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import LEVEL, compared, difference_of, in_words, mean_of
 from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, QUERIES, Case, Pair, Sweep, number
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 
@@ -58,7 +59,7 @@ class Alpha(Sweep):
             means = {own: mean_of(found, number(own), CHOSEN_AT, queries) for own in self.alphas}
             best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
             said.append(
-                f"nDCG@{CHOSEN_AT} on the {queries} queries: best with alpha {best:g} "
+                f"{exponential_ndcg(CHOSEN_AT)} on the {queries} queries: best with alpha {best:g} "
                 f"({short(means[best])}), worst with {worst:g} ({short(means[worst])})."
             )
             rows = [
@@ -72,11 +73,12 @@ class Alpha(Sweep):
                 which = f" ({', '.join(apart)})" if apart else ""
                 said.append(
                     f"Of {len(rows)} comparisons among alphas {', '.join(map(number, self.alike))}"
-                    f" at nDCG@1, 5 and 10 on the {queries} queries, {len(apart)} are significant"
+                    f" at {exponential_ndcg(1)}, 5 and 10 on the {queries} queries, "
+                    f"{len(apart)} are significant"
                     f"{which}; the largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
                 )
             said += [
-                f"nDCG@{CHOSEN_AT} on the {queries} queries, alpha {a} minus {b}: "
+                f"{exponential_ndcg(CHOSEN_AT)} on the {queries} queries, alpha {a} minus {b}: "
                 f"{compared(found, a, b, CHOSEN_AT, queries)}."
                 for a, b in self._others()
             ]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import compared, mean_of
 from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, Sweep
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 
@@ -54,7 +55,7 @@ class Depth(Sweep):
         for queries in QUERIES:
             for cutoff in self.measured_at:
                 means = [f"{own} {short(mean_of(found, own, cutoff, queries))}" for own in names]
-                said.append(f"nDCG@{cutoff} on the {queries} queries: {', '.join(means)}.")
+                said.append(f"{exponential_ndcg(cutoff)} on the {queries} queries: {', '.join(means)}.")
                 said += [
                     f"{a} minus {b}: {compared(found, a, b, cutoff, queries)}."
                     for a, b in (self._with_first()[-1], *self._with_previous()[-1:])

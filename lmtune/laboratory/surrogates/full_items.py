@@ -10,6 +10,7 @@ from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import at_end, compared
 from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
 from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, number
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 
@@ -57,7 +58,7 @@ class FullItems(LongLists):
             " and training on all items."
         ]
         return said + [
-            f"nDCG@{self.main_cutoff} on the {queries} queries, {best} minus {other}: "
+            f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries, {best} minus {other}: "
             f"{compared(found, best, other, self.main_cutoff, queries)}."
             for queries in QUERIES
             for other in (BIASED, FULL)

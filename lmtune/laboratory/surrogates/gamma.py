@@ -10,6 +10,7 @@ from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import at_end, compared, mean_of
 from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
 from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, number
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 
@@ -53,7 +54,7 @@ class Gamma(LongLists):
             means = {label: mean_of(found, label, self.main_cutoff, queries) for label in labels}
             best, worst = max(labels, key=means.__getitem__), min(labels, key=means.__getitem__)
             text = (
-                f"nDCG@{self.main_cutoff} on the {queries} queries: best with gamma {best} "
+                f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries: best with gamma {best} "
                 f"({short(means[best])}), worst with {worst} ({short(means[worst])})."
             )
             if best != last:

@@ -10,6 +10,7 @@ from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import compared, mean_of
 from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
 from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 
@@ -55,8 +56,8 @@ class KSongForms(LongLists):
                     short(mean_of(found, own, self.main_cutoff, queries)) for own in pair
                 )
                 said.append(
-                    f"nDCG@{self.main_cutoff} on the {queries} queries with K = {cutoff}: theoretical "
-                    f"{theoretical}, practical {practical}; difference "
+                    f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries with K = {cutoff}: "
+                    f"theoretical {theoretical}, practical {practical}; difference "
                     f"{compared(found, *pair, self.main_cutoff, queries)}."
                 )
         return said

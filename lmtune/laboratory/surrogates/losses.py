@@ -12,6 +12,7 @@ from lmtune.laboratory.surrogates.findings import compared, difference_of, mean_
 from lmtune.laboratory.surrogates.pictures import value_picture
 from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, Case, Pair, Sweep, key
 from lmtune.laboratory.surrogates.trainings import grow
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 from lmtune.reranking.lambdamart import TreeSettings
@@ -125,9 +126,9 @@ class Losses(Sweep):
             means = {title: mean_of(found, title, cutoff, "test") for title in self._titles().values()}
             order = sorted(means, key=lambda title: -means[title])
             listed = ", ".join(f"{title} {short(means[title])}" for title in order)
-            said.append(f"nDCG@{cutoff} on the test queries: {listed}.")
+            said.append(f"{exponential_ndcg(cutoff)} on the test queries: {listed}.")
         said += [
-            f"nDCG@{CHOSEN_AT}, {a} minus {b}: {compared(found, a, b, CHOSEN_AT, 'test')}."
+            f"{exponential_ndcg(CHOSEN_AT)}, {a} minus {b}: {compared(found, a, b, CHOSEN_AT, 'test')}."
             for a, b in self._bruch()
         ]
         for song in [title for title in self._titles().values() if title in _SONGS]:
@@ -143,7 +144,7 @@ class Losses(Sweep):
                 if (own := [b for b in others if verdicts[b] == kind])
             ]
             if parts:
-                said.append(f"nDCG@{CHOSEN_AT}, {song}: {'; '.join(parts)}.")
+                said.append(f"{exponential_ndcg(CHOSEN_AT)}, {song}: {'; '.join(parts)}.")
         return said
 
     def _rates_of(self, text: str) -> list[Case]:

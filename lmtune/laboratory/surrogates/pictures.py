@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.reporting.figures.style import (
     PAGE,
     Look,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 _PARTS = {"validation": Look("#0072B2", "-", "o"), "test": Look("#D55E00", "--", "s")}
 _NAMES = {
     "objective": "objective, all training items",
-    "training": "nDCG@{}, training queries",
-    "validation": "nDCG@{}, validation",
+    "training": "{}, training queries",
+    "validation": "{}, validation",
 }
 _BAND = 0.15
 # Room on the side where trainings begin, and on the other, to the range of their second half.
@@ -70,7 +71,7 @@ def value_picture(
             f"{value} {short(mean)} ± {short(half)}"
             for value, mean, half in zip(own["value"], own["mean"], own["half"], strict=True)
         )
-        words.append(f"nDCG@{cutoffs[-1]} on the {part} queries: {means}.")
+        words.append(f"{exponential_ndcg(cutoffs[-1])} on the {part} queries: {means}.")
     lead = (
         f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {last['trials'].iloc[0]} trials."
     )
@@ -96,7 +97,7 @@ def _values(
         along.set_ticks(places, values)
         across.grid(visible=True, color="0.9", lw=0.5)
         ax.set_axisbelow(True)
-        ax.set_title(f"nDCG@{cutoff}")
+        ax.set_title(str(exponential_ndcg(cutoff)))
         if sideways:
             ax.set_ylim(len(values) - 0.5, -0.5)
         else:
@@ -139,7 +140,7 @@ def course_picture(
     there = [course for course in courses if course in table.columns]
     last = table[table["epoch"] == table["epoch"].max()]
     words = [
-        f"{_NAMES[course].format(cutoff)} in the last epoch: "
+        f"{_NAMES[course].format(exponential_ndcg(cutoff))} in the last epoch: "
         + ", ".join(
             f"{value} {short(float(own[course].mean()))}" for value, own in last.groupby("value", sort=False)
         )
@@ -164,7 +165,7 @@ def _courses(table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str
         room = (high - low) or 1e-3
         upwards = table[course].iloc[0] < low
         ax.set_ylim(low - (_WAY if upwards else _MARGIN) * room, high + (_MARGIN if upwards else _WAY) * room)
-        ax.set_ylabel(_NAMES[course].format(cutoff))
+        ax.set_ylabel(_NAMES[course].format(exponential_ndcg(cutoff)))
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -153,13 +153,8 @@ def whole_objective(
     """
     # Item ids of `RelevantPairs.from_lists` are rows.
     blocks = (
-        (
-            np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0),
-            batch.labels,
-            batch.queries,
-            batch.rows,
-        )
-        for batch in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
+        (np.where(own.mask, np.take(scores, own.rows, mode="clip"), 0.0), own.labels, own.queries, own.rows)
+        for own in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
     )
     return _objective(pairs, blocks, margin, cutoff)
 

@@ -10,6 +10,7 @@ from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import compared, mean_of
 from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
 from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
 
@@ -54,8 +55,8 @@ class WarmUp(LongLists):
             for name, (cold, warm) in _LABELS.items():
                 means = [short(mean_of(found, own, self.main_cutoff, queries)) for own in (cold, warm)]
                 said.append(
-                    f"nDCG@{self.main_cutoff} of {name} on the {queries} queries: {means[0]} without, "
-                    f"{means[1]} with {self.warm_up} of {self.epochs} epochs of warm-up; with minus "
-                    f"without: {compared(found, warm, cold, self.main_cutoff, queries)}."
+                    f"{exponential_ndcg(self.main_cutoff)} of {name} on the {queries} queries: "
+                    f"{means[0]} without, {means[1]} with {self.warm_up} of {self.epochs} epochs of warm-up; "
+                    f"with minus without: {compared(found, warm, cold, self.main_cutoff, queries)}."
                 )
         return said

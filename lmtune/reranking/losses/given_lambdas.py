@@ -23,8 +23,8 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     r"""Make a loss of a lambda-function.
 
     Its backward pass gives :math:`\partial L / \partial s_i = -\lambda_i`, so that a step against
-    the gradient goes where the lambdas point. Its value is :math:`-\sum_i \lambda_i s_i`, of which
-    nothing hangs: lambdas need not have a cost. (Where they have one that grows in proportion to
+    the gradient goes where the lambdas point. Its value is :math:`-\sum_i \lambda_i s_i`, on which
+    nothing depends: lambdas need not have a cost. (Where they have one that grows in proportion to
     the scores, such as piecewise constant ones, it is that cost.)
 
     Parameters

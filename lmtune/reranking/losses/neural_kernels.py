@@ -51,18 +51,6 @@ def _neural_sort(s: Vector, tau: float, matrix: Matrix) -> None:
 
 
 @compiled()
-def _inverted(a: Vector, out: Vector) -> None:
-    for j in range(out.size):
-        out[j] = 1.0 / a[j]
-
-
-@compiled()
-def _product(factor: float, a: Vector, b: Vector, out: Vector) -> None:
-    for j in range(out.size):
-        out[j] = factor * a[j] * b[j]
-
-
-@compiled()
 def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int, gradient: Vector) -> float:
     """Return minus a query's smooth NDCG and fill its gradient; gains are shares of IDCG.
 
@@ -77,29 +65,25 @@ def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int,
     work = np.empty(n)
     for t in range(1, iterations + 1):
         _transposed_times(matrix, u[t - 1], work)
-        _inverted(work, v[t])
+        v[t] = 1.0 / work
         _times(matrix, v[t], work)
-        _inverted(work, u[t])
-    weighted = np.empty(n)
-    _product(1.0, v[iterations], gain, weighted)
+        u[t] = 1.0 / work
+    weighted = v[iterations] * gain
     places = np.empty(n)
     _times(matrix, weighted, places)
 
-    u_bar, places_bar, v_bar = np.empty(n), np.empty(n), np.empty(n)
-    _product(-1.0, discount, places, u_bar)
-    _product(-1.0, discount, u[iterations], places_bar)
+    u_bar = -discount * places
+    places_bar = -discount * u[iterations]
     loss: float = lane_dot(places_bar, places)
     _transposed_times(matrix, places_bar, work)
-    _product(1.0, work, gain, v_bar)
+    v_bar = work * gain
     rows_bar = np.empty((iterations + 1, n))
     columns_bar = np.empty((iterations + 1, n))
     for t in range(iterations, 0, -1):
-        _product(-1.0, u[t], u[t], work)
-        _product(1.0, u_bar, work, rows_bar[t])
+        rows_bar[t] = u_bar * (-u[t] * u[t])
         _transposed_times(matrix, rows_bar[t], work)
         add_scaled(1.0, work, v_bar)
-        _product(-1.0, v[t], v[t], work)
-        _product(1.0, v_bar, work, columns_bar[t])
+        columns_bar[t] = v_bar * (-v[t] * v[t])
         _times(matrix, columns_bar[t], u_bar)
         v_bar[:] = 0.0
 

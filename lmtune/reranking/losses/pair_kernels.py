@@ -129,10 +129,11 @@ def _tighten(i: int, first: int, weights: Weights, weight: Floats) -> None:
     """Fill NDCG-Loss2++'s weights; apart, as looking them up keeps a loop from being vectorised."""
     gain_i, discount_i, rank_i = weights.gain[i], weights.discount[i], weights.rank[i]
     gain, discount, rank = weights.gain[first:], weights.discount[first:], weights.rank[first:]
+    tightness, deepest = weights.tightness, weights.deepest
     for j in range(weight.size):
         swap = abs(discount_i - discount[j])
-        if min(rank_i, rank[j]) <= weights.deepest:
-            swap += weights.tightness[np.uintp(abs(rank_i - rank[j]))]
+        if min(rank_i, rank[j]) <= deepest:
+            swap += tightness[np.uintp(abs(rank_i - rank[j]))]
         weight[j] = (gain_i - gain[j]) * swap
 
 

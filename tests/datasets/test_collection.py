@@ -1,0 +1,95 @@
+"""Collections as users name them: analysis, index, several of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtune.datasets.building import Building, build
+from lmtune.datasets.collection import Collection, named_collections
+from lmtune.errors import InputError
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "c"
+    folder.mkdir()
+    lines = (json.dumps({"id": f"d{i}", "contents": f"running alpha{i}"}) + "\n" for i in range(3))
+    (folder / "docs.jsonl").write_text("".join(lines))
+    (folder / "topics.tsv").write_text("1\talpha1\n")
+    (folder / "qrels.txt").write_text("1 0 d1 1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_its_index_is_built_once_and_opened_then(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "lmtune")
+    collection = Collection("c")
+    stages = []
+    index = collection.open_index(collection.load(), progress=lambda stage, *_: stages.append(stage))
+    assert index.num_docs == 3
+    assert set(stages) == {"indexing c"}
+    assert "indexing to indexes/c.porter.lucene" in caplog.text
+    caplog.clear()
+    assert collection.open_index(collection.load()).num_docs == 3
+    assert caplog.text == ""
+    assert [path.name for path in (home / "indexes").iterdir()] == ["c.porter.lucene"]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_named_index_stands_for_the_documents() -> None:
+    path = build(Collection("c", stemmer="none"), Building(output=Path("built")))
+    assert path == Path("built")
+    collection = Collection("c", index="built")
+    loaded = collection.load()
+    assert loaded.documents is None
+    assert loaded.topics == {"1": "alpha1"}
+    assert collection.open_index(loaded).analyze("running") == ["running"]
+    assert build(Collection("c"), Building()) == Path("indexes/c.porter.lucene")
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("collection", "message"),
+    [
+        (Collection("c", index="built", stemmer="none"), "--stemmer beside --index"),
+        (Collection("c", index="built", stopwords="none"), "--stopwords beside --index"),
+        (Collection("c", stemmer="lovins"), "lovins"),
+        (Collection("c", lengths="lucene"), "--lengths without a Lucene index"),
+        (Collection("c", index="absent"), "absent"),
+        (Collection(topics="c/topics.tsv", qrels="c/qrels.txt", index="absent"), "absent"),
+    ],
+)
+def test_what_does_not_fit_is_refused(collection: Collection, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        collection.open_index(collection.load())
+
+
+@pytest.mark.usefixtures("home")
+def test_a_stale_index_is_refused() -> None:
+    build(Collection("c"), Building(output=Path("built")))
+    with Path("c/docs.jsonl").open("a") as file:
+        file.write('{"id": "new", "contents": "alpha"}\n')
+    collection = Collection("c", index="built")
+    with pytest.raises(InputError, match="stale index"):
+        collection.open_index(collection.load())
+
+
+def test_several_collections_share_what_is_not_theirs() -> None:
+    given = Collection(stemmer="none")
+    assert named_collections(["a", "b"], given) == [
+        Collection("a", stemmer="none"),
+        Collection("b", stemmer="none"),
+    ]
+    assert named_collections([], Collection(topics="t")) == [Collection(topics="t")]
+    with pytest.raises(InputError, match="--topics with several collections"):
+        named_collections(["a", "b"], Collection(topics="t"))
+    with pytest.raises(InputError, match="nothing to tune on"):
+        named_collections([], given)
+
+
+def test_lucene_needs_a_folder() -> None:
+    with pytest.raises(InputError, match="--engine lucene needs --output"):
+        Building(engine="lucene")
