@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import lmtune
+from lmtune.candidates.ranking import rank
 from lmtune.indexing.lucene import java
 from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
-from lmtune.models.ranking import rank
 
 MUS = (10.0, 500.0, 1000.0, 2500.0)
 HITS = 1000
@@ -43,7 +43,7 @@ def compare(name: str, folder: Path) -> None:
     scores = rankings = equal = tied = 0
     worst = 0.0
     for mu in MUS:
-        for ours in rank(pool, lambda_=0.0, mu=mu, hits=HITS):
+        for ours in rank(pool, {"lambda": 0.0, "mu": mu}, hits=HITS):
             docs, values = search.top(index.analyze(data.topics[ours.topic]), mu)
             # An index without deletions numbers documents as Lucene does.
             lucene = dict(zip(index.docnos(docs), values, strict=True))

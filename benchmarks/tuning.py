@@ -31,18 +31,18 @@ from numpy.typing import NDArray
 import lmtune
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.candidates.regions import Regions
 from lmtune.candidates.skyband import skyband
 from lmtune.compiled import compiled
 from lmtune.indexing.lucene.java import is_installed
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.ranking import rank
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = parse_measures(["AP", "P@10", "Bpref"])
-SPACE = ParameterSpace(0.0, 0.95, 50.0, 10_000.0)
+SPACE = ParameterSpace.of("two-stage", {"lambda": (0.0, 0.95), "mu": (50.0, 10_000.0)})
 _PYSERINI = Path(__file__).with_name("pyserini_qld.py")
 
 
@@ -128,7 +128,8 @@ def pruning(figures: dict[str, Any], whole: CandidatePool, data: Any, index: Any
 
 
 def cells(figures: dict[str, Any], pruned: CandidatePool) -> Regions:
-    box = {"lambda_high": SPACE.lambda_high, "mu_low": SPACE.mu_low, "mu_high": SPACE.mu_high}
+    (_, lambda_high), (mu_low, mu_high) = SPACE.ranges.values()
+    box = {"lambda_high": lambda_high, "mu_low": mu_low, "mu_high": mu_high}
     Regions.build(pruned, shape=(1, 1), **box)  # type: ignore[arg-type]
     with clock(figures, "regions, 16 x 16") as row:
         regions = Regions.build(pruned, shape=(16, 16), **box)  # type: ignore[arg-type]
@@ -139,18 +140,17 @@ def cells(figures: dict[str, Any], pruned: CandidatePool) -> Regions:
 
 def warm_up(pruned: CandidatePool, regions: Regions) -> None:
     for options in ({}, {"regions": regions}):
-        measure_settings(pruned, [0.5], [500.0], MEASURES, **options)  # type: ignore[arg-type]
+        measure_settings(pruned, {"lambda": 0.5, "mu": 500.0}, MEASURES, **options)  # type: ignore[arg-type]
 
 
 def settings(figures: dict[str, Any], whole: CandidatePool, pruned: CandidatePool, regions: Regions) -> None:
     rng = np.random.default_rng(0)
-    drawn = [SPACE.random(rng) for _ in range(1024)]
-    lambdas, mus = (np.array(column) for column in zip(*drawn, strict=True))
+    drawn = np.array([SPACE.random(rng) for _ in range(1024)])
     works: dict[str, tuple[int, Callable[[int], NDArray[np.float64]]]] = {
-        "cells": (1024, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES, regions=regions)),
-        "skyband": (128, lambda n: measure_settings(pruned, lambdas[:n], mus[:n], MEASURES)),
-        "unpruned": (16, lambda n: measure_settings(whole, lambdas[:n], mus[:n], MEASURES)),
-        "numpy, unpruned": (2, lambda n: numpy_baseline(whole, lambdas[:n], mus[:n])),
+        "cells": (1024, lambda n: measure_settings(pruned, drawn[:n], MEASURES, regions=regions)),
+        "skyband": (128, lambda n: measure_settings(pruned, drawn[:n], MEASURES)),
+        "unpruned": (16, lambda n: measure_settings(whole, drawn[:n], MEASURES)),
+        "numpy, unpruned": (2, lambda n: numpy_baseline(whole, *drawn[:n].T)),
     }
     rates = {}
     reference = np.empty(0)
@@ -196,17 +196,17 @@ def numpy_baseline(
 
 def ranknet(figures: dict[str, Any], pruned: CandidatePool) -> None:
     pairs = Pairs.build(pruned)
-    pairs.cost(0.5, 500.0)
+    pairs.cost({"lambda": 0.5, "mu": 500.0})
     figures["RankNet pairs"] = int(pairs.per_topic.sum())
     with clock(figures, "RankNet cost and gradient") as row:
         for _ in range(10):
-            ours = pairs.cost(0.6, 300.0)
+            ours = pairs.cost({"lambda": 0.6, "mu": 300.0})
     figures["RankNet cost and gradient"] = {k: round(v / 10, 5) for k, v in row.items()}
     libm_loop(pairs, 0.6, 300.0, topics=1)
     with clock(figures, "RankNet, exp and log1p a pair"):
         plain = libm_loop(pairs, 0.6, 300.0)
     figures["RankNet, largest relative difference"] = float(
-        max(abs(a / b - 1.0) for a, b in zip(ours, plain, strict=True))
+        max(abs(a / b - 1.0) for a, b in zip((ours.value, *ours.gradient), plain, strict=True))
     )
     ratio = figures["RankNet, exp and log1p a pair"]["seconds"]
     ratio /= figures["RankNet cost and gradient"]["seconds"]
@@ -214,7 +214,7 @@ def ranknet(figures: dict[str, Any], pruned: CandidatePool) -> None:
     with clock(figures, "RankNet fit") as row:
         tuner = lmtune.RankNetTuner().fit(pruned, pairs=pairs)
     row["evaluations"] = tuner.n_evaluations_
-    row["lambda"], row["mu"] = round(tuner.lambda_, 4), round(tuner.mu_, 2)
+    row |= {name: round(value, 4) for name, value in tuner.best_params_.items()}
 
 
 def libm_loop(
@@ -253,7 +253,7 @@ def _libm_pairs(score, dlambda, dmu, split):  # type: ignore[no-untyped-def]
 def evaluators(figures: dict[str, Any], pruned: CandidatePool, qrels: dict[str, dict[str, int]]) -> None:
     """Evaluate one run: ranked lists in memory by ir_measures and ranx; the pool by our kernel."""
     run = {}
-    for ranking in rank(pruned, lambda_=0.4, mu=1000.0):
+    for ranking in rank(pruned, {"lambda": 0.4, "mu": 1000.0}):
         run[ranking.topic] = {d: float(-i) for i, d in enumerate(ranking.docnos)}
     names = [ir_measures.parse_measure(str(m)) for m in MEASURES]
     others: dict[str, Callable[[], Any]] = {
@@ -272,7 +272,7 @@ def evaluators(figures: dict[str, Any], pruned: CandidatePool, qrels: dict[str, 
         with clock(figures, name):
             work()
     with clock(figures, "our kernel, scoring included, one setting"):
-        measure_settings(pruned, [0.4], [1000.0], MEASURES)
+        measure_settings(pruned, {"lambda": 0.4, "mu": 1000.0}, MEASURES)
 
 
 def certificate(figures: dict[str, Any], pruned: CandidatePool, tolerance: float) -> None:
@@ -304,7 +304,7 @@ def pyserini(figures: dict[str, Any], data: Any, pruned: CandidatePool, python: 
     theirs = json.loads(done.stdout.splitlines()[-1])
     mus = np.geomspace(100.0, 5000.0, 64)
     with clock(figures, "settings, Dirichlet") as row:
-        measure_settings(pruned, np.zeros(mus.size), mus, MEASURES)
+        measure_settings(pruned, [{"lambda": 0.0, "mu": mu} for mu in mus.tolist()], MEASURES)
     figures["pyserini, wall seconds a setting"] = theirs["seconds a setting"]
     ours = row["wall seconds"] / mus.size
     figures["ratio, skyband to pyserini"] = round(theirs["seconds a setting"] / ours, 1)

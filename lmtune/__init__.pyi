@@ -2,6 +2,7 @@
 
 from ._version import __version__ as __version__
 from .candidates.pool import CandidatePool as CandidatePool
+from .candidates.ranking import rank as rank
 from .candidates.regions import Regions as Regions
 from .candidates.skyband import skyband as skyband
 from .candidates.storage import stored_pool as stored_pool
@@ -21,7 +22,6 @@ from .measures.evaluate import measure as measure
 from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values
 from .measures.significance.comparison import compare as compare
-from .models.ranking import rank as rank
 from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum

@@ -68,8 +68,7 @@ def _made_result(
             }
             fits = tuple(
                 Fit(
-                    float(rng.random()),
-                    float(1000 * rng.random()),
+                    {"lambda": float(rng.random()), "mu": float(1000 * rng.random())},
                     0.3,
                     float(rng.random()),
                     522,

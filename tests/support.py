@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.columns import ColumnLists, starts
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import top_positions
 from lmtune.indexing.index import Postings
-from lmtune.models.ranking import top_positions
 
 
 class TinyIndex:
@@ -144,9 +144,16 @@ def random_pool(
     )
 
 
+def at(lambdas: ArrayLike, mus: ArrayLike) -> NDArray[np.float64]:
+    """Make settings of lambdas and mus, shape (settings, 2)."""
+    return np.column_stack(np.broadcast_arrays(np.atleast_1d(lambdas), mus)).astype(np.float64)
+
+
 def best_documents(pool: CandidatePool, t: int, lambda_: float, mu: float, depth: int) -> list[int]:
     """Rank topic t's candidates and return the numbers of the best `depth` documents."""
     return [
         int(d)
-        for d in pool.candidates.doc[pool.candidates.rows(t)][top_positions(pool, t, lambda_, mu, depth)]
+        for d in pool.candidates.doc[pool.candidates.rows(t)][
+            top_positions(pool, t, at(lambda_, mu)[0], depth)
+        ]
     ]

@@ -16,23 +16,19 @@ import lmtune
 @pytest.mark.slow
 def test_a_change_in_a_called_kernel_is_seen(tmp_path: Path) -> None:
     shutil.copytree(Path(lmtune.__file__).parent, tmp_path / "lmtune")
-    code = (
-        "import numpy as np; from lmtune.models.kernels import topic_rank_scores as f; "
-        "print(f(np.array([[3]], np.int32), np.array([6], np.int32), np.array([0.5]), "
-        "np.array([1]), 6, 0.0, 6.0)[0])"
-    )
+    code = "from lmtune.models.kernels import scores_as_product as f; print(f(0.5, 6, 1, 0.0, 6.0))"
 
-    def run() -> float:
+    def run() -> str:
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
         )
-        return float(done.stdout)
+        return done.stdout.strip()
 
-    assert run() == 1.0
+    assert run() == "True"
     source = tmp_path / "lmtune" / "models" / "kernels.py"
     text = source.read_text(encoding="utf-8")
-    source.write_text(text.replace("scale = 1.0 / p[w]", "scale = 2.0 / p[w]"), encoding="utf-8")
-    assert run() == 1.5
+    source.write_text(text.replace("_LARGEST_WEIGHT = 200", "_LARGEST_WEIGHT = 0"), encoding="utf-8")
+    assert run() == "False"
 
 
 @pytest.mark.slow

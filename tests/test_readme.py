@@ -22,8 +22,9 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     scope: dict[str, object] = {}
     exec(block, scope)
     tuner = scope["tuner"]
-    assert 0 < tuner.lambda_ < 1  # type: ignore[attr-defined]
-    assert tuner.mu_ > 0  # type: ignore[attr-defined]
+    chosen = tuner.best_params_  # type: ignore[attr-defined]
+    assert 0 < chosen["lambda"] < 1
+    assert chosen["mu"] > 0
 
 
 def test_the_commands_and_options_it_names_exist() -> None:

@@ -8,7 +8,7 @@ Documents are ranked by :math:`P = \prod_i ((y_i + \mu) r + \lambda)` over the N
 *tf-dominance*: A has at least B's frequency of every term. Rounding is monotone, so A's computed
 score is at least B's at every setting. (Where logarithms stand in for a product that could leave
 the range of a double, this also takes a monotone logarithm.) A floor under the factors
-(`lmtune.candidates.formula`) is monotone too.
+(`lmtune.models.lucene_dirichlet`) is monotone too.
 
 *e-dominance*, for factors without a floor: with
 :math:`c = \mu + \lambda (\mu + |D|) / (1 - \lambda)`, P is proportional to

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from lmtune.candidates.columns import Columns, starts
-from lmtune.candidates.formula import TWO_STAGE
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW, skyband
 from lmtune.indexing.index import Index
+from lmtune.models.formula import Formula
+from lmtune.models.model import Model
+from lmtune.models.two_stage import TWO_STAGE
 
 _TOPICS_AT_A_TIME = 16
 
@@ -22,7 +24,7 @@ def extract_pruned(
     qrels: Mapping[str, Mapping[str, int]] | None = None,
     *,
     name: str | None = None,
-    model: str = TWO_STAGE.name,
+    model: str | Model | Formula = TWO_STAGE,
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = LAMBDA_HIGH,

@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
-from lmtune.candidates.formula import TWO_STAGE, Formula, find_formula
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, Postings
+from lmtune.models.formula import Formula
+from lmtune.models.kernels import Documents
+from lmtune.models.model import Model, find_model
+from lmtune.models.two_stage import TWO_STAGE
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class CandidatePool:
     term_start : numpy.ndarray of int64, shape (topics + 1,)
         Where each topic's terms begin in `p` and `count`.
     p : numpy.ndarray of float64
-        P(w|C) of each topic's terms, as the model estimates it.
+        What the formula's `probability` says of each topic's terms.
     count : numpy.ndarray of int64
         How often each term occurs in its query.
     candidates : Columns
@@ -84,9 +87,8 @@ class CandidatePool:
         Judgements whose document the collection lacks.
     pruning : Pruning, optional
         Where `candidates` lack documents that cannot be retrieved; None where they are whole.
-    model : str
-        ``"two-stage"`` or ``"lucene-dirichlet"``: the formula that ranks the candidates, and
-        that `p` and all lengths are for; see `lmtune.candidates.formula`.
+    formula : Formula
+        What ranks the candidates, and what `p` and all lengths are for.
     """
 
     name: str
@@ -103,7 +105,7 @@ class CandidatePool:
     unknown_terms: dict[str, int]
     unknown_documents: int
     pruning: Pruning | None = None
-    model: str = TWO_STAGE.name
+    formula: Formula = TWO_STAGE
 
     @classmethod
     def build(
@@ -113,7 +115,7 @@ class CandidatePool:
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         *,
         name: str | None = None,
-        model: str = TWO_STAGE.name,
+        model: str | Model | Formula = TWO_STAGE,
         progress: Callable[[int, int], None] | None = None,
     ) -> CandidatePool:
         """Extract a pool from an index.
@@ -128,8 +130,8 @@ class CandidatePool:
             Judgements; a topic without an entry has no judged documents.
         name : str, optional
             The collection's name; the index's by default.
-        model : {"two-stage", "lucene-dirichlet"}
-            The formula that will rank the candidates.
+        model : str, Model or Formula
+            What will rank the candidates: a name in `lmtune.models.model.MODELS`, or one's own.
         progress : callable, optional
             Called with (topics done, topics in all).
 
@@ -156,13 +158,13 @@ class CandidatePool:
         qrels: Mapping[str, Mapping[str, int]] | None = None,
         *,
         name: str | None = None,
-        model: str = TWO_STAGE.name,
+        model: str | Model | Formula = TWO_STAGE,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[CandidatePool]:
         """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
-        builder = _Builder(index, find_formula(model))
+        builder = _Builder(index, find_model(model).formula)
         for done, (topic, text) in enumerate(topics.items(), 1):
             builder.add(topic, text)
             if progress is not None:
@@ -208,15 +210,39 @@ class CandidatePool:
                 raise InputError(f"topic is not among the {len(self.topics)} of {self.name}", value=topic)
         return np.array([self._places[topic] for topic in topics], dtype=np.int64)
 
-    def require(self, lambdas: ArrayLike, mus: ArrayLike, depth: int) -> None:
-        """Raise unless the candidates hold the best `depth` documents of every setting.
+    def documents(self, columns: Columns) -> Documents:
+        """Return this pool's `candidates`, `judged` or other columns of its topics as scoring takes them."""
+
+        def bounds(start: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.stack((start[:-1], start[1:]), axis=1)
+
+        return Documents(
+            bounds(columns.start),
+            bounds(columns.tf_start),
+            bounds(self.term_start),
+            columns.length,
+            columns.tf,
+            self.p,
+            self.count,
+            self.longest,
+        )
+
+    def require(self, settings: NDArray[np.float64], depth: int) -> None:
+        """Raise unless settings are in the formula's domain and the candidates hold their best `depth`.
+
+        Parameters
+        ----------
+        settings : numpy.ndarray of float64, shape (settings, parameters)
+            Parameter settings.
+        depth : int
+            Run depth.
 
         Raises
         ------
         InputError
-            Naming what a pruned pool was not made for, or a lambda that its model lacks.
+            Naming what is outside, or what a pruned pool was not made for.
         """
-        self.require_lambda(lambdas)
+        self.formula.check(settings)
         if self.pruning is None:
             return
         if depth > self.pruning.depth:
@@ -225,7 +251,9 @@ class CandidatePool:
                 value=depth,
                 accepted=f"up to {self.pruning.depth}",
             )
-        lambdas, mus = np.atleast_1d(lambdas, mus)
+        if not self.pruning.by_e.any():
+            return
+        lambdas, mus = settings.T
         high = self.pruning.lambda_high, self.pruning.mu_high
         factor = (1.0 - lambdas) * (mus / (mus + self.longest)) + lambdas
         outside = (lambdas > high[0]) | (mus > high[1]) | (factor < self.pruning.factor_low)
@@ -237,24 +265,10 @@ class CandidatePool:
                 accepted=f"lambda up to {high[0]:.17g}, mu up to {high[1]:g}, not both next to 0",
             )
 
-    def require_lambda(self, lambdas: ArrayLike) -> None:
-        """Raise `InputError` where a lambda other than 0 meets a model that has none."""
-        if not self.formula.has_lambda and np.any(np.asarray(lambdas) != 0.0):
-            raise InputError(
-                f"{self.model} has no lambda",
-                value=float(np.max(lambdas)),
-                accepted=f"0, as in ParameterSpace.of({self.model!r})",
-            )
-
     @cached_property
     def longest(self) -> int:
         """The length of the collection's longest document, in tokens, as the model takes it."""
         return int(np.max(self._lengths, initial=1))
-
-    @property
-    def formula(self) -> Formula:
-        """What `model` names."""
-        return find_formula(self.model)
 
     @property
     def _lengths(self) -> NDArray[np.int32]:
@@ -362,7 +376,7 @@ class _Builder:
             judgements=judgements.gains,
             unknown_terms=self.unknown_terms,
             unknown_documents=judgements.unknown_documents,
-            model=self.formula.name,
+            formula=self.formula,
         )
         self.clear()
         return pool

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lmtune.candidates import region_kernels as kernels
 from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
+from lmtune.models.kernels import Documents
+from lmtune.models.two_stage import TWO_STAGE, require_two_stage
 from lmtune.threads import over_slices
 
 OUTSIDE = -1
@@ -25,6 +27,11 @@ OUTSIDE = -1
 
 SMALLEST_MU = 1e-20
 """The smallest mu that regions take: far below one token, far above where doubles end."""
+
+# Regions take as long as about a thousand settings measured without them.
+_DENSE = 2000
+# Below this many times the run depth, cells can leave out too little.
+_LONG = 4
 
 
 @dataclass(frozen=True)
@@ -112,8 +119,8 @@ class Regions:
                 value=(shape, depth),
                 accepted="cells along lambda and mu, and a run depth, each 1 or more",
             )
-        pool.formula.require_two_stage("pruning by regions")
-        pool.require([lambda_low, lambda_high], [mu_low, mu_high], depth)
+        require_two_stage(pool.formula, "pruning by regions")
+        pool.require(np.array([(lambda_low, mu_low), (lambda_high, mu_high)]), depth)
         s_edges = _edges(math.log1p(-lambda_high), math.log1p(-lambda_low), shape[0])
         u_edges = _edges(math.log(mu_low), math.log(mu_high), shape[1])
         factors = [1]
@@ -155,16 +162,16 @@ class Regions:
         """Cells along lambda and along mu."""
         return self.s_edges.size - 1, self.u_edges.size - 1
 
-    def cells(self, lambdas: ArrayLike, mus: ArrayLike) -> NDArray[np.int64]:
+    def cells(self, settings: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the cell of each setting, `OUTSIDE` where it is in none.
 
         Parameters
         ----------
-        lambdas, mus : array_like of float, shape (settings,)
-            Parameter settings.
+        settings : numpy.ndarray of float64, shape (settings, 2)
+            Lambdas and mus.
         """
-        mus = np.asarray(mus, np.float64)
-        s = np.log1p(-np.asarray(lambdas, np.float64))
+        lambdas, mus = settings.T
+        s = np.log1p(-lambdas)
         u = np.log(np.where(mus > 0.0, mus, 1.0))
         inside = (s >= self.s_edges[0]) & (s <= self.s_edges[-1]) & (mus > 0.0)
         inside &= (u >= self.u_edges[0]) & (u <= self.u_edges[-1])
@@ -172,9 +179,22 @@ class Regions:
         column = np.clip(np.searchsorted(self.u_edges, u, "right") - 1, 0, self.shape[1] - 1)
         return np.where(inside, row * self.shape[1] + column, OUTSIDE).astype(np.int64)
 
-    def cell(self, lambda_: float, mu: float) -> int:
-        """Return the cell of one setting, `OUTSIDE` where it is in none."""
-        return int(self.cells([lambda_], [mu])[0])
+    def gather(self, topics: NDArray[np.int64], cell: int) -> tuple[Documents, NDArray[np.int32]]:
+        """Return the candidates of some topics in a cell, in tie order, and their gains."""
+        whole = self.pool.documents(self.pool.candidates).of(topics)
+        places = self.start[topics, cell]
+        ends = np.cumsum(self.start[topics, cell + 1] - places)
+        docs = np.stack((np.append(0, ends[:-1]), ends), axis=1)
+        tf_ends = np.cumsum((docs[:, 1] - docs[:, 0]) * (whole.terms[:, 1] - whole.terms[:, 0]))
+        gathered = whole._replace(
+            docs=docs,
+            tfs=np.stack((np.append(0, tf_ends[:-1]), tf_ends), axis=1),
+            length=np.empty(ends[-1], np.int32),
+            tf=np.empty(tf_ends[-1], np.int32),
+        )
+        gain = np.empty(ends[-1], np.int32)
+        kernels.gather(whole, self.pool.candidates.gain, self.position, places, gathered, gain)
+        return gathered, gain
 
     def candidates(self, t: int, cell: int) -> NDArray[np.int32]:
         """Return the places of topic t's candidates in a cell, ascending."""
@@ -198,6 +218,29 @@ class Regions:
             raise InputError(
                 "the regions were built for a smaller run depth", value=depth, accepted=f"up to {self.depth}"
             )
+
+
+def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) -> Regions | None:
+    """Return regions that make measuring many settings quicker, None where they would not.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    settings : numpy.ndarray of float64, shape (settings, parameters)
+        What is to be measured.
+    depth : int
+        Run depth.
+    """
+    per_topic = pool.candidates.doc.size / len(pool.topics)
+    if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.name != TWO_STAGE.name:
+        return None
+    (lambda_low, mu_low), (lambda_high, mu_high) = settings.min(axis=0), settings.max(axis=0)
+    if mu_low < SMALLEST_MU:
+        return None
+    return Regions.build(
+        pool, lambda_low=lambda_low, lambda_high=lambda_high, mu_low=mu_low, mu_high=mu_high, depth=depth
+    )
 
 
 def _edges(low: float, high: float, cells: int) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from lmtune.candidates import skyband_kernels as kernels
 from lmtune.candidates.dominance import e_is_finite, e_is_safe, margin, polynomials, ranked, smallest_factor
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
+from lmtune.models.two_stage import require_two_stage
 from lmtune.threads import over_slices
 
 MODES = ("auto", "e", "tf")
@@ -97,7 +98,13 @@ def skyband(
             accepted=f"up to {pool.pruning.depth}",
         )
     if mode == "e":
-        pool.formula.require_two_stage("e-dominance")
+        require_two_stage(pool.formula, "e-dominance")
+    if pool.formula.dominance is None:
+        raise InputError(
+            "nothing is known of which documents this model may drop",
+            value=pool.formula.name,
+            accepted="a formula with `dominance`",
+        )
     kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
     by_e = np.zeros(len(pool.topics), np.bool_)
 
@@ -137,7 +144,7 @@ def _topic(
     first = np.empty(docs, np.int32)
     groups = kernels.group_equal(tf, group, first)
     vectors = np.ascontiguousarray(tf[:, first[:groups]])
-    by_e = mode != "tf" and lambda_high < 1.0 and mu_high < np.inf and not pool.formula.floored
+    by_e = mode != "tf" and lambda_high < 1.0 and mu_high < np.inf and pool.formula.dominance == "e"
     if by_e:
         y = vectors * (1.0 / p)[:, None]
         weight = int(count.sum())

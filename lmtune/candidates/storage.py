@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from lmtune.candidates import skyband
 from lmtune.candidates.columns import UNJUDGED, Columns, starts
 from lmtune.candidates.extraction import extract_pruned
-from lmtune.candidates.formula import TWO_STAGE, find_formula
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.formats.files import atomic_write
 from lmtune.indexing.index import Index
+from lmtune.models.formula import Formula
+from lmtune.models.model import Model, find_model
+from lmtune.models.two_stage import TWO_STAGE
 
 FORMAT = "lmtune candidates 1"
 """Raised whenever the file's content changes its meaning."""
@@ -53,12 +55,10 @@ def pool_for(
     qrels: Mapping[str, Mapping[str, int]],
     *,
     name: str,
-    model: str = TWO_STAGE.name,
+    model: str | Model | Formula = TWO_STAGE,
     depth: int = 1000,
     negatives_depth: int = 0,
-    lambda_high: float = skyband.LAMBDA_HIGH,
-    mu_low: float = skyband.MU_LOW,
-    mu_high: float = skyband.MU_HIGH,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> CandidatePool:
@@ -66,10 +66,13 @@ def pool_for(
 
     Parameters
     ----------
-    index, topics, qrels, name, model, depth, lambda_high, mu_low, mu_high, progress, on_build
-        As for `stored_pool`; the range of parameters is no narrower than its default.
+    index, topics, qrels, name, model, depth, progress, on_build
+        As for `stored_pool`.
     negatives_depth : int
         How deep RankNet looks for stand-ins, which may be deeper than a run goes.
+    ranges : mapping of str to (low, high), optional
+        What the pool will be asked for, by parameter, where that is wider than `stored_pool`'s
+        default.
 
     Returns
     -------
@@ -81,8 +84,10 @@ def pool_for(
     InputError
         As `stored_pool`.
     """
-    if index.num_docs < _WORTH_PRUNING * depth:
+    if index.num_docs < _WORTH_PRUNING * depth or find_model(model).formula.dominance is None:
         return CandidatePool.build(index, topics, qrels, name=name, model=model, progress=progress)
+    _, lambda_high = (ranges or {}).get("lambda", (0.0, 0.0))
+    mu_low, mu_high = (ranges or {}).get("mu", (0.0, 0.0))
     return stored_pool(
         index.candidates_path,
         index,
@@ -107,7 +112,7 @@ def stored_pool(
     qrels: Mapping[str, Mapping[str, int]] | None = None,
     *,
     name: str | None = None,
-    model: str = TWO_STAGE.name,
+    model: str | Model | Formula = TWO_STAGE,
     depth: int = 1000,
     mode: str = "auto",
     lambda_high: float = skyband.LAMBDA_HIGH,
@@ -151,13 +156,14 @@ def stored_pool(
         "mu_low": mu_low,
         "mu_high": mu_high,
     }
-    of_model = "" if model == TWO_STAGE.name else f"-{model}"
+    formula = find_model(model).formula
+    of_model = "" if formula.name == TWO_STAGE.name else f"-{formula.name}"
     if of_model:
-        wanted["model"] = find_formula(model).name
+        wanted["model"] = formula.name
     path = Path(folder, f"{wanted['topics'][:16]}-{depth}{of_model}.npz")
     title = index.name if name is None else name
     try:
-        return _read(path, wanted, index, title, qrels or {})
+        return _read(path, wanted, index, title, qrels or {}, formula)
     except _UnusableError as reason:
         if on_build is not None:
             on_build(path, str(reason))
@@ -166,7 +172,7 @@ def stored_pool(
         topics,
         qrels,
         name=title,
-        model=model,
+        model=formula,
         depth=depth,
         mode=mode,
         lambda_high=lambda_high,
@@ -204,7 +210,12 @@ def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
 
 
 def _read(
-    path: Path, wanted: dict[str, Any], index: Index, name: str, qrels: Mapping[str, Mapping[str, int]]
+    path: Path,
+    wanted: dict[str, Any],
+    index: Index,
+    name: str,
+    qrels: Mapping[str, Mapping[str, int]],
+    formula: Formula,
 ) -> CandidatePool:
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -223,9 +234,7 @@ def _read(
         raise _UnusableError(f"damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise _UnusableError(f"damaged: {error}") from error
-    model = wanted.get("model", TWO_STAGE.name)
-    lengths = find_formula(model).lengths(index)
-    read = read_judgements(index, header["topics"], terms, candidates, qrels, lengths)
+    read = read_judgements(index, header["topics"], terms, candidates, qrels, formula.lengths(index))
     return CandidatePool(
         name=name,
         index=index,
@@ -241,7 +250,7 @@ def _read(
         unknown_terms=header["unknown_terms"],
         unknown_documents=read.unknown_documents,
         pruning=Pruning(**pruning),
-        model=model,
+        formula=formula,
     )
 
 

@@ -64,7 +64,7 @@ class Setting:
     def values(self) -> dict[str, float]:
         """The values of all parameters by name, the model's own where none is given."""
         short = {"--lambda": self.lambda_, "--mu": self.mu}
-        return {**default(self.model), **_by_name(self.model, "--set", self.given, short)}
+        return {**find_model(self.model).default, **_by_name(self.model, "--set", self.given, short)}
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,13 @@ class Ranges:
         return _by_name(model, "--range", self.given, short)
 
 
-def default(model: str) -> dict[str, float]:
-    """Return a model's own setting."""
-    return dict(zip(("lambda", "mu"), find_model(model).default, strict=True))
-
-
 def _by_name(
     model: str, flag: str, given: Iterable[tuple[str, T]], short: Mapping[str, T | None]
 ) -> dict[str, T]:
     """Join what was given by name and by short options; refuse what the model fixes or lacks."""
     named = [(f"{flag} {name}", name, value) for name, value in given]
     named += [(own, own.split("-")[2], value) for own, value in short.items() if value is not None]
-    names, fixed = list(default(model)), find_model(model).fixed
+    names, fixed = list(find_model(model).default), find_model(model).fixed
     found: dict[str, T] = {}
     for option_, name, value in named:
         if name not in names:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from lmtune.candidates.search import search as search_collection
 from lmtune.cli.parameters import Setting
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.formats.files import check_file
 from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
-from lmtune.models.search import search as search_collection
 from lmtune.options import option
 from lmtune.progress import timed
 from lmtune.reporting.provenance import describe, write_record
@@ -35,11 +35,7 @@ def search(
 ) -> None:
     """Write a TREC run."""
     values = setting.values
-    tag = (
-        f"lmtune-{find_model(setting.model).describe(*values.values())}"
-        if run.run_tag is None
-        else run.run_tag
-    )
+    tag = f"lmtune-{find_model(setting.model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
     on_screen = str(run.output) in ("-", "/dev/stdout")
     if not on_screen:

@@ -23,7 +23,6 @@ from lmtune.tuning.experiment import run_experiment
 from lmtune.tuning.plan import Plan
 from lmtune.tuning.preparation import Prepared, Split, prepare
 from lmtune.tuning.result import CollectionResult
-from lmtune.tuning.space import ParameterSpace
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ def tune(
     """Tune lambda and mu; report on held-out topics."""
     collections = named_collections(datasets or [], collection)
     check_names([own.name for own in collections])
-    given = ranges.of(plan.get("model", Plan.model))
-    space = ParameterSpace.of(plan.get("model", Plan.model), lambdas=given.get("lambda"), mus=given.get("mu"))
-    searching = Plan(**plan, space=space)
+    searching = Plan(**plan, ranges=ranges.of(plan.get("model", Plan.model)))
     if output.output is not None:
         check_directory(output.output, marker=RECORD, own=CONTENT)
     for slow in (measure for measure in searching.measures if measure.is_slow):

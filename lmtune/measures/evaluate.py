@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.regions import Regions
+from lmtune.candidates.regions import OUTSIDE, Regions
 from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.from_runs import from_runs
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
-from lmtune.models.two_stage import check_parameters
+from lmtune.models.formula import Formula
+from lmtune.models.kernels import Documents
+from lmtune.models.parameter import Setting, as_settings
 from lmtune.threads import over_slices
 
 if TYPE_CHECKING:
@@ -34,12 +36,15 @@ _KIND_CODES = {
 }
 _LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
+# Scores computed at a time: they fit in a core's cache. With many settings to measure, so many
+# take turns on a topic before the next one's documents are fetched.
+_SCORES = 1 << 16
+_SETTINGS = 64
 
 
 def measure_settings(
     pool: CandidatePool,
-    lambdas: ArrayLike,
-    mus: ArrayLike,
+    settings: Setting | Sequence[Setting] | NDArray[np.float64],
     measures: Sequence[Measure],
     *,
     topics: NDArray[np.int64] | None = None,
@@ -57,8 +62,8 @@ def measure_settings(
     ----------
     pool : CandidatePool
         The collection.
-    lambdas, mus : array_like of float, shape (settings,)
-        Parameter settings; see `lmtune.models.two_stage.check_parameters`.
+    settings : mapping, sequence of mappings, or numpy.ndarray, shape (settings, parameters)
+        Parameters of the pool's formula: by name, or in its order.
     measures : sequence of Measure
         What to compute.
     topics : numpy.ndarray of int64, optional
@@ -81,94 +86,83 @@ def measure_settings(
     Raises
     ------
     InputError
-        For a setting outside the model's domain, or one that the candidates or the regions were
+        For a setting outside the formula's domain, or one that the candidates or the regions were
         not made for, or a gain too large for exponential DCG.
     """
-    lambdas = np.atleast_1d(np.asarray(lambdas, np.float64))
-    mus = np.atleast_1d(np.asarray(mus, np.float64))
-    for lambda_, mu in zip(lambdas, mus, strict=True):
-        check_parameters(float(lambda_), float(mu))
+    settings = as_settings(pool.formula.parameters, settings)
     if not measures:
         raise InputError("no measures", accepted=ACCEPTED)
     if depth < 1:
         raise InputError("bad run depth", value=depth, accepted="1 or more")
-    pool.require(lambdas, mus, depth)
+    pool.require(settings, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
+    out = np.zeros((topics.size, len(settings), len(measures)))
     slow = [m for m, measure in enumerate(measures) if measure.is_slow]
+    fast = [m for m, measure in enumerate(measures) if not measure.is_slow]
     if slow:
-        values = np.empty((topics.size, lambdas.size, len(measures)))
-        values[:, :, slow] = from_runs(
-            pool, lambdas, mus, [str(measures[m]) for m in slow], topics, depth, progress
-        )
-        fast = [m for m in range(len(measures)) if m not in slow]
-        if fast:
-            values[:, :, fast] = measure_settings(
-                pool,
-                lambdas,
-                mus,
-                [measures[m] for m in fast],
-                topics=topics,
-                depth=depth,
-                regions=regions,
-                threads=threads,
-            )
-        return values
-    kinds = np.array([_kind_code(m) for m in measures], np.int64)
-    cutoffs = np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64)
-    rels = np.array([m.rel for m in measures], np.int64)
-    counts = [pool.judged_counts(m.rel) for m in measures]
-    relevant = np.stack([relevant for relevant, _ in counts])
-    nonrelevant = np.stack([nonrelevant for _, nonrelevant in counts])
-    ideal = np.stack([_ideal_dcg(pool, m) for m in measures])
-    out = np.zeros((topics.size, lambdas.size, len(measures)))
-    columns = pool.candidates
-    if regions is None:
-        cells = np.full(lambdas.size, -1, np.int64)
-        cell_start, cell_position = np.zeros((1, 1), np.int64), np.empty(0, np.int32)
-    else:
+        names = [str(measures[m]) for m in slow]
+        out[:, :, slow] = from_runs(pool, settings, names, topics, depth, progress)
+    if not fast:
+        return out
+    targets = _targets(pool, [measures[m] for m in fast], depth)
+    if regions is not None:
         regions.require(pool, depth)
-        cells = regions.cells(lambdas, mus)
-        cell_start, cell_position = regions.start, regions.position
-    order = np.argsort(cells, kind="stable")
+    cells = np.full(len(settings), OUTSIDE) if regions is None else regions.cells(settings)
+    groups = [(int(cell), np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
+    whole = pool.documents(pool.candidates)
+    judged = kernels.Judged.find(whole.docs, pool.candidates.gain)
 
     def work(chunk: slice) -> None:
-        kernels.measure_topics(
-            topics[chunk],
-            columns.start,
-            columns.tf_start,
-            columns.length,
-            columns.gain,
-            columns.tf,
-            pool.term_start,
-            pool.p,
-            pool.count,
-            pool.longest,
-            pool.formula.floored,
-            cell_start,
-            cell_position,
-            cells[order],
-            order,
-            lambdas,
-            mus,
-            kinds,
-            cutoffs,
-            rels,
-            relevant,
-            nonrelevant,
-            ideal,
-            depth,
-            out[chunk],
-        )
+        some = topics[chunk]
+        values = np.empty((some.size, len(settings), len(fast)))
+        for cell, places in groups:
+            if regions is None or cell == OUTSIDE:
+                documents, own = whole.of(some), judged.of(some)
+            else:
+                documents, gain = regions.gather(some, cell)
+                own = kernels.Judged.find(documents.docs, gain)
+            values[:, places] = _measure(pool.formula, documents, own, settings[places], targets.of(some))
+        out[chunk, :, fast] = values
 
-    over_slices(work, topics.size, threads=threads, progress=progress)
+    over_slices(work, topics.size, threads=threads, progress=None if slow else progress)
     return out
+
+
+def _measure(
+    formula: Formula,
+    documents: Documents,
+    judged: kernels.Judged,
+    settings: NDArray[np.float64],
+    targets: kernels.Targets,
+) -> NDArray[np.float64]:
+    """Measure settings on some topics, as many at a time as their scores stay in a core's cache."""
+    sizes = judged.docs.tolist()
+    values = np.empty((len(sizes), len(settings), targets.kind.size))
+    scores = np.empty(max([_SCORES, *sizes]))
+    together = min(len(settings), _SETTINGS)
+    first = 0
+    while first < len(sizes):
+        docs, end = sizes[first], first + 1
+        while end < len(sizes) and (docs + sizes[end]) * together <= _SCORES:
+            docs, end = docs + sizes[end], end + 1
+        topics = slice(first, end)
+        some = formula.prepare(documents.of(topics))
+        own, wanted = judged.of(topics), targets.of(topics)
+        step = max(1, _SCORES // max(docs, 1))
+        for begin in range(0, len(settings), step):
+            part = settings[begin : begin + step]
+            found = np.empty((end - first, len(part), targets.kind.size))
+            formula.rank_scores(some, part, scores)
+            kernels.measure_scores(scores, own, wanted, found)
+            values[topics, begin : begin + step] = found
+        first = end
+    return values
 
 
 def measure(
     pool: CandidatePool,
+    setting: Setting,
     *,
-    lambda_: float,
-    mu: float,
     measures: Iterable[str] = ("AP", "Bpref", "P@10"),
     topics: Sequence[str] | None = None,
     depth: int = DEPTH,
@@ -179,8 +173,8 @@ def measure(
     ----------
     pool : CandidatePool
         The collection.
-    lambda_, mu : float
-        Smoothing parameters: 0 <= lambda < 1 and mu > 0 (or mu = 0 with lambda > 0).
+    setting : mapping of str to float
+        Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; defaults for those not named.
     measures : iterable of str
         Names as ir_measures or trec_eval spell them; see `parse_measure`.
     topics : sequence of str, optional
@@ -197,16 +191,29 @@ def measure(
     Raises
     ------
     InputError
-        For unknown measures or topics, or parameters outside their domain.
+        For unknown measures, topics or parameters, or parameters outside their domain.
     """
     import pandas as pd
 
     parsed = parse_measures(measures)
     places = pool.positions(topics)
-    values = measure_settings(pool, lambda_, mu, parsed, topics=places, depth=depth)
+    values = measure_settings(pool, setting, parsed, topics=places, depth=depth)
     names = [pool.topics[place] for place in places]
     return pd.DataFrame(
         values[:, 0, :], index=pd.Index(names, name="topic"), columns=[str(m) for m in parsed]
+    )
+
+
+def _targets(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> kernels.Targets:
+    counts = [pool.judged_counts(m.rel) for m in measures]
+    return kernels.Targets(
+        kind=np.array([_kind_code(m) for m in measures], np.int64),
+        cutoff=np.array([_NO_CUTOFF if m.cutoff is None else m.cutoff for m in measures], np.int64),
+        rel=np.array([m.rel for m in measures], np.int64),
+        relevant=np.stack([relevant for relevant, _ in counts], axis=1),
+        nonrelevant=np.stack([nonrelevant for _, nonrelevant in counts], axis=1),
+        ideal=np.stack([_ideal_dcg(pool, m) for m in measures], axis=1),
+        depth=depth,
     )
 
 

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.models.ranking import top_positions
+from lmtune.candidates.ranking import top_positions
 
 
 def from_runs(
     pool: CandidatePool,
-    lambdas: NDArray[np.float64],
-    mus: NDArray[np.float64],
+    settings: NDArray[np.float64],
     names: Sequence[str],
     topics: NDArray[np.int64],
     depth: int,
@@ -29,7 +28,7 @@ def from_runs(
     ----------
     pool : CandidatePool
         The collection.
-    lambdas, mus : numpy.ndarray of float64, shape (settings,)
+    settings : numpy.ndarray of float64, shape (settings, parameters)
         Parameter settings.
     names : sequence of str
         Measures as ir_measures spells them.
@@ -48,15 +47,15 @@ def from_runs(
     import ir_measures
 
     measures = {ir_measures.parse_measure(name): m for m, name in enumerate(names)}
-    out = np.zeros((topics.size, lambdas.size, len(names)))
+    out = np.zeros((topics.size, len(settings), len(names)))
     for i, t in enumerate(topics.tolist()):
         # A setting takes the place of a topic: one call then measures them all.
         judged = _judgements(pool, t)
-        qrels = {str(s): judged for s in range(lambdas.size)}
+        qrels = {str(s): judged for s in range(len(settings))}
         docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)])
         run = {}
-        for s, (lambda_, mu) in enumerate(zip(lambdas.tolist(), mus.tolist(), strict=True)):
-            top = top_positions(pool, t, lambda_, mu, depth)
+        for s, setting in enumerate(settings):
+            top = top_positions(pool, t, setting, depth)
             run[str(s)] = {docnos[place]: float(-rank) for rank, place in enumerate(top)}
         for value in ir_measures.iter_calc(list(measures), qrels, run):
             out[i, int(value.query_id), measures[value.measure]] = value.value

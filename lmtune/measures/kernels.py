@@ -2,180 +2,148 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.models.kernels import count_above, rank_scores, relative_frequencies, scores_as_product
 
 AP, PRECISION, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, RECALL, SUCCESS = range(8)
 
 
-@compiled()
-def measure_topics(  # type: ignore[no-untyped-def]
-    topics,
-    doc_start,
-    tf_start,
-    length,
-    gain,
-    tf,
-    term_start,
-    p,
-    count,
-    longest,
-    floored,
-    cell_start,
-    cell_position,
-    cells,
-    settings,
-    lambdas,
-    mus,
-    kinds,
-    cutoffs,
-    rels,
-    relevant,
-    nonrelevant,
-    ideal,
-    depth,
-    out,
-):
-    """Fill out[i, s, m] for every topic i of ``topics``, setting s and measure m.
+class Targets(NamedTuple):
+    """What to compute, and what it takes of each topic's judgements.
 
-    ``relevant`` and ``nonrelevant`` hold trec_eval's R and N, and ``ideal`` the DCG of the best
-    ranking, for each measure and topic of the pool.
-
-    ``settings`` lists the settings so that those of one of ``cells`` (shape (settings,), as they
-    are listed) stand together. A cell's candidates are ``cell_position[cell_start[t, cell] :
-    cell_start[t, cell + 1]]``, ascending; cell -1 has all.
+    Attributes
+    ----------
+    kind, cutoff, rel : numpy.ndarray of int64, shape (measures,)
+        One of the constants above, the rank down to which documents count, and the smallest gain
+        that is relevant.
+    relevant, nonrelevant : numpy.ndarray of int64, shape (topics, measures)
+        trec_eval's R and N.
+    ideal : numpy.ndarray of float64, shape (topics, measures)
+        The DCG of the best ranking.
+    depth : int
+        Run depth.
     """
-    for i in range(topics.size):
-        t = topics[i]
-        if doc_start[t] == doc_start[t + 1]:
-            out[i] = 0.0
-            continue
-        length_t = length[doc_start[t] : doc_start[t + 1]]
-        gain_t = gain[doc_start[t] : doc_start[t + 1]]
-        count_t = count[term_start[t] : term_start[t + 1]]
-        p_t = p[term_start[t] : term_start[t + 1]]
-        block = tf[tf_start[t] : tf_start[t + 1]].reshape(count_t.size, length_t.size)
-        begin = 0
-        while begin < settings.size:
-            cell = cells[begin]
-            end = begin
-            while end < settings.size and cells[end] == cell:
-                end += 1
-            if cell < 0:
-                y = np.empty(block.shape)
-                relative_frequencies(block, p_t, y)
-                lengths = length_t.astype(np.float64)
-                gains = gain_t
-            else:
-                chosen = cell_position[cell_start[t, cell] : cell_start[t, cell + 1]]
-                y = np.empty((count_t.size, chosen.size))
-                lengths = np.empty(chosen.size)
-                gains = np.empty(chosen.size, np.int32)
-                gather(block, p_t, length_t, gain_t, chosen, y, lengths, gains)
-            _measure_settings(
-                y,
-                lengths,
-                gains,
-                count_t,
-                p_t.min(),
-                longest,
-                floored,
-                settings[begin:end],
-                lambdas,
-                mus,
-                kinds,
-                cutoffs,
-                rels,
-                relevant[:, t],
-                nonrelevant[:, t],
-                ideal[:, t],
-                depth,
-                out[i],
-            )
-            begin = end
+
+    kind: NDArray[np.int64]
+    cutoff: NDArray[np.int64]
+    rel: NDArray[np.int64]
+    relevant: NDArray[np.int64]
+    nonrelevant: NDArray[np.int64]
+    ideal: NDArray[np.float64]
+    depth: int
+
+    def of(self, topics: NDArray[np.int64] | slice) -> Targets:
+        """Return what is said of some of the topics."""
+        return self._replace(
+            relevant=self.relevant[topics], nonrelevant=self.nonrelevant[topics], ideal=self.ideal[topics]
+        )
+
+
+class Judged(NamedTuple):
+    """The judged candidates of some topics.
+
+    Attributes
+    ----------
+    docs : numpy.ndarray of int64, shape (topics,)
+        How many candidates each topic has.
+    bounds : numpy.ndarray of int64, shape (topics, 2)
+        Where each topic's judged ones begin and end in the other columns.
+    position : numpy.ndarray of int64
+        Their places among the topic's candidates, ascending.
+    gain : numpy.ndarray of int32
+        Their gains.
+    """
+
+    docs: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    position: NDArray[np.int64]
+    gain: NDArray[np.int32]
+
+    @classmethod
+    def find(cls, docs: NDArray[np.int64], gain: NDArray[np.int32]) -> Judged:
+        """Find the judged among candidates, topic i's being ``gain[docs[i, 0] : docs[i, 1]]``."""
+        places = np.flatnonzero(gain >= 0)
+        bounds = np.searchsorted(places, docs)
+        topic = np.repeat(docs[:, 0], bounds[:, 1] - bounds[:, 0])
+        return cls(docs[:, 1] - docs[:, 0], bounds, places - topic, gain[places])
+
+    def of(self, topics: NDArray[np.int64] | slice) -> Judged:
+        """Return some of the topics; the columns are shared."""
+        return self._replace(docs=self.docs[topics], bounds=self.bounds[topics])
 
 
 @compiled()
-def gather(tf, p, length, gain, chosen, y, lengths, gains):  # type: ignore[no-untyped-def]
-    """Fill ``y``, ``lengths`` and ``gains`` of the documents at the places ``chosen``."""
-    for w in range(p.size):
-        row = tf[w]
-        filled = y[w]
-        scale = 1.0 / p[w]
-        for k in range(chosen.size):
-            filled[k] = row[np.uint64(chosen[k])] * scale
-    for k in range(chosen.size):
-        lengths[k] = length[np.uint64(chosen[k])]
-        gains[k] = gain[np.uint64(chosen[k])]
+def measure_scores(
+    scores: NDArray[np.float64], judged: Judged, targets: Targets, out: NDArray[np.float64]
+) -> None:
+    """Fill out[i, s, m] for every topic i, setting s and measure m.
+
+    ``scores`` holds topic by topic and, within a topic, setting by setting, a score of each of its
+    candidates, which stand in tie order.
+    """
+    settings = out.shape[1]
+    filled = 0
+    for i in range(judged.docs.size):
+        size = judged.docs[i] * settings
+        own = scores[filled : filled + size].reshape(settings, judged.docs[i])
+        filled += size
+        _measure_topic(own, judged, targets, i, out[i])
 
 
 @compiled()
-def _measure_settings(  # type: ignore[no-untyped-def]
-    y,
-    length,
-    gain,
-    count,
-    p_min,
-    longest,
-    floored,
-    settings,
-    lambdas,
-    mus,
-    kinds,
-    cutoffs,
-    rels,
-    relevant,
-    nonrelevant,
-    ideal,
-    depth,
-    out,
-):
-    """Fill out[s, m] for the settings listed, on one topic's candidates.
+def _measure_topic(
+    scores: NDArray[np.float64], judged: Judged, targets: Targets, topic: int, out: NDArray[np.float64]
+) -> None:
+    """Fill out[s, m] for one topic.
 
     A document's rank is the number of documents that score higher, plus those of equal score
     that stand before it.
     """
-    lowest_rel = rels.min()
-    wants_bpref = (kinds == BPREF).any()
-    docs = length.size
-    positions = np.flatnonzero(gain >= lowest_rel)
+    position = judged.position[judged.bounds[topic, 0] : judged.bounds[topic, 1]]
+    gain = judged.gain[judged.bounds[topic, 0] : judged.bounds[topic, 1]]
+    is_relevant = gain >= targets.rel.min()
+    positions, others = position[is_relevant], position[~is_relevant]
     if positions.size == 0:
-        for s in settings:
-            out[s] = 0.0
+        out[:] = 0.0
         return
-    others = np.flatnonzero((gain >= 0) & (gain < lowest_rel))
+    wants_bpref = (targets.kind == BPREF).any()
     others_before = np.searchsorted(others, positions)
-    ratio = np.empty(docs)
-    score = np.empty(docs)
     other_score = np.empty(others.size)
+    gain_of = gain[is_relevant].astype(np.int64)
     ranks = np.empty(positions.size, np.int64)
     gains = np.empty(positions.size, np.int64)
+    places = np.empty(positions.size, np.int64)
     others_above = np.zeros(positions.size, np.int64)
-    for s in settings:
-        safe = scores_as_product(p_min, longest, count.sum(), lambdas[s], mus[s])
-        rank_scores(y, length, count, lambdas[s], mus[s], safe, floored, ratio, score)
+    # Fields of tuples are dear in loops: each look counts references.
+    kind, cutoff, rel, depth = targets.kind, targets.cutoff, targets.rel, targets.depth
+    relevant, nonrelevant = targets.relevant[topic], targets.nonrelevant[topic]
+    ideal = targets.ideal[topic]
+    for s in range(scores.shape[0]):
+        score = scores[s]
+        retrieved = 0
+        for j in range(positions.size):
+            rank = count_above(score, positions[j], score[positions[j]])
+            if rank < depth:
+                ranks[retrieved] = rank
+                gains[retrieved] = gain_of[j]
+                places[retrieved] = j
+                retrieved += 1
         if wants_bpref:
             for j in range(others.size):
                 other_score[j] = score[np.uint64(others[j])]
-        retrieved = 0
-        for j in range(positions.size):
-            position = positions[j]
-            rank = count_above(score, position, score[position])
-            if rank >= depth:
-                continue
-            ranks[retrieved] = rank
-            gains[retrieved] = gain[position]
-            if wants_bpref:
-                others_above[retrieved] = count_above(other_score, others_before[j], score[position])
-            retrieved += 1
+            for k in range(retrieved):
+                j = places[k]
+                others_above[k] = count_above(other_score, others_before[j], score[positions[j]])
         order = np.argsort(ranks[:retrieved])
-        for m in range(kinds.size):
+        for m in range(kind.size):
             out[s, m] = _value(
-                kinds[m],
-                cutoffs[m],
-                rels[m],
+                kind[m],
+                cutoff[m],
+                rel[m],
                 relevant[m],
                 nonrelevant[m],
                 ideal[m],
@@ -187,9 +155,36 @@ def _measure_settings(  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _value(  # type: ignore[no-untyped-def]
-    kind, cutoff, rel, relevant, nonrelevant, ideal, order, ranks, gains, others_above
-):
+def count_above(score: NDArray[np.float64], position: int, threshold: float) -> np.int64:
+    """Count the documents ranked above one that scores ``threshold`` and stands at ``position``.
+
+    Positions are the tie order: an equal score earlier in the array ranks above. The document may
+    be in the array itself: it does not count.
+    """
+    above = np.int64(0)
+    head = score[:position]
+    for i in range(head.size):
+        above += np.int64(head[i] >= threshold)
+    tail = score[position:]
+    for i in range(tail.size):
+        above += np.int64(tail[i] > threshold)
+    return above
+
+
+@compiled()
+def _value(
+    kind: int,
+    cutoff: int,
+    rel: int,
+    relevant: int,
+    nonrelevant: int,
+    ideal: float,
+    order: NDArray[np.int64],
+    ranks: NDArray[np.int64],
+    gains: NDArray[np.int64],
+    others_above: NDArray[np.int64],
+) -> float:
+    """Return one measure of a run whose relevant documents are given; `order` sorts them by rank."""
     if relevant == 0:
         return 0.0
     total = 0.0
@@ -214,13 +209,11 @@ def _value(  # type: ignore[no-untyped-def]
         elif kind == EXPONENTIAL_DCG:
             total += (2.0 ** gains[j] - 1.0) / np.log2(ranks[j] + 2.0)
         elif kind == RECIPROCAL_RANK:
-            return 1.0 / (ranks[j] + 1)
+            return float(1.0 / (ranks[j] + 1))
         elif kind == SUCCESS:
             return 1.0
     if kind == PRECISION:
         return found / cutoff
     if kind == RECALL:
         return found / relevant
-    if kind in (DCG, EXPONENTIAL_DCG):
-        return total / ideal
-    return total / relevant
+    return float(total / (ideal if kind in (DCG, EXPONENTIAL_DCG) else relevant))

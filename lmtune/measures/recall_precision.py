@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import top_positions
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.order import trec_eval_order
-from lmtune.models.ranking import top_positions
+from lmtune.models.parameter import Setting, as_settings
 
 LEVELS: NDArray[np.float64] = np.arange(11) / 10.0
 """The recall levels 0, 0.1, ..., 1."""
@@ -89,13 +90,7 @@ def recall_precision(
 
 
 def setting_recall_precision(
-    pool: CandidatePool,
-    lambda_: float,
-    mu: float,
-    *,
-    topics: NDArray[np.int64],
-    rel: int = 1,
-    depth: int = DEPTH,
+    pool: CandidatePool, setting: Setting, *, topics: NDArray[np.int64], rel: int = 1, depth: int = DEPTH
 ) -> NDArray[np.float64]:
     """Return each topic's interpolated precision at a setting of two-stage smoothing.
 
@@ -103,8 +98,8 @@ def setting_recall_precision(
     ----------
     pool : CandidatePool
         The collection.
-    lambda_, mu : float
-        Smoothing parameters.
+    setting : mapping of str to float
+        Parameters by name.
     topics : numpy.ndarray of int64
         Places of topics in the pool.
     rel : int
@@ -118,9 +113,10 @@ def setting_recall_precision(
         0 for a topic without relevant documents.
     """
     counts, _ = pool.judged_counts(rel)
+    [vector] = as_settings(pool.formula.parameters, setting)
     curves = []
     for t in topics.tolist():
-        top = top_positions(pool, t, lambda_, mu, depth)
+        top = top_positions(pool, t, vector, depth)
         gains = pool.candidates.gain[pool.candidates.rows(t)][top]
         curves.append(interpolated_precision(gains >= rel, int(counts[t])))
     return np.array(curves)

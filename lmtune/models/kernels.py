@@ -7,8 +7,10 @@ get the same bits wherever they stand in an array, or ties would break at random
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
@@ -19,71 +21,47 @@ _SAFE_LOG = 600.0
 _LARGEST_WEIGHT = 200
 
 
-@compiled()
-def log_likelihood(tf, length, p, count, lambda_, mu, g, dg_dlambda, dg_dmu):  # type: ignore[no-untyped-def]
-    """Fill g and its two partial derivatives, one document at a time.
+class Documents(NamedTuple):
+    """Documents of some topics, one topic after another.
 
-    1 - x is a sum of non-negative terms, so ``log1p`` keeps its relative accuracy where x is near
-    1; and P(w|C) - a = (P(w|C) |D| - tf) / (mu + |D|) avoids the cancellation of the printed form.
+    Attributes
+    ----------
+    docs : numpy.ndarray of int64, shape (topics, 2)
+        Where each topic's documents begin and end in `length`.
+    tfs : numpy.ndarray of int64, shape (topics, 2)
+        The same of its block of term frequencies, (terms x documents), in `tf`.
+    terms : numpy.ndarray of int64, shape (topics, 2)
+        The same of its terms in `p` and `counts`.
+    length : numpy.ndarray of int32
+        Document lengths, as the formula takes them.
+    tf : numpy.ndarray of int32
+        Term frequencies; or what a formula's `prepare` made of them.
+    p : numpy.ndarray of float64
+        What the formula's `probability` says of each term.
+    counts : numpy.ndarray of int64
+        How often each term occurs in its query.
+    longest : int
+        The length of the collection's longest document.
     """
-    terms, docs = tf.shape
-    keep = 1.0 - lambda_
-    for i in range(docs):
-        size = float(length[i])
-        whole = mu + size
-        total = 0.0
-        slope = 0.0
-        for w in range(terms):
-            pw = p[w]
-            t = float(tf[w, i])
-            x = keep * (t + mu * pw) / whole + lambda_ * pw
-            if x > 0.5:
-                rest = keep * ((size - t) + mu * (1.0 - pw)) / whole + lambda_ * (1.0 - pw)
-                total += count[w] * math.log1p(-rest)
-            else:
-                total += count[w] * math.log(x)
-            slope += count[w] * ((pw * size - t) / whole / x)
-        g[i] = total
-        dg_dlambda[i] = slope
-        dg_dmu[i] = slope * keep / whole
+
+    docs: NDArray[np.int64]
+    tfs: NDArray[np.int64]
+    terms: NDArray[np.int64]
+    length: NDArray[np.int32]
+    tf: NDArray[np.int32] | NDArray[np.float64]
+    p: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    longest: int
+
+    def of(self, topics: NDArray[np.int64] | slice) -> Documents:
+        """Return the documents of some of the topics; the columns are shared."""
+        return self._replace(docs=self.docs[topics], tfs=self.tfs[topics], terms=self.terms[topics])
 
 
 @compiled()
-def floored_log_likelihood(tf, length, p, count, mu, g, dg_dmu):  # type: ignore[no-untyped-def]
-    """Fill Lucene's Dirichlet score and its derivative, one document at a time.
-
-    With y = tf / P(w|C) a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) /
-    (mu + |D|)) where y > |D|, which does not depend on mu, and 0 elsewhere. So no score has a kink
-    in mu; where y = |D|, both sides have the derivative 0.
-    """
-    terms, docs = tf.shape
-    for i in range(docs):
-        size = float(length[i])
-        whole = mu + size
-        total = 0.0
-        slope = 0.0
-        for w in range(terms):
-            y = tf[w, i] / p[w]
-            if y > size:
-                total += count[w] * math.log1p((y - size) / whole)
-                slope -= count[w] * ((y - size) / whole / (y + mu))
-        g[i] = total
-        dg_dmu[i] = slope
-
-
-@compiled()
-def relative_frequencies(tf, p, y):  # type: ignore[no-untyped-def]
-    """Fill y = tf / P(w|C), which does not depend on the parameters."""
-    for w in range(tf.shape[0]):
-        row = tf[w]
-        out = y[w]
-        scale = 1.0 / p[w]
-        for i in range(row.size):
-            out[i] = row[i] * scale
-
-
-@compiled()
-def product_is_safe(y_max, length_min, length_max, weight, lambda_, mu):  # type: ignore[no-untyped-def]
+def product_is_safe(
+    y_max: float, length_min: float, length_max: float, weight: int, lambda_: float, mu: float
+) -> bool:
     """Say whether no product of ``weight`` factors can leave the range of a double."""
     if weight > _LARGEST_WEIGHT:
         return False
@@ -93,7 +71,7 @@ def product_is_safe(y_max, length_min, length_max, weight, lambda_, mu):  # type
 
 
 @compiled()
-def scores_as_product(p_min, longest, weight, lambda_, mu):  # type: ignore[no-untyped-def]
+def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, mu: float) -> bool:
     """Say whether `rank_scores` multiplies, whichever documents there are to score.
 
     ``longest`` is the collection's longest document: the answer, and with it every bit of a
@@ -102,67 +80,252 @@ def scores_as_product(p_min, longest, weight, lambda_, mu):  # type: ignore[no-u
     y exceeds that by as much: for the largest weight by exp(27), which the safe range leaves room
     for.
     """
-    return product_is_safe(longest / p_min, longest, longest, weight, lambda_, mu)
+    return bool(product_is_safe(longest / p_min, longest, longest, weight, lambda_, mu))
 
 
 @compiled()
-def rank_scores(y, length, count, lambda_, mu, product, floored, ratio, score):  # type: ignore[no-untyped-def]
+def relative_frequencies(documents: Documents, y: NDArray[np.float64]) -> None:
+    """Fill y = tf / P(w|C), which does not depend on the parameters, one topic after another."""
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        docs = documents.docs[i, 1] - documents.docs[i, 0]
+        p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        for w in range(p.size):
+            first = documents.tfs[i, 0] + w * docs
+            row, out = documents.tf[first : first + docs], y[filled : filled + docs]
+            filled += docs
+            scale = 1.0 / p[w]
+            for j in range(docs):
+                out[j] = row[j] * scale
+
+
+@compiled()
+def rank_scores(
+    documents: Documents, settings: NDArray[np.float64], floored: bool, out: NDArray[np.float64]
+) -> None:
     """Fill scores that order documents exactly as the query likelihood does.
 
     With y = tf / P(w|C) the likelihood is proportional to the product over query terms of
     (y + mu) (1 - lambda) / (mu + |D|) + lambda: one division a document, two multiply-adds a
     term, no logarithm. Where that product could leave the range of a double, the sum of its
     logarithms stands in. ``floored`` raises factors below 1 to 1, as Lucene's Dirichlet
-    smoothing does.
+    smoothing does. ``documents.tf`` holds y, ``settings`` has columns lambda and mu; ``out`` is
+    filled as `lmtune.models.formula.Formula.rank_scores` says.
     """
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
+        p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
+        docs = length.size
+        if docs == 0:
+            continue
+        y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        ratio = np.empty(docs)
+        p_min, longest, weight = p.min(), documents.longest, count.sum()
+        for s in range(settings.shape[0]):
+            product = scores_as_product(p_min, longest, weight, settings[s, 0], settings[s, 1])
+            score = out[filled : filled + docs]
+            filled += docs
+            _score(y, length, count, settings[s, 0], settings[s, 1], product, floored, ratio, score)
+
+
+@compiled()
+def _score(
+    y: NDArray[np.float64],
+    length: NDArray[np.int32],
+    count: NDArray[np.int64],
+    lambda_: float,
+    mu: float,
+    product: bool,
+    floored: bool,
+    ratio: NDArray[np.float64],
+    score: NDArray[np.float64],
+) -> None:
     docs = length.size
     keep = 1.0 - lambda_
-    for i in range(docs):
-        ratio[i] = keep / (mu + length[i])
-        score[i] = 1.0 if product else 0.0
-    for w in range(count.size):
-        row = y[w]
-        if floored and product:
-            for _ in range(count[w]):
-                for i in range(docs):
-                    score[i] *= max((row[i] + mu) * ratio[i] + lambda_, 1.0)
-        elif floored:
-            for i in range(docs):
-                factor = max((row[i] + mu) * ratio[i] + lambda_, 1.0)
-                score[i] += count[w] * math.log(factor)
-        elif product:
-            for _ in range(count[w]):
-                for i in range(docs):
-                    score[i] *= (row[i] + mu) * ratio[i] + lambda_
-        else:
-            for i in range(docs):
-                score[i] += count[w] * math.log((row[i] + mu) * ratio[i] + lambda_)
+    if product and not floored and count[0] == 1:
+        # The usual case in one pass: 1 times a factor is the factor.
+        row = y[0]
+        for i in range(docs):
+            ratio[i] = keep / (mu + length[i])
+            score[i] = (row[i] + mu) * ratio[i] + lambda_
+    else:
+        for i in range(docs):
+            ratio[i] = keep / (mu + length[i])
+            score[i] = 1.0 if product else 0.0
+        _add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
+    for w in range(1, count.size):
+        _add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
 
 
 @compiled()
-def count_above(score, length_of_prefix, threshold):  # type: ignore[no-untyped-def]
-    """Count the documents ranked above one that scores ``threshold`` and stands at that position.
+def _add_term(
+    y: NDArray[np.float64],
+    count: int,
+    lambda_: float,
+    mu: float,
+    product: bool,
+    floored: bool,
+    ratio: NDArray[np.float64],
+    score: NDArray[np.float64],
+) -> None:
+    """Multiply the scores by one term's factors, or add their logarithms."""
+    docs = score.size
+    if floored and product:
+        for _ in range(count):
+            for i in range(docs):
+                score[i] *= max((y[i] + mu) * ratio[i] + lambda_, 1.0)
+    elif floored:
+        for i in range(docs):
+            score[i] += count * math.log(max((y[i] + mu) * ratio[i] + lambda_, 1.0))
+    elif product:
+        for _ in range(count):
+            for i in range(docs):
+                score[i] *= (y[i] + mu) * ratio[i] + lambda_
+    else:
+        for i in range(docs):
+            score[i] += count * math.log((y[i] + mu) * ratio[i] + lambda_)
 
-    Positions are the tie order: an equal score earlier in the array ranks above. The document may
-    be in the array itself: it does not count.
+
+class Topic(NamedTuple):
+    """One topic's documents and terms.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int64, shape (terms, documents)
+        Occurrences of each query term in each document.
+    length : numpy.ndarray of int64, shape (documents,)
+        Document lengths, as the formula takes them.
+    p : numpy.ndarray of float64, shape (terms,)
+        What the formula's `probability` says of each term.
+    counts : numpy.ndarray of int64, shape (terms,)
+        How often each term occurs in the query.
     """
-    above = np.int64(0)
-    head = score[:length_of_prefix]
-    for i in range(head.size):
-        above += np.int64(head[i] >= threshold)
-    tail = score[length_of_prefix:]
-    for i in range(tail.size):
-        above += np.int64(tail[i] > threshold)
-    return above
+
+    tf: NDArray[np.int64]
+    length: NDArray[np.int64]
+    p: NDArray[np.float64]
+    counts: NDArray[np.int64]
 
 
 @compiled()
-def topic_rank_scores(tf, length, p, count, longest, lambda_, mu, floored=False):  # type: ignore[no-untyped-def]
-    """Return `rank_scores` of one topic; it must match a document at least."""
-    sizes = length.astype(np.float64)
-    y = np.empty(tf.shape)
-    relative_frequencies(tf, p, y)
-    score = np.empty(sizes.size)
-    safe = scores_as_product(p.min(), longest, count.sum(), lambda_, mu)
-    rank_scores(y, sizes, count, lambda_, mu, safe, floored, np.empty(sizes.size), score)
-    return score
+def log_likelihood(
+    topic: Topic, lambda_: float, mu: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> None:
+    """Fill the scores, shape (documents,), and both derivatives, shape (2, documents).
+
+    1 - x is a sum of non-negative terms, so ``log1p`` keeps its relative accuracy where x is near
+    1; and P(w|C) - a = (P(w|C) |D| - tf) / (mu + |D|) avoids the cancellation of the printed form.
+    """
+    terms, docs = topic.tf.shape
+    keep = 1.0 - lambda_
+    for i in range(docs):
+        size = float(topic.length[i])
+        whole = mu + size
+        total = 0.0
+        slope = 0.0
+        for w in range(terms):
+            p = topic.p[w]
+            t = float(topic.tf[w, i])
+            x = keep * (t + mu * p) / whole + lambda_ * p
+            if x > 0.5:
+                rest = keep * ((size - t) + mu * (1.0 - p)) / whole + lambda_ * (1.0 - p)
+                total += topic.counts[w] * math.log1p(-rest)
+            else:
+                total += topic.counts[w] * math.log(x)
+            slope += topic.counts[w] * ((p * size - t) / whole / x)
+        score[i] = total
+        gradient[0, i] = slope
+        gradient[1, i] = slope * keep / whole
+
+
+@compiled()
+def floored_log_likelihood(
+    topic: Topic, mu: float, score: NDArray[np.float64], slope: NDArray[np.float64]
+) -> None:
+    """Fill Lucene's Dirichlet score and its derivative in mu, one document at a time.
+
+    With y = tf / P(w|C) a term's score is log((y + mu) / (mu + |D|)) = log1p((y - |D|) /
+    (mu + |D|)) where y > |D|, which does not depend on mu, and 0 elsewhere. So no score has a kink
+    in mu; where y = |D|, both sides have the derivative 0.
+    """
+    terms, docs = topic.tf.shape
+    for i in range(docs):
+        size = float(topic.length[i])
+        whole = mu + size
+        total = 0.0
+        derivative = 0.0
+        for w in range(terms):
+            y = topic.tf[w, i] / topic.p[w]
+            if y > size:
+                total += topic.counts[w] * math.log1p((y - size) / whole)
+                derivative -= topic.counts[w] * ((y - size) / whole / (y + mu))
+        score[i] = total
+        slope[i] = derivative
+
+
+@compiled()
+def likelihoods(
+    documents: Documents,
+    lambda_: float,
+    mu: float,
+    floored: bool,
+    likelihood: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    product: NDArray[np.bool_],
+) -> None:
+    """Fill what `lmtune.models.formula.Formula.likelihoods` says, for each of some topics.
+
+    ``floored`` raises factors below 1 to 1, with derivatives 0. At lambda = 0, the only one that
+    such a model has, a factor is above, at or below 1 for every mu alike: y > |D|, y = |D| or not.
+    So the floor makes no kink in mu, and at y = |D| both sides have the derivative 0.
+    """
+    keep = 1.0 - lambda_
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]].astype(np.float64)
+        p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
+        docs = length.size
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        y_max = 0.0
+        for w in range(p.size):
+            y_max = max(y_max, tf[w].max() / p[w])
+        product[i] = product_is_safe(y_max, length.min(), length.max(), count.sum(), lambda_, mu)
+        safe = product[i]
+        values = likelihood[filled : filled + docs]
+        dlambda = gradient[0, filled : filled + docs]
+        dmu = gradient[1, filled : filled + docs]
+        filled += docs
+        ratio = np.empty(docs)
+        for j in range(docs):
+            ratio[j] = 1.0 / (mu + length[j])
+            values[j] = 1.0 if safe else 0.0
+            dlambda[j] = 0.0
+        for w in range(p.size):
+            scale = 1.0 / p[w]
+            weight = float(count[w])
+            if floored:
+                for j in range(docs):
+                    y = max(tf[w, j] * scale, length[j])
+                    x = max(keep * (y + mu) * ratio[j] + lambda_, 1.0)
+                    dlambda[j] += weight * (length[j] - y) * ratio[j] / x
+                    values[j] = _with_factor(values[j], x, count[w], safe)
+            else:
+                for j in range(docs):
+                    y = tf[w, j] * scale
+                    x = keep * (y + mu) * ratio[j] + lambda_
+                    dlambda[j] += weight * (length[j] - y) * ratio[j] / x
+                    values[j] = _with_factor(values[j], x, count[w], safe)
+        for j in range(docs):
+            dmu[j] = dlambda[j] * keep * ratio[j]
+
+
+@compiled()
+def _with_factor(value: float, x: float, count: int, product: bool) -> float:
+    if not product:
+        return value + count * math.log(x)
+    for _ in range(count):
+        value *= x
+    return value

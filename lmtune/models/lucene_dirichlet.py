@@ -8,13 +8,64 @@ Lucene computes each term in single precision; here it is double.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lmtune.indexing.index import Index
+from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import kernels
-from lmtune.models.two_stage import as_columns, check_parameters
+from lmtune.models.kernels import Documents, Topic
+from lmtune.models.two_stage import LAMBDA, MU, TwoStage, as_topic, check_parameters
+
+
+class LuceneDirichlet(TwoStage):
+    r"""Lucene's Dirichlet smoothing: two-stage smoothing's product with no factor below 1.
+
+    .. math:: \sum_w \max\Big(0, \log\big(1 + \frac{tf}{\mu p}\big) + \log\frac{\mu}{\mu + |D|}\Big)
+        = \sum_w \log \max(1, x) \quad (\lambda = 0),
+
+    with p = (cf + 1) / (\|C\| + 1) and lengths rounded as in `lmtune.indexing.quantised`. A term
+    that the document lacks has x < 1, so that the floor leaves it out, as Lucene does.
+    """
+
+    name = "lucene-dirichlet"
+    parameters = (replace(LAMBDA, low=0.0, high=0.0), MU)
+    dominance = "tf"
+    is_floored = True
+
+    def probability(self, cf: int, total_terms: int) -> float:
+        """Return P(w|C), smoothed by one occurrence."""
+        return (cf + 1.0) / (total_terms + 1.0)
+
+    def lengths(self, index: Index) -> NDArray[np.int32]:
+        """Return the lengths of all documents as Lucene rounds them."""
+        return quantised_lengths(np.asarray(index.lengths))
+
+    def differentiate(
+        self, topic: Topic, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return `score_and_slope`; nothing is checked any more."""
+        scores, gradients = np.empty(topic.length.size), np.zeros((2, topic.length.size))
+        kernels.floored_log_likelihood(topic, setting[1], scores, gradients[1])
+        return scores, gradients
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: NDArray[np.float64],
+        likelihood: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        product: NDArray[np.bool_],
+    ) -> None:
+        """Fill products of max(1, x) where they are safe, and derivatives: none in lambda."""
+        super().likelihoods(documents, setting, likelihood, gradient, product)
+        gradient[0] = 0.0
+
+
+LUCENE_DIRICHLET = LuceneDirichlet()
 
 
 class Slope(NamedTuple):
@@ -67,7 +118,6 @@ def score_and_slope(
     array([1.003302])
     """
     check_parameters(0.0, mu)
-    columns = as_columns(tf, length, p, count)
-    result = Slope(*(np.empty(columns[1].size) for _ in range(2)))
-    kernels.floored_log_likelihood(*columns, float(mu), *result)
-    return result
+    topic = as_topic(tf, length, p, count)
+    scores, gradients = LUCENE_DIRICHLET.differentiate(topic, np.array([0.0, mu]))
+    return Slope(scores, gradients[1])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from lmtune.candidates.formula import LUCENE_DIRICHLET, TWO_STAGE, Formula
 from lmtune.errors import InputError
+from lmtune.models.formula import Formula
+from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
+from lmtune.models.parameter import Parameter, as_settings
+from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
 
 
 @dataclass(frozen=True)
 class Model:
-    """A formula and the parameters that it leaves free.
+    """A formula with the ranges in which to look for its parameters.
 
     Attributes
     ----------
@@ -20,71 +24,78 @@ class Model:
         The same for a reader who does not know the name.
     formula : Formula
         What candidates are extracted and ranked by.
-    lambdas, mus : tuple of float
-        The range (low, high) in which to look for each parameter by default; equal where the
-        model fixes it.
-    default : tuple of float
-        The (lambda, mu) to search with where none is given.
+    parameters : tuple of Parameter
+        The formula's, with this model's ranges and defaults; equal bounds where the model fixes one.
     """
 
     name: str
     what: str
     formula: Formula
-    lambdas: tuple[float, float] = (0.0, 0.95)
-    mus: tuple[float, float] = (1.0, 100_000.0)
-    default: tuple[float, float] = (0.0, 1000.0)
+    parameters: tuple[Parameter, ...]
 
     @property
     def fixed(self) -> dict[str, float]:
-        """The parameters that the model fixes, ``"lambda"`` and ``"mu"``, with their values."""
-        ranges = {"lambda": self.lambdas, "mu": self.mus}
-        return {name: low for name, (low, high) in ranges.items() if low == high}
+        """The values of the parameters that the model fixes, by name."""
+        return {parameter.name: parameter.low for parameter in self.parameters if parameter.is_fixed}
 
-    def describe(self, lambda_: float, mu: float) -> str:
+    def check(self, setting: Mapping[str, float]) -> None:
+        """Raise `InputError` unless a setting is in the formula's domain."""
+        self.formula.check(as_settings(self.parameters, setting))
+
+    @property
+    def default(self) -> dict[str, float]:
+        """The setting to search with where none is given."""
+        return {parameter.name: parameter.default for parameter in self.parameters}
+
+    def describe(self, setting: Mapping[str, float]) -> str:
         """Name a setting: ``lambda0.4-mu2500``, ``dirichlet-mu1000``."""
-        values = {"lambda": lambda_, "mu": mu}
-        free = [f"{name}{value:g}" for name, value in values.items() if name not in self.fixed]
+        free = [f"{name}{value:g}" for name, value in setting.items() if name not in self.fixed]
         return self.label("-".join(free))
 
     def label(self, text: str) -> str:
         """Put the model's name before a text, but for two-stage smoothing, the usual one."""
-        return text if self is MODELS[TWO_STAGE.name] else f"{self.name}-{text}"
+        return text if self.name == TWO_STAGE.name else f"{self.name}-{text}"
 
 
-_NO_LAMBDA, _NO_MU = (0.0, 0.0), (0.0, 0.0)
+_NO_LAMBDA = replace(LAMBDA, low=0.0, high=0.0)
+_NO_MU = replace(MU, low=0.0, high=0.0, default=0.0)
 
 # Jelinek-Mercer's default is what Zhai and Lafferty (TOIS 2004) found best for title queries;
 # 0.7 for long ones.
+_JELINEK_MERCER = replace(LAMBDA, low=0.01, high=0.99, default=0.1)
+
 MODELS = {
     model.name: model
     for model in (
-        Model("two-stage", "Zhai and Lafferty's two-stage smoothing", TWO_STAGE),
-        Model("dirichlet", "two-stage smoothing with lambda = 0", TWO_STAGE, lambdas=_NO_LAMBDA),
+        Model("two-stage", "Zhai and Lafferty's two-stage smoothing", TWO_STAGE, (LAMBDA, MU)),
+        Model("dirichlet", "two-stage smoothing with lambda = 0", TWO_STAGE, (_NO_LAMBDA, MU)),
+        Model("jelinek-mercer", "two-stage smoothing with mu = 0", TWO_STAGE, (_JELINEK_MERCER, _NO_MU)),
         Model(
-            "jelinek-mercer",
-            "two-stage smoothing with mu = 0",
-            TWO_STAGE,
-            lambdas=(0.01, 0.99),
-            mus=_NO_MU,
-            default=(0.1, 0.0),
+            "lucene-dirichlet",
+            "Lucene's LMDirichletSimilarity",
+            LUCENE_DIRICHLET,
+            LUCENE_DIRICHLET.parameters,
         ),
-        Model("lucene-dirichlet", "Lucene's LMDirichletSimilarity", LUCENE_DIRICHLET, lambdas=_NO_LAMBDA),
     )
 }
 """All models by name."""
 
 
-def find_model(name: str) -> Model:
-    """Return the model of a name.
+def find_model(model: str | Model | Formula) -> Model:
+    """Return the model of a name, or a formula's with the ranges of its own.
 
     Raises
     ------
     InputError
         Naming the models there are.
     """
-    if name not in MODELS:
-        raise InputError("unknown model", value=name, accepted=", ".join(MODELS))
-    return MODELS[name]
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, Formula):
+        return Model(model.name, model.name, model, tuple(model.parameters))
+    if model not in MODELS:
+        raise InputError("unknown model", value=model, accepted=", ".join(MODELS))
+    return MODELS[model]
 
 
 def described(name: str) -> list[str]:

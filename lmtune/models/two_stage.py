@@ -15,9 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
 from lmtune.models import kernels
+from lmtune.models.formula import Formula
+from lmtune.models.kernels import Documents, Topic
+from lmtune.models.parameter import Parameter
 
-Arguments = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
-"""tf of shape (terms, documents), length (documents,), p and count (terms,), contiguous."""
+LAMBDA = Parameter("lambda", 0.0, 0.95, "logit", 0.0, "the weight of the collection model", start=0.5)
+MU = Parameter("mu", 1.0, 100_000.0, "log", 1000.0, "the weight of the Dirichlet prior", unit="tokens")
+
+# Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
+_SMALLEST_MU = 1e-200
 
 
 class Gradient(NamedTuple):
@@ -36,6 +42,74 @@ class Gradient(NamedTuple):
     score: NDArray[np.float64]
     dlambda: NDArray[np.float64]
     dmu: NDArray[np.float64]
+
+
+class TwoStage(Formula):
+    r"""Two-stage smoothing; a document's score is `score`.
+
+    It ranks by a product over query terms of a factor that rises with :math:`y = tf / p` and falls
+    with the document's length,
+
+    .. math:: x = (1 - \lambda) \frac{y + \mu}{\mu + |D|} + \lambda .
+    """
+
+    name = "two-stage"
+    parameters = (LAMBDA, MU)
+    dominance = "e"
+    is_floored = False
+
+    def check(self, settings: NDArray[np.float64]) -> None:
+        """Raise `InputError` unless settings are as `check_parameters` wants them."""
+        for lambda_, mu in settings.tolist():
+            check_parameters(lambda_, mu)
+        super().check(settings)
+
+    def differentiate(
+        self, topic: Topic, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return `score_and_gradient`; nothing is checked any more."""
+        scores, gradients = np.empty(topic.length.size), np.empty((2, topic.length.size))
+        kernels.log_likelihood(topic, setting[0], setting[1], scores, gradients)
+        return scores, gradients
+
+    def prepare(self, documents: Documents) -> Documents:
+        """Return documents with tf / P(w|C) in place of tf."""
+        sizes = documents.tfs[:, 1] - documents.tfs[:, 0]
+        ends = np.cumsum(sizes)
+        y = np.empty(int(sizes.sum()))
+        kernels.relative_frequencies(documents, y)
+        return documents._replace(tfs=np.stack((ends - sizes, ends), axis=1), tf=y)
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill products of x, or their logarithms."""
+        kernels.rank_scores(documents, settings, self.is_floored, out)
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: NDArray[np.float64],
+        likelihood: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        product: NDArray[np.bool_],
+    ) -> None:
+        """Fill products of x where they are safe, and derivatives."""
+        mu = max(setting[1], _SMALLEST_MU)
+        kernels.likelihoods(documents, setting[0], mu, self.is_floored, likelihood, gradient, product)
+
+
+TWO_STAGE = TwoStage()
+
+
+def require_two_stage(formula: Formula, what: str) -> None:
+    """Raise `InputError` unless a formula is two-stage smoothing, for which `what` is proved."""
+    if formula.name != TWO_STAGE.name:
+        raise InputError(
+            f"{what} holds for two-stage smoothing alone, whose factors have no floor",
+            value=formula.name,
+            accepted=TWO_STAGE.name,
+        )
 
 
 def check_parameters(lambda_: float, mu: float) -> None:
@@ -148,19 +222,13 @@ def score_and_gradient(
         As for `score`.
     """
     check_parameters(lambda_, mu)
-    columns = as_columns(tf, length, p, count)
-    _check_lengths(columns, mu)
-    return differentiate(columns, float(lambda_), float(mu))
+    topic = as_topic(tf, length, p, count)
+    _check_lengths(topic, mu)
+    scores, gradients = TWO_STAGE.differentiate(topic, np.array([lambda_, mu], np.float64))
+    return Gradient(scores, *gradients)
 
 
-def differentiate(columns: Arguments, lambda_: float, mu: float) -> Gradient:
-    """Score documents and differentiate the scores; nothing is checked any more."""
-    result = Gradient(*(np.empty(columns[1].size) for _ in range(3)))
-    kernels.log_likelihood(*columns, lambda_, mu, *result)
-    return result
-
-
-def as_columns(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None) -> Arguments:
+def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None) -> Topic:
     """Convert tf, length, p and count, described in `score`, to what kernels take.
 
     Raises
@@ -184,11 +252,11 @@ def as_columns(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike 
         ("a term frequency", (tf_ < 0).any(axis=0), tf_.min(axis=0, initial=0), "0 or more"),
         ("a document's length", length_ < 0, length_, "0 or more"),
     )
-    return tf_, length_, p_, count_
+    return Topic(tf_, length_, p_, count_)
 
 
-def _check_lengths(columns: Arguments, mu: float) -> None:
-    tf, length, _, _ = columns
+def _check_lengths(topic: Topic, mu: float) -> None:
+    tf, length = topic.tf, topic.length
     _check(
         ("a document's length", length < tf.sum(axis=0), length, "at least its term frequencies"),
         ("a document's length", (length == 0) & (mu == 0.0), length, "1 or more where mu is 0"),

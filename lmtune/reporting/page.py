@@ -14,14 +14,7 @@ from lmtune.reporting.differences import differences
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
 from lmtune.reporting.results_reader import StoredResults
 from lmtune.reporting.table import listed
-from lmtune.reporting.tuning_tables import (
-    ABOVE_DIRECT,
-    ABOVE_RANKNET,
-    mean_table,
-    parameter_text,
-    parameters,
-    setting,
-)
+from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table, parameter_text, parameters
 from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
 
 MOST_ROWS = 2500
@@ -136,7 +129,7 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
                     "method": row.method,
                     "fold": number,
                     "folds": len(row.fits),
-                    "setting": [parameter_text(*item, thousands=",") for item in setting(fit).items()],
+                    "setting": [parameter_text(*item, thousands=",") for item in fit.params.items()],
                     "train": f"{fit.train_value:.4f}",
                     "test": f"{fit.test_value:.4f}",
                     "bound": "" if fit.bound is None else f"{fit.bound:.4f}",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from lmtune.candidates.formula import TWO_STAGE
 from lmtune.errors import InputError
 from lmtune.formats.files import read_bytes
 from lmtune.measures.measure import Measure, parse_measure
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.reporting.results_files import (
     ACCEPTED,
     CHOSEN,
@@ -210,8 +210,7 @@ def _fits(folder: Path) -> dict[_Key, list[Fit]]:
         bound = float(row.get("bound", math.nan))
         own.append(
             Fit(
-                row["lambda"],
-                row["mu"],
+                {name: row[name] for name in ("lambda", "mu")},
                 row["train"],
                 row["test"],
                 row["evaluations"],

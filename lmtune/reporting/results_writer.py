@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.formats.files import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import find_model
-from lmtune.models.ranking import rank
 from lmtune.reporting import results_files as files
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import FILES
-from lmtune.reporting.tuning_tables import parameter_table, parameters, setting, tuning_table
+from lmtune.reporting.tuning_tables import parameter_table, parameters, tuning_table
 from lmtune.tuning.result import CollectionResult, Row
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.Data
     surface = result.surface
     if surface is None:
         return {}
-    settings = {"lambda": surface.lambdas, "mu": surface.mus}
+    settings = dict(zip(surface.names, surface.settings.T, strict=True))
     return {
         f"{measure}-fold{number}": pd.DataFrame(
             {
@@ -153,7 +153,7 @@ def _chosen(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]
         for number, fit in enumerate(row.fits, 1):
             means = fit.train_value, fit.test_value
             edges = " and ".join(fit.at_edge)
-            yield (*name, number, *setting(fit).values(), *means, fit.evaluations, edges, fit.bound)
+            yield (*name, number, *fit.params.values(), *means, fit.evaluations, edges, fit.bound)
 
 
 def _topics(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
@@ -171,15 +171,10 @@ def _recall(
         result, pool = found[name[0]]
         own = []
         for number, (fold, fit) in enumerate(zip(result.folds, row.fits, strict=True)):
-            key = (name[0], number, row.measure.rel, *setting(fit).values())
+            key = (name[0], number, row.measure.rel, *fit.params.values())
             if key not in curves:
                 curves[key] = setting_recall_precision(
-                    pool,
-                    fit.lambda_,
-                    fit.mu,
-                    topics=pool.positions(fold.test),
-                    rel=row.measure.rel,
-                    depth=depth,
+                    pool, fit.params, topics=pool.positions(fold.test), rel=row.measure.rel, depth=depth
                 )
             own.append(curves[key])
         for level, mean in zip(LEVELS, np.concatenate(own).mean(axis=0).tolist(), strict=True):
@@ -212,7 +207,7 @@ def _rankings(result: CollectionResult, pool: CandidatePool, row: Row, hits: int
     rankings = {
         ranking.topic: ranking
         for fold, fit in zip(result.folds, row.fits, strict=True)
-        for ranking in rank(pool, lambda_=fit.lambda_, mu=fit.mu, hits=hits, topics=fold.test)
+        for ranking in rank(pool, fit.params, hits=hits, topics=fold.test)
     }
     return [rankings[topic] for topic in pool.topics if topic in rankings]
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from lmtune.models.model import described
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Fit, Row
+from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
 _DIGITS = {"lambda": ".4f", "mu": ".2f"}
@@ -87,7 +87,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                         for text in (result.name, row.measure.title, row.method)
                     ),
                     Cell(str(number)),
-                    *(Cell(parameter_text(name, value)) for name, value in setting(fit).items()),
+                    *(Cell(parameter_text(name, value)) for name, value in fit.params.items()),
                     Cell(f"{fit.train_value:.4f}"),
                     Cell(f"{fit.test_value:.4f}"),
                     Cell(str(fit.evaluations)),
@@ -101,14 +101,9 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
     )
 
 
-def setting(fit: Fit) -> dict[str, float]:
-    """Return the parameters that were chosen, by name."""
-    return {"lambda": fit.lambda_, "mu": fit.mu}
-
-
 def parameters(results: Sequence[CollectionResult]) -> list[str]:
     """Return the names of the parameters that results have chosen."""
-    return list(setting(results[0].rows[0].fits[0]))
+    return list(results[0].rows[0].fits[0].params)
 
 
 def parameter_text(name: str, value: float, thousands: str = "") -> str:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.space import ParameterSpace
+from lmtune.models.parameter import Setting
+from lmtune.tuning.space import ParameterSpace, space_for
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Setting = tuple[float, float]
+_Point = tuple[float, ...]
 
 # Steps in units of the current step size; measures are step functions with plateaus, which a
 # single step would not see across.
@@ -27,23 +28,24 @@ _HALVINGS = 5
 
 
 class CoordinateAscent:
-    """Climb a measure along lambda and log mu in turn.
+    """Climb a measure along each parameter in turn.
 
     From each start, each coordinate tries one and two steps both ways and moves to the best
-    strictly better setting; where neither coordinate improves, the steps halve, five times.
+    strictly better setting; where no coordinate improves, the steps halve, five times. The first
+    steps are `lmtune.models.parameter.Parameter.step`.
 
     Parameters
     ----------
     measure : str
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
-        The range of lambda and mu.
-    starts : sequence of (lambda, mu)
-        Where to start.
+        The range of each parameter; the model's own by default.
+    starts : sequence of mappings, optional
+        Settings to start at; by default the space's `ParameterSpace.start`.
     restarts : int
-        Further starts, drawn uniformly in lambda and log mu.
-    steps : tuple of float
-        First step sizes in lambda and in log mu.
+        Further starts, drawn from the space.
+    steps : mapping of str to float, optional
+        Other first steps, by parameter.
     seed : int
         For the restarts.
     depth : int
@@ -51,22 +53,18 @@ class CoordinateAscent:
 
     Attributes
     ----------
-    lambda_, mu_ : float
-        The best parameters; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``
+        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``
     best_score_ : float
         The measure's mean there.
     results_ : pandas.DataFrame
-        One row an evaluation, in order: the start that asked first, lambda, mu and the mean.
+        One row an evaluation, in order: the start that asked first, the parameters and the mean.
     n_evaluations_ : int
         Distinct settings measured.
     seconds_ : list of float
         When each evaluation was known, since the start of the fit.
     """
 
-    lambda_: float
-    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     results_: pd.DataFrame
@@ -78,14 +76,14 @@ class CoordinateAscent:
         measure: str = "AP",
         *,
         space: ParameterSpace | None = None,
-        starts: Sequence[Setting] = ((0.1, 1000.0),),
+        starts: Sequence[Setting] | None = None,
         restarts: int = 4,
-        steps: tuple[float, float] = (0.1, 0.5),
+        steps: Mapping[str, float] | None = None,
         seed: int = 0,
         depth: int = DEPTH,
     ) -> None:
         self.measure = parse_measure(measure)
-        self.space = space or ParameterSpace()
+        self.space = space
         self.starts = starts
         self.restarts = restarts
         self.steps = steps
@@ -112,24 +110,28 @@ class CoordinateAscent:
         self.seconds_ = []
         places = pool.positions(topics)
         rng = np.random.default_rng(self.seed)
-        begins = [self.space.clip(*setting) for setting in self.starts]
-        begins += [self.space.random(rng) for _ in range(self.restarts)]
-        known: dict[Setting, float] = {}
-        rows: list[tuple[int, float, float, float]] = []
+        space = space_for(self.space, pool)
+        given = [space.start] if self.starts is None else map(space.vector, self.starts)
+        begins = [space.clip(setting) for setting in given]
+        begins += [space.random(rng) for _ in range(self.restarts)]
+        sizes = {parameter.name: parameter.step for parameter in space.parameters} | dict(self.steps or {})
+        known: dict[_Point, float] = {}
+        rows: list[tuple[float, ...]] = []
         # All climbs ask at once, because measuring many settings in a call is much cheaper.
         asking = {}
         for start, begin in enumerate(begins):
-            climb = self._climb(begin)
+            climb = _climb(space, begin, sizes)
             asking[start] = (climb, next(climb))
         while asking:
-            new: dict[Setting, int] = {}
+            new: dict[_Point, int] = {}
             for start, (_, line) in asking.items():
                 for setting in line:
                     if setting not in known:
                         new.setdefault(setting, start)
             if new:
-                lambdas, mus = zip(*new, strict=True)
-                values = measure_settings(pool, lambdas, mus, [self.measure], topics=places, depth=self.depth)
+                values = measure_settings(
+                    pool, np.array(list(new)), [self.measure], topics=places, depth=self.depth
+                )
                 for (setting, start), mean in zip(new.items(), values[:, :, 0].mean(axis=0), strict=True):
                     known[setting] = float(mean)
                     rows.append((start, *setting, float(mean)))
@@ -143,36 +145,28 @@ class CoordinateAscent:
                 progress(len(begins) - len(asking), len(begins))
 
         best = max(known, key=known.__getitem__)
-        self.best_params_ = {"lambda": best[0], "mu": best[1]}
-        self.lambda_, self.mu_ = best
+        self.best_params_ = space.named(best)
         self.best_score_ = known[best]
-        self.results_ = pd.DataFrame(rows, columns=["start", "lambda", "mu", str(self.measure)])
+        self.results_ = pd.DataFrame(rows, columns=["start", *space.names, str(self.measure)])
         self.n_evaluations_ = len(known)
         return self
 
-    def _climb(self, begin: Setting) -> Generator[list[Setting], list[float], None]:
-        """Ask for lines of settings; be sent their means."""
-        here = self._settle(*begin)
-        lambda_step, mu_step = self.steps
-        [value] = yield [here]
-        for _ in range(_HALVINGS + 1):
-            improved = True
-            while improved:
-                improved = False
-                for along_lambda in (True, False):
-                    line = [
-                        self._settle(here[0] + step * lambda_step, here[1])
-                        if along_lambda
-                        else self._settle(here[0], here[1] * math.exp(step * mu_step))
-                        for step in _STEPS
-                    ]
-                    values = yield line
-                    best = int(np.argmax(values))
-                    if values[best] > value:
-                        here, value, improved = line[best], values[best], True
-            lambda_step /= 2
-            mu_step /= 2
 
-    def _settle(self, lambda_: float, mu: float) -> Setting:
-        """Round, so that ways that lead to one setting do not differ in its last digits."""
-        return self.space.clip(round(lambda_, 9), float(f"{mu:.9g}"))
+def _climb(
+    space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float]
+) -> Generator[list[_Point], list[float], None]:
+    """Ask for lines of settings; be sent their means."""
+    here = tuple(p.move(x, 0.0) for p, x in zip(space.parameters, begin.tolist(), strict=True))
+    [value] = yield [here]
+    for halving in range(_HALVINGS + 1):
+        improved = True
+        while improved:
+            improved = False
+            for axis, parameter in enumerate(space.parameters):
+                size = sizes[parameter.name] * 0.5**halving
+                moved = [parameter.move(here[axis], step * size) for step in _STEPS]
+                line = [(*here[:axis], x, *here[axis + 1 :]) for x in moved]
+                values = yield line
+                best = int(np.argmax(values))
+                if values[best] > value:
+                    here, value, improved = line[best], values[best], True

@@ -68,9 +68,9 @@ def run_experiment(
     InputError
         Where the pool was extracted for another model than the plan's.
     """
-    if find_model(plan.model).formula is not pool.formula:
+    if find_model(plan.model).formula.name != pool.formula.name:
         raise InputError(
-            f"the candidates were extracted for {pool.model}",
+            f"the candidates were extracted for {pool.formula.name}",
             value=plan.model,
             accepted="one model for candidates and plan",
         )
@@ -107,9 +107,8 @@ class _Experiment:
         # The first call compiles; a topic shows how long that takes before the bars move.
         progress("compiling kernels, once", 0, 1)
         first = pool.positions()[:1]
-        setting = plan.space.clip(0.5, 1000.0)
-        self.pairs.cost(*setting, topics=first)
-        measure_settings(pool, *setting, plan.measures, topics=first, depth=plan.depth)
+        self.pairs.cost(plan.space.start, topics=first)
+        measure_settings(pool, plan.space.start, plan.measures, topics=first, depth=plan.depth)
         progress("compiling kernels, once", 1, 1)
         self.surface = Surface.compute(
             pool,
@@ -160,12 +159,12 @@ class _Experiment:
         tuner = self.ranknet
         chosen = {
             DIRECT: self._direct(number, fold, measure),
-            RANKNET: Choice(tuner.lambda_, tuner.mu_, tuner.n_evaluations_),
+            RANKNET: Choice(tuner.best_params_, tuner.n_evaluations_),
         }
         if self.plan.validation:
             stopped = self.stopped.stop_on(self.pool, str(measure), topics=self.validation)
             evaluations = self.descent_evaluations + len(stopped.trace_)
-            chosen[STOPPED] = Choice(stopped.lambda_, stopped.mu_, evaluations)
+            chosen[STOPPED] = Choice(stopped.best_params_, evaluations)
         for name in self.plan.also:
             chosen[ALSO[name]] = self._search(name, number, fold, measure)
         optimal, bound = self._optimal(number, fold, measure, list(chosen.values()))
@@ -174,43 +173,35 @@ class _Experiment:
             train, test = (
                 measure_settings(
                     self.pool,
-                    choice.lambda_,
-                    choice.mu,
+                    choice.params,
                     [measure],
                     depth=self.plan.depth,
                     topics=self.pool.positions(topics),
                 )[:, 0, 0]
                 for topics in (fold.train, fold.test)
             )
-            edges = tuple(self.plan.space.at_edge(choice.lambda_, choice.mu))
+            edges = tuple(self.plan.space.at_edge(list(choice.params.values())))
             means = float(train.mean()), float(test.mean())
             self.fits[measure, method].append(
-                Fit(
-                    choice.lambda_,
-                    choice.mu,
-                    *means,
-                    choice.evaluations,
-                    edges,
-                    bound if method == OPTIMAL else None,
-                )
+                Fit(choice.params, *means, choice.evaluations, edges, bound if method == OPTIMAL else None)
             )
             self.values[measure, method].append(test)
 
     def _direct(self, number: int, fold: Fold, measure: Measure) -> Choice:
         places = self.pool.positions(fold.train)
-        grid = list(zip(self.surface.lambdas.tolist(), self.surface.mus.tolist(), strict=True))
         best = self.surface.best(measure, places, self.plan.ascents)
         ascent = CoordinateAscent(
             str(measure),
             space=self.plan.space,
-            starts=[grid[place] for place in best],
+            starts=[self.surface.setting(place) for place in best],
             restarts=self.plan.restarts,
             seed=self.plan.seed,
             depth=self.plan.depth,
         ).fit(self.pool, topics=fold.train)
         self.traces[f"direct-{measure}-fold{number + 1}"] = ascent.results_
-        climbed = zip(ascent.results_["lambda"], ascent.results_["mu"], strict=True)
-        return Choice(ascent.lambda_, ascent.mu_, len({*grid, *climbed}))
+        climbed = ascent.results_[list(self.surface.names)].to_numpy()
+        measured = np.unique(np.concatenate((self.surface.settings, climbed)), axis=0)
+        return Choice(ascent.best_params_, len(measured))
 
     def _search(self, name: str, number: int, fold: Fold, measure: Measure) -> Choice:
         tuner = SEARCHES[name](
@@ -221,7 +212,7 @@ class _Experiment:
             depth=self.plan.depth,
         ).fit(self.pool, topics=fold.train)
         self.traces[f"{name}-{measure}-fold{number + 1}"] = tuner.results_
-        return Choice(tuner.lambda_, tuner.mu_, tuner.n_evaluations_)
+        return Choice(tuner.best_params_, tuner.n_evaluations_)
 
     def _optimal(
         self, number: int, fold: Fold, measure: Measure, chosen: list[Choice]
@@ -245,7 +236,7 @@ class _Experiment:
         if optimum.stopped_ is not None:
             self.tolerance = None
         evaluations = best.evaluations + optimum.n_evaluations_
-        return Choice(optimum.lambda_, optimum.mu_, evaluations), optimum.bound_
+        return Choice(optimum.best_params_, evaluations), optimum.bound_
 
     def finish(self, folds: Sequence[Fold], notes: Sequence[str]) -> CollectionResult:
         topics = tuple(topic for fold in folds for topic in fold.test)

@@ -11,19 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.regions import SMALLEST_MU, Regions
+from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import ParameterSpace, space_for
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-# Regions take as long as about a thousand settings measured without them.
-_DENSE = 2000
-# Below this many times the run depth, cells can leave out too little.
-_LONG = 4
 
 
 @dataclass(frozen=True)
@@ -34,16 +28,18 @@ class Surface:
 
     Attributes
     ----------
-    lambdas, mus : numpy.ndarray of float64, shape (settings,)
-        The settings.
+    names : tuple of str
+        The parameters.
+    settings : numpy.ndarray of float64, shape (settings, parameters)
+        The grid.
     measures : tuple of Measure
         What was measured.
     values : numpy.ndarray of float64, shape (pool's topics, settings, measures)
         NaN for topics that were left out.
     """
 
-    lambdas: NDArray[np.float64]
-    mus: NDArray[np.float64]
+    names: tuple[str, ...]
+    settings: NDArray[np.float64]
     measures: tuple[Measure, ...]
     values: NDArray[np.float64]
 
@@ -54,34 +50,27 @@ class Surface:
         measures: Sequence[Measure],
         *,
         space: ParameterSpace,
-        shape: tuple[int, int],
+        shape: Sequence[int],
         topics: NDArray[np.int64] | None = None,
         depth: int = DEPTH,
         progress: Callable[[int, int], None] | None = None,
     ) -> Surface:
-        """Measure the grid of `shape` (lambdas, mus) points over `space`.
+        """Measure the grid of `shape` points over `space`.
 
         A dense grid over large candidate lists is measured cell by cell, with the same values.
         """
         topics = pool.positions() if topics is None else topics
-        lambdas, mus = space.grid(*shape)
-        values = np.full((len(pool.topics), lambdas.size, len(measures)), np.nan)
-        regions = None
-        per_topic = pool.candidates.doc.size / len(pool.topics)
-        dense = lambdas.size >= _DENSE and per_topic > _LONG * depth
-        if dense and space.mu_low >= SMALLEST_MU and not pool.formula.floored:
-            regions = Regions.build(
-                pool,
-                lambda_low=space.lambda_low,
-                lambda_high=space.lambda_high,
-                mu_low=space.mu_low,
-                mu_high=space.mu_high,
-                depth=depth,
-            )
+        settings = space.grid(shape)
+        values = np.full((len(pool.topics), len(settings), len(measures)), np.nan)
+        regions = regions_for(pool, settings, depth)
         values[topics] = measure_settings(
-            pool, lambdas, mus, measures, topics=topics, depth=depth, regions=regions, progress=progress
+            pool, settings, measures, topics=topics, depth=depth, regions=regions, progress=progress
         )
-        return cls(lambdas, mus, tuple(measures), values)
+        return cls(tuple(space.names), settings, tuple(measures), values)
+
+    def setting(self, place: int) -> dict[str, float]:
+        """Return the setting of a row of `settings`."""
+        return dict(zip(self.names, self.settings[place].tolist(), strict=True))
 
     def means(self, measure: Measure, topics: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the measure's mean over topics at each setting, shape (settings,)."""
@@ -102,22 +91,20 @@ class GridSearch:
     measure : str
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
-        The range of lambda and mu.
-    shape : tuple of int
-        Points along lambda (equally spaced) and mu (equally spaced logarithms).
+        The range of each parameter; the model's own by default.
+    shape : sequence of int
+        Points along each parameter, evenly spaced on its scale.
     depth : int
         Run depth.
 
     Attributes
     ----------
-    lambda_, mu_ : float
-        The best parameters; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``; the first of equally good points.
+        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``; the first of equally good points.
     best_score_ : float
         The measure's mean there.
     results_ : pandas.DataFrame
-        One row a point: lambda, mu and the mean.
+        One row a point: the parameters and the mean.
     n_evaluations_ : int
         Settings measured.
     seconds_ : list of float
@@ -131,8 +118,6 @@ class GridSearch:
     {'lambda': 0.5, 'mu': 100.0}
     """
 
-    lambda_: float
-    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     results_: pd.DataFrame
@@ -144,11 +129,11 @@ class GridSearch:
         measure: str = "AP",
         *,
         space: ParameterSpace | None = None,
-        shape: tuple[int, int] = (20, 26),
+        shape: Sequence[int] = (20, 26),
         depth: int = DEPTH,
     ) -> None:
         self.measure = parse_measure(measure)
-        self.space = space or ParameterSpace()
+        self.space = space
         self.shape = shape
         self.depth = depth
 
@@ -169,11 +154,12 @@ class GridSearch:
         import pandas as pd
 
         begin = time.monotonic()
+        space = space_for(self.space, pool)
         places = pool.positions(topics)
         surface = Surface.compute(
             pool,
             [self.measure],
-            space=self.space,
+            space=space,
             shape=self.shape,
             topics=places,
             depth=self.depth,
@@ -181,9 +167,9 @@ class GridSearch:
         )
         means = surface.means(self.measure, places)
         best = surface.best(self.measure, places)[0]
-        self.results_ = pd.DataFrame({"lambda": surface.lambdas, "mu": surface.mus, str(self.measure): means})
-        self.lambda_, self.mu_ = float(surface.lambdas[best]), float(surface.mus[best])
-        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
+        self.results_ = pd.DataFrame(surface.settings, columns=list(surface.names))
+        self.results_[str(self.measure)] = means
+        self.best_params_ = surface.setting(best)
         self.best_score_ = float(means[best])
         self.n_evaluations_ = means.size
         self.seconds_ = [time.monotonic() - begin] * means.size

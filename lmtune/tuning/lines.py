@@ -1,8 +1,7 @@
-"""The RankNet cost beside the measures, along the same lines through (lambda, log mu)."""
+"""The RankNet cost beside the measures, along the same lines through the parameters."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from lmtune.tuning.space import ParameterSpace
 if TYPE_CHECKING:
     import pandas as pd
 
-ACROSS, ALONG_LAMBDA, ALONG_MU = "across", "lambda", "mu"
+ACROSS = "across"
 
 # From RankNet's choice at 0 to Direct's at 1, and as far again half way on both sides.
 _ACROSS = np.linspace(-0.5, 1.5, 41)
@@ -51,12 +50,13 @@ def measure_lines(
     Returns
     -------
     dict of str to pandas.DataFrame
-        By ``MEASURE-foldN``. One row a setting: ``line``, ``position``, ``lambda``, ``mu``,
+        By ``MEASURE-foldN``. One row a setting: ``line``, ``position``, the parameters,
         ``cost`` (RankNet's mean over the pairs of the training topics), ``train`` and ``test``
-        (the measure's means). The line ``across`` is straight in (lambda, log mu), with RankNet's
-        choice at position 0 and Direct's at 1; it is missing where the two are the same. ``lambda``
-        and ``mu`` go along one parameter through RankNet's choice; the position is the parameter.
-        A parameter that the model fixes has no line.
+        (the measure's means). The line ``across`` is straight in the parameters, or in the
+        logarithms of those on a logarithmic scale, with RankNet's choice at position 0 and Direct's
+        at 1; it is missing where the two are the same. The others, named after a parameter, go
+        along it through RankNet's choice; the position is the parameter. A parameter that the
+        model fixes has no line.
     """
     import pandas as pd
 
@@ -76,43 +76,39 @@ def measure_lines(
     return lines
 
 
-Place = tuple[str, float, float, float]
-"""A line, a position on it, lambda and mu."""
+Place = tuple[str, float, NDArray[np.float64]]
+"""A line, a position on it, and the setting there."""
 
 
 def _along(space: ParameterSpace, fit: Fit) -> list[Place]:
-    """Return settings along lambda and along mu through a setting, itself included.
+    """Return settings along each parameter through a setting, itself included.
 
-    There is no line along a parameter that the space fixes, unless it fixes both.
+    There is no line along a parameter that the space fixes, unless it fixes all: then along one.
     """
-    lambdas, _ = space.grid(_POINTS, 1)
-    _, mus = space.grid(1, _POINTS)
-    along_mu = space.mu_low < space.mu_high
-    places = []
-    if space.lambda_low < space.lambda_high or not along_mu:
-        places = [
-            (ALONG_LAMBDA, lambda_, lambda_, fit.mu)
-            for lambda_ in np.union1d(lambdas, [fit.lambda_]).tolist()
-        ]
-    if not along_mu:
-        return places
-    return places + [(ALONG_MU, mu, fit.lambda_, mu) for mu in np.union1d(mus, [fit.mu]).tolist()]
+    through = space.vector(fit.params)
+    places: list[Place] = []
+    for parameter in space.free or space.parameters[:1]:
+        axis = space.parameters.index(parameter)
+        for value in np.union1d(parameter.grid(_POINTS), through[axis]).tolist():
+            setting = through.copy()
+            setting[axis] = value
+            places.append((parameter.name, value, setting))
+    return places
 
 
 def _across(space: ParameterSpace, begin: Fit, end: Fit) -> list[Place]:
     """Return settings on the straight line through two, as far as the space goes."""
-    if (begin.lambda_, begin.mu) == (end.lambda_, end.mu):
+    if begin.params == end.params:
         return []
-    ends = {0.0: (begin.lambda_, begin.mu), 1.0: (end.lambda_, end.mu)}
-    places = []
+    ends = space.vector(begin.params), space.vector(end.params)
+    places: list[Place] = []
     for position in _ACROSS.round(12).tolist():
-        lambda_ = begin.lambda_ + position * (end.lambda_ - begin.lambda_)
-        mu = begin.mu
-        if begin.mu != end.mu:
-            mu = math.exp(math.log(begin.mu) + position * math.log(end.mu / begin.mu))
-        setting = ends.get(position, (lambda_, mu))
-        if space.clip(*setting) == setting:
-            places.append((ACROSS, position, *setting))
+        between = zip(space.parameters, *(end.tolist() for end in ends), strict=True)
+        setting = np.array([p.between(low, high, position) for p, low, high in between])
+        if position in (0.0, 1.0):
+            setting = ends[int(position)]
+        if (space.clip(setting) == setting).all():
+            places.append((ACROSS, position, setting))
     return places
 
 
@@ -129,18 +125,15 @@ class _Settings:
         measures: list[Measure] | None = None,
     ) -> None:
         self.places = places
+        self.names = plan.space.names
         self.measures = measures or list(plan.measures)
-        lambdas = [lambda_ for _, _, lambda_, _ in places]
-        mus = [mu for _, _, _, mu in places]
+        settings = np.array([setting for _, _, setting in places])
         train = pool.positions(fold.train)
         count = int(pairs.per_topic[train].sum())
-        self.cost = [
-            pairs.cost(lambda_, mu, topics=train).value / count
-            for lambda_, mu in zip(lambdas, mus, strict=True)
-        ]
+        self.cost = [pairs.cost(setting, topics=train).value / count for setting in settings]
 
         def means(topics: NDArray[np.int64]) -> NDArray[np.float64]:
-            values = measure_settings(pool, lambdas, mus, self.measures, topics=topics, depth=plan.depth)
+            values = measure_settings(pool, settings, self.measures, topics=topics, depth=plan.depth)
             mean: NDArray[np.float64] = values.mean(axis=0)
             return mean
 
@@ -150,5 +143,6 @@ class _Settings:
         import pandas as pd
 
         column = self.measures.index(measure)
-        table = pd.DataFrame(self.places, columns=["line", "position", "lambda", "mu"])
+        table = pd.DataFrame([place[:2] for place in self.places], columns=["line", "position"])
+        table[self.names] = np.array([setting for _, _, setting in self.places])
         return table.assign(cost=self.cost, train=self.train[:, column], test=self.test[:, column])

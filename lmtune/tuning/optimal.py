@@ -22,8 +22,7 @@ from lmtune.tuning.result import Fit
 class Choice(NamedTuple):
     """A setting and how many evaluations it took to choose it."""
 
-    lambda_: float
-    mu: float
+    params: dict[str, float]
     evaluations: int
 
 
@@ -33,12 +32,10 @@ def best_known(
     """Return the best grid point on the fold's test topics, or a method's choice if better."""
     places = pool.positions(fold.test)
     best = surface.best(measure, places)[0]
-    settings = [(float(surface.lambdas[best]), float(surface.mus[best]))]
-    settings += [(choice.lambda_, choice.mu) for choice in chosen]
-    lambdas, mus = zip(*settings, strict=True)
-    means = measure_settings(pool, lambdas, mus, [measure], topics=places, depth=depth)
+    settings = [surface.setting(best), *(choice.params for choice in chosen)]
+    means = measure_settings(pool, settings, [measure], topics=places, depth=depth)
     winner = settings[int(np.argmax(means[:, :, 0].mean(axis=0)))]
-    return Choice(*winner, surface.lambdas.size + len(chosen))
+    return Choice(winner, len(surface.settings) + len(chosen))
 
 
 def certify(
@@ -63,7 +60,7 @@ def certify(
         str(measure),
         tolerance=tolerance,
         space=plan.space,
-        starts=[(choice.lambda_, choice.mu) for choice in chosen],
+        starts=[choice.params for choice in chosen],
         depth=plan.depth,
     )
     progress(stage, 0, 100)

@@ -10,24 +10,21 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import top_positions
 from lmtune.errors import InputError
-from lmtune.models.ranking import top_positions
-from lmtune.models.two_stage import check_parameters
+from lmtune.models.parameter import Setting, as_settings
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
 
-DEFAULT_RUN = (0.0, 1000.0)
-"""The (lambda, mu) whose run supplies nonrelevant documents where none are judged."""
-
-_SMALLEST_MU = 1e-200
+# Documents whose likelihoods are in a core's cache at a time.
+_DOCUMENTS = 1 << 14
 
 
 class Cost(NamedTuple):
-    """A RankNet cost and its partial derivatives."""
+    """A RankNet cost and its partial derivatives, shape (parameters,)."""
 
     value: float
-    dlambda: float
-    dmu: float
+    gradient: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Pairs:
         """Pair all judged relevant with all judged nonrelevant documents.
 
         Where the collection has no judged nonrelevant document at all, the unjudged documents
-        among the first `depth` of a default run (Dirichlet smoothing, mu = 1000) stand in.
+        among the first `depth` of a run with the formula's defaults stand in.
 
         Parameters
         ----------
@@ -84,9 +81,10 @@ class Pairs:
             rule = "all (relevant, nonrelevant) judged pairs"
         else:
             columns = _with_unjudged(pool, depth)
+            default = ", ".join(f"{p.name} = {p.default:g}" for p in pool.formula.parameters)
             rule = (
                 f"no document is judged nonrelevant: the unjudged among the first {depth} of a "
-                f"run with lambda = {DEFAULT_RUN[0]:g}, mu = {DEFAULT_RUN[1]:g} stand in"
+                f"run with {default} stand in"
             )
         columns, relevant = _relevant_first(pool, columns, rel)
         pairs = cls(pool, columns, relevant, rel, depth, rule)
@@ -110,8 +108,7 @@ class Pairs:
 
     def cost(
         self,
-        lambda_: float,
-        mu: float,
+        setting: Setting | NDArray[np.float64],
         *,
         topics: NDArray[np.int64] | None = None,
         threads: int | None = None,
@@ -124,8 +121,8 @@ class Pairs:
 
         Parameters
         ----------
-        lambda_, mu : float
-            Smoothing parameters; see `lmtune.models.two_stage.check_parameters`.
+        setting : mapping of str to float, or numpy.ndarray, shape (parameters,)
+            Parameters of the pool's formula: by name, or in its order.
         topics : numpy.ndarray of int64, optional
             Places of topics in the pool; all by default.
         threads : int, optional
@@ -134,41 +131,42 @@ class Pairs:
         Returns
         -------
         Cost
-            Its derivative in lambda is 0 where the pool's model has no lambda.
 
         Raises
         ------
         InputError
-            For parameters outside the model's domain.
+            For parameters outside the formula's domain.
         """
-        check_parameters(lambda_, mu)
-        self.pool.require_lambda(lambda_)
-        # Where mu is 0, the probabilities of an empty document are their limit, P(w|C).
-        lambda_, mu = float(lambda_), max(float(mu), _SMALLEST_MU)
+        formula = self.pool.formula
+        settings = as_settings(formula.parameters, setting)
+        formula.check(settings)
         topics = self.pool.positions() if topics is None else topics
-        out = np.zeros((topics.size, 3))
-        pool, columns = self.pool, self.columns
+        out = np.zeros((topics.size, 1 + settings.shape[1]))
+        paired = np.flatnonzero(self.per_topic[topics])
+        documents = self.pool.documents(self.columns).of(topics[paired])
+        relevant = self.relevant[topics[paired]]
+        ends = np.cumsum(np.diff(documents.docs)[:, 0])
 
         def work(chunk: slice) -> None:
-            kernels.ranknet_topics(
-                topics[chunk],
-                columns.start,
-                columns.tf_start,
-                columns.length,
-                columns.tf,
-                self.relevant,
-                pool.term_start,
-                pool.p,
-                pool.count,
-                lambda_,
-                mu,
-                pool.formula.floored,
-                out[chunk],
-            )
+            first = chunk.start
+            while first < chunk.stop:
+                before = ends[first - 1] if first else 0
+                end = int(np.searchsorted(ends, before + _DOCUMENTS, "right"))
+                end = min(max(end, first + 1), chunk.stop)
+                some = documents.of(slice(first, end))
+                likelihood = np.empty(int(ends[end - 1] - before))
+                gradient = np.empty((settings.shape[1], likelihood.size))
+                product = np.empty(end - first, np.bool_)
+                formula.likelihoods(some, settings[0], likelihood, gradient, product)
+                sums = np.empty((end - first, out.shape[1]))
+                sizes = some.docs[:, 1] - some.docs[:, 0]
+                kernels.sum_pairs(sizes, relevant[first:end], likelihood, gradient, product, sums)
+                out[paired[first:end]] = sums
+                first = end
 
-        over_slices(work, topics.size, threads=threads)
-        value, dlambda, dmu = (float(x) for x in out.sum(axis=0))
-        return Cost(value, dlambda if pool.formula.has_lambda else 0.0, dmu)
+        over_slices(work, paired.size, threads=threads)
+        value, *gradient = out.sum(axis=0)
+        return Cost(float(value), np.array(gradient))
 
 
 def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Columns, NDArray[np.int64]]:
@@ -195,10 +193,11 @@ def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Co
 def _with_unjudged(pool: CandidatePool, depth: int) -> Columns:
     """Add the unjudged documents at the top of the default run to the judged ones."""
     collected = ColumnLists()
+    default = np.array([parameter.default for parameter in pool.formula.parameters])
     for t in range(len(pool.topics)):
         rows = pool.candidates.rows(t)
         block = pool.tf_block(pool.candidates, t)
-        top = top_positions(pool, t, *DEFAULT_RUN, depth)
+        top = top_positions(pool, t, default, depth)
         top = top[pool.candidates.gain[rows][top] == UNJUDGED]
         judged = pool.judged.rows(t)
         collected.append(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.models.model import MODELS, find_model
+from lmtune.models.two_stage import require_two_stage
 from lmtune.options import check, option
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
@@ -43,11 +46,10 @@ class Plan:
         The table's measures.
     model : str
         A name in `lmtune.models.model.MODELS`.
-    space : ParameterSpace
-        The range of lambda and mu for every method: for a model that fixes one of them,
-        ``ParameterSpace.of(model)``.
+    ranges : mapping of str to (low, high)
+        Where to look for parameters, by name, where that differs from the model's own ranges.
     grid : tuple of int
-        Grid points along lambda and mu.
+        Grid points along each parameter.
     ascents, restarts : int
         Coordinate ascents from the best grid points, and from random ones.
     optimizer : str
@@ -83,9 +85,9 @@ class Plan:
     model: str = option(
         "two-stage", "two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.", choices=MODELS
     )
-    space: ParameterSpace = field(default_factory=ParameterSpace)
-    grid: tuple[int, int] = option(
-        (20, 26), "Points along lambda and mu.", low=1, read=_grid, separator="x", metavar="NxN"
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    grid: tuple[int, ...] = option(
+        (20, 26), "Points along each parameter.", low=1, read=_grid, separator="x", metavar="NxN"
     )
     ascents: int = option(3, "Coordinate ascents from the best grid points.", low=1, flag="")
     restarts: int = option(2, "Random restarts of the coordinate ascent.", low=0)
@@ -121,17 +123,29 @@ class Plan:
                     "no such further method, or one named twice", value=name, accepted=", ".join(ALSO)
                 )
         check(self)
-        self.space.require(find_model(self.model))
+        _ = self.space  # the ranges are the model's
         if self.certify is not None:
             check_tolerance(self.certify)
-            find_model(self.model).formula.require_two_stage("the certificate's proof")
+            require_two_stage(find_model(self.model).formula, "the certificate's proof")
             for measure in self.measures:
                 Problem.check(measure)
 
     def as_record(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
+        record = asdict(self)
+        del record["ranges"]
+        space = {
+            f"{name}_{end}": bound
+            for name, bounds in self.space.ranges.items()
+            for end, bound in zip(("low", "high"), bounds, strict=True)
+        }
         names = [str(measure) for measure in self.measures]
-        return {**asdict(self), "measures": names}
+        return {"measures": names, "model": self.model, "space": space} | record | {"measures": names}
+
+    @cached_property
+    def space(self) -> ParameterSpace:
+        """The range of each parameter for every method."""
+        return ParameterSpace.of(self.model, self.ranges)
 
     @property
     def steps(self) -> tuple[Measure | None, ...]:

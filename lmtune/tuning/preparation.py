@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.search import few, unknown_terms
 from lmtune.candidates.storage import pool_for
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
-from lmtune.models.model import find_model
-from lmtune.models.search import few, unknown_terms
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.tuning.folds import Fold, make_folds
@@ -140,12 +139,10 @@ def _pool(
             {topic: dataset.topics[topic] for topic in topics},
             dataset.qrels,
             name=dataset.name,
-            model=find_model(plan.model).formula.name,
+            model=plan.model,
             depth=plan.depth,
             negatives_depth=plan.negatives_depth,
-            lambda_high=plan.space.lambda_high,
-            mu_low=plan.space.mu_low,
-            mu_high=plan.space.mu_high,
+            ranges=plan.space.ranges,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),
         )

@@ -1,4 +1,4 @@
-"""Minimise the RankNet cost of two-stage smoothing by its analytic gradient."""
+"""Minimise the RankNet cost of a formula by its analytic gradient."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import ParameterSpace, space_for
 
 if TYPE_CHECKING:
     import pandas as pd
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
-FIRST_START = (0.5, 1000.0)
-
 
 class RankNetTuner:
-    """Fit lambda and mu to preference pairs (Metzler, SIGIR 2007).
+    """Fit a formula's parameters to preference pairs (Metzler, SIGIR 2007).
 
-    The cost is minimised in (logit lambda, log mu) from several starts; the lowest end wins.
+    The cost is minimised in unbounded coordinates from several starts; the lowest end wins.
 
     Parameters
     ----------
@@ -36,9 +34,10 @@ class RankNetTuner:
         One coordinate at a time by its derivative, as the paper does, or both jointly; see
         `lmtune.tuning.descent`.
     space : ParameterSpace
-        The range of lambda and mu; a fit that ends on its edge says so in `at_edge_`.
+        The range of each parameter, the model's own by default; a fit that ends on its edge says so
+        in `at_edge_`.
     starts : int
-        The first starts at lambda = 0.5, mu = 1000; the others are drawn from the space.
+        The first is the space's `ParameterSpace.start`; the others are drawn from the space.
     seed : int
         For the starts.
     rel : int
@@ -53,10 +52,8 @@ class RankNetTuner:
 
     Attributes
     ----------
-    lambda_, mu_ : float
-        The fitted parameters; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``
+        The fitted setting, such as ``{"lambda": 0.5, "mu": 100.0}``
     cost_ : float
         The summed cost at the fitted parameters.
     n_pairs_ : int
@@ -64,7 +61,7 @@ class RankNetTuner:
     n_evaluations_ : int
         Evaluations of the cost with its gradient.
     trace_ : pandas.DataFrame
-        One row an iterate: start, iteration, cost, lambda, mu, then the measures' means on the
+        One row an iterate: start, iteration, cost, the parameters, then the measures' means on the
         fitting topics; `stop_on` adds a column.
     seconds_ : list of float
         When each iterate of the trace was reached, since the start of the fit; the time of the
@@ -79,11 +76,9 @@ class RankNetTuner:
     Examples
     --------
     >>> tuner = RankNetTuner(seed=0).fit(pool, topics=train)  # doctest: +SKIP
-    >>> tuner.lambda_, tuner.mu_  # doctest: +SKIP
+    >>> tuner.best_params_  # doctest: +SKIP
     """
 
-    lambda_: float
-    mu_: float
     best_params_: dict[str, float]
     cost_: float
     n_pairs_: int
@@ -113,7 +108,7 @@ class RankNetTuner:
         if seed < 0:
             raise InputError("bad seed", value=seed, accepted="0 or more")
         self.optimizer = optimizer
-        self.space = space or ParameterSpace()
+        self.space = space
         self.starts = starts
         self.seed = seed
         self.rel = rel
@@ -162,6 +157,7 @@ class RankNetTuner:
                 value=[pool.topics[place] for place in places[:3]],
                 accepted="a topic with a relevant and a nonrelevant document",
             )
+        space = self._space = space_for(self.space, pool)
         evaluations = 0
         begin = time.monotonic()
         reached: dict[bytes, float] = {}
@@ -169,17 +165,16 @@ class RankNetTuner:
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             nonlocal evaluations
             evaluations += 1
-            lambda_, mu = self.space.from_unbounded(x)
-            cost = pairs.cost(lambda_, mu, topics=places)
+            setting = space.from_unbounded(x)
+            cost = pairs.cost(setting, topics=places)
             reached.setdefault(x.tobytes(), time.monotonic() - begin)
-            slope = np.array([cost.dlambda * lambda_ * (1.0 - lambda_), cost.dmu * mu])
-            return cost.value / n_pairs, slope / n_pairs
+            return cost.value / n_pairs, space.chain(cost.gradient, setting) / n_pairs
 
         iterates: list[tuple[int, int, Point]] = []
         converged = []
         minima: list[Point] = []
-        for start, x in enumerate(self._starts()):
-            descent = OPTIMIZERS[self.optimizer](objective, x, self.space.unbounded_box, minima)
+        for start, x in enumerate(self._starts(space)):
+            descent = OPTIMIZERS[self.optimizer](objective, x, space.unbounded_box, minima)
             minima += descent.points[-1:] if descent.converged else []
             iterates += [(start, i, point) for i, point in enumerate(descent.points)]
             converged.append(descent.converged)
@@ -225,10 +220,10 @@ class RankNetTuner:
         self._take(int(self.trace_[column].argmax()))
         return self
 
-    def _starts(self) -> list[NDArray[np.float64]]:
+    def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
         rng = np.random.default_rng(self.seed)
-        settings = [FIRST_START, *(self.space.random(rng) for _ in range(self.starts - 1))]
-        return [self.space.to_unbounded(*setting) for setting in settings]
+        settings = [space.start, *(space.random(rng) for _ in range(self.starts - 1))]
+        return [space.to_unbounded(setting) for setting in settings]
 
     def _record(
         self,
@@ -239,14 +234,13 @@ class RankNetTuner:
     ) -> None:
         import pandas as pd
 
-        settings = [self.space.from_unbounded(point.x) for _, _, point in iterates]
+        settings = np.array([self._space.from_unbounded(point.x) for _, _, point in iterates])
         self.trace_ = pd.DataFrame(
             {
                 "start": [start for start, _, _ in iterates],
                 "iteration": [iteration for _, iteration, _ in iterates],
                 "cost": [point.cost * n_pairs for _, _, point in iterates],
-                "lambda": [lambda_ for lambda_, _ in settings],
-                "mu": [mu for _, mu in settings],
+                **dict(zip(self._space.names, settings.T, strict=True)),
             }
         )
         if self.measures:
@@ -256,13 +250,13 @@ class RankNetTuner:
     def _means(
         self, pool: CandidatePool, measures: list[Measure], places: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        lambdas, mus = self.trace_["lambda"].to_numpy(), self.trace_["mu"].to_numpy()
-        values = measure_settings(pool, lambdas, mus, measures, topics=places, depth=self.depth)
+        settings = self.trace_[self._space.names].to_numpy()
+        values = measure_settings(pool, settings, measures, topics=places, depth=self.depth)
         mean: NDArray[np.float64] = values.mean(axis=0)
         return mean
 
     def _take(self, iterate: int) -> None:
         row = self.trace_.iloc[iterate]
-        self.lambda_, self.mu_, self.cost_ = (float(row[x]) for x in ("lambda", "mu", "cost"))
-        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
-        self.at_edge_ = self.space.at_edge(self.lambda_, self.mu_)
+        self.cost_ = float(row["cost"])
+        self.best_params_ = {name: float(row[name]) for name in self._space.names}
+        self.at_edge_ = self._space.at_edge(list(self.best_params_.values()))

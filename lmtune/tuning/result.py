@@ -29,8 +29,8 @@ class Fit:
 
     Attributes
     ----------
-    lambda_, mu : float
-        The parameters.
+    params : dict of str to float
+        The parameters by name.
     train_value, test_value : float
         The measure's means on the fold's training and test topics.
     evaluations : int
@@ -42,8 +42,7 @@ class Fit:
         For a certified Optimal: no setting in the range has a higher test value.
     """
 
-    lambda_: float
-    mu: float
+    params: dict[str, float]
     train_value: float
     test_value: float
     evaluations: int

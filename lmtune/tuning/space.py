@@ -2,192 +2,198 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
+from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
-from lmtune.models.two_stage import check_parameters
-
-# Logit lambda has no 0. Below this the cost is as good as flat.
-_SMALLEST_LAMBDA = 1e-4
-_EDGE = 1e-6
+from lmtune.models.parameter import Parameter, Setting, as_settings
 
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """A box of (lambda, mu), lambda on a linear scale and mu on a logarithmic one.
+    """A box of settings. Vectors have a value for each parameter, in their order.
 
     Attributes
     ----------
-    lambda_low, lambda_high : float
-        0 <= lambda_low <= lambda_high < 1.
-    mu_low, mu_high : float
-        0 < mu_low <= mu_high, in tokens; or both 0, which is Jelinek-Mercer smoothing and needs
-        lambda_low > 0.
-
-    Raises
-    ------
-    InputError
-        For an empty range or one outside the model's domain.
+    parameters : tuple of Parameter
+        Those of a formula, each with the range to search; equal bounds fix one.
     """
 
-    lambda_low: float = 0.0
-    lambda_high: float = 0.95
-    mu_low: float = 1.0
-    mu_high: float = 100_000.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self.lambda_low, 1.0)
-        check_parameters(self.lambda_high, 1.0)
-        if self.mu_low == self.mu_high == 0.0:
-            check_parameters(self.lambda_low, 0.0)
-        else:
-            for mu in (self.mu_low, self.mu_high):
-                if not (math.isfinite(mu) and mu > 0.0):
-                    raise InputError(
-                        "mu is outside its range",
-                        value=mu,
-                        accepted="mu > 0, in tokens; or 0 for both its bounds",
-                    )
-        for name in ("lambda", "mu"):
-            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
-            if low > high:
-                raise InputError(f"the {name} range is empty", value=(low, high), accepted="LOW,HIGH")
+    parameters: tuple[Parameter, ...]
 
     @classmethod
     def of(
         cls,
-        model: Model | str,
-        *,
-        lambdas: tuple[float, float] | None = None,
-        mus: tuple[float, float] | None = None,
+        model: str | Model | Formula = "two-stage",
+        ranges: Mapping[str, tuple[float, float]] | None = None,
     ) -> ParameterSpace:
         """Return a model's space.
 
         Parameters
         ----------
-        model : Model or str
-            One of `lmtune.models.model.MODELS`.
-        lambdas, mus : tuple of float, optional
-            Another range (low, high) than the model's own.
+        model : str, Model or Formula
+            A name in `lmtune.models.model.MODELS`, or one's own.
+        ranges : mapping of str to (low, high), optional
+            Other ranges than the model's own, by parameter: ``{"lambda": (0, 0.5)}``.
 
         Raises
         ------
         InputError
-            For an unknown model, or another range of a parameter that the model fixes.
+            For an unknown model or parameter, a range outside the model's domain, or another
+            range of a parameter that the model fixes.
         """
-        model = find_model(model) if isinstance(model, str) else model
-        for name, wanted in (("lambda", lambdas), ("mu", mus)):
-            value = model.fixed.get(name)
-            if value is not None and wanted not in (None, (value, value)):
-                raise InputError(
-                    f"{model.name} has no {name} to look for", value=wanted, accepted=f"{name} = {value:g}"
-                )
-        return cls(*(lambdas or model.lambdas), *(mus or model.mus))
-
-    def require(self, model: Model) -> None:
-        """Raise `InputError` unless a parameter that a model fixes is fixed here, at its value."""
+        model = find_model(model)
+        ranges = ranges or {}
+        names = [parameter.name for parameter in model.parameters]
+        for name in ranges:
+            if name not in names:
+                raise InputError(f"{model.name} has no such parameter", value=name, accepted=", ".join(names))
         for name, value in model.fixed.items():
-            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
-            if (low, high) != (value, value):
+            if ranges.get(name, (value, value)) != (value, value):
                 raise InputError(
                     f"{model.name} has no {name} to look for",
-                    value=(low, high),
-                    accepted=f"{name} = {value:g}, as in ParameterSpace.of({model.name!r})",
+                    value=ranges[name],
+                    accepted=f"{name} = {value:g}",
+                )
+        bounds = [
+            ranges.get(parameter.name, (parameter.low, parameter.high)) for parameter in model.parameters
+        ]
+        space = cls(
+            tuple(
+                replace(parameter, low=low, high=high)
+                for parameter, (low, high) in zip(model.parameters, bounds, strict=True)
+            )
+        )
+        model.formula.check(np.array([space.low, space.high]))
+        return space
+
+    def require(self, model: Model | Formula) -> None:
+        """Raise `InputError` unless this space is of a model's parameters, fixed where the model's are."""
+        names = [parameter.name for parameter in model.parameters]
+        if self.names != names:
+            raise InputError(
+                f"the space is not of {model.name}'s parameters", value=self.names, accepted=", ".join(names)
+            )
+        for own, fixed in zip(self.parameters, model.parameters, strict=True):
+            if fixed.is_fixed and (own.low, own.high) != (fixed.low, fixed.high):
+                raise InputError(
+                    f"{model.name} has no {own.name} to look for",
+                    value=(own.low, own.high),
+                    accepted=f"{own.name} = {fixed.low:g}, as in ParameterSpace.of({model.name!r})",
                 )
 
-    def grid(self, lambdas: int, mus: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return every setting of a full grid, lambda varying slowest.
+    @property
+    def names(self) -> list[str]:
+        """The parameters' names."""
+        return [parameter.name for parameter in self.parameters]
+
+    @property
+    def free(self) -> list[Parameter]:
+        """The parameters that the space does not fix."""
+        return [parameter for parameter in self.parameters if not parameter.is_fixed]
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """The lower bounds."""
+        return np.array([parameter.low for parameter in self.parameters])
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """The upper bounds."""
+        return np.array([parameter.high for parameter in self.parameters])
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The bounds (low, high) by name."""
+        return {parameter.name: (parameter.low, parameter.high) for parameter in self.parameters}
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """Where descents begin."""
+        return self.clip([p.default if p.start is None else p.start for p in self.parameters])
+
+    def vector(self, setting: Setting) -> NDArray[np.float64]:
+        """Return a setting as a vector; defaults for parameters that it does not name."""
+        vector: NDArray[np.float64] = as_settings(self.parameters, setting)[0]
+        return vector
+
+    def named(self, vector: Sequence[float] | NDArray[np.float64]) -> dict[str, float]:
+        """Return a vector as a setting."""
+        return {name: float(value) for name, value in zip(self.names, vector, strict=True)}
+
+    def grid(self, shape: Sequence[int]) -> NDArray[np.float64]:
+        """Return every setting of a full grid, the last parameter varying fastest.
 
         Parameters
         ----------
-        lambdas, mus : int
-            Points along each axis, ends included; at least 1 each.
+        shape : sequence of int
+            Points along each parameter, ends included; at least 1 each.
 
         Returns
         -------
-        lambdas, mus : numpy.ndarray of float64, shape (settings,)
-            Distinct settings: fewer than ``lambdas * mus`` where a range is a single point.
+        numpy.ndarray of float64, shape (settings, parameters)
+            Distinct settings: fewer than the product of `shape` where a range is a single point.
         """
-        if lambdas < 1 or mus < 1:
-            raise InputError("a grid needs points", value=f"{lambdas}x{mus}", accepted="1x1 and up")
-        lambda_axis = np.unique(np.linspace(self.lambda_low, self.lambda_high, lambdas).round(12))
-        mu_axis = np.unique(np.geomspace(*self._mu_logarithmic, mus))
-        mu_axis = np.zeros(1) if self.mu_high == 0.0 else mu_axis
-        # Round to what a person would type, where that keeps the points apart and inside.
-        typed = np.unique([float(f"{mu:.4g}") for mu in mu_axis])
-        if typed.size == mu_axis.size:
-            mu_axis = np.clip(typed, self.mu_low, self.mu_high)
-        first, second = np.meshgrid(lambda_axis, mu_axis, indexing="ij")
-        return first.ravel(), second.ravel()
+        if len(shape) != len(self.parameters) or min(shape) < 1:
+            raise InputError(
+                "a grid needs points",
+                value="x".join(map(str, shape)),
+                accepted=f"{'x'.join('1' * len(self.parameters))} and up",
+            )
+        axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
+        return np.array(list(itertools.product(*axes)))
 
-    def clip(self, lambda_: float, mu: float) -> tuple[float, float]:
+    def clip(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest setting inside the box."""
-        return (min(max(lambda_, self.lambda_low), self.lambda_high), min(max(mu, self.mu_low), self.mu_high))
+        return np.clip(vector, self.low, self.high)
 
-    def random(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Draw a setting, lambda uniform and mu log-uniform."""
-        lambda_ = rng.uniform(self.lambda_low, self.lambda_high)
-        low, high = self._mu_logarithmic
-        mu = math.exp(rng.uniform(math.log(low), math.log(high)))
-        return self.clip(lambda_, mu)
+    def random(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw a setting, each parameter evenly on its scale."""
+        return np.array([parameter.random(rng) for parameter in self.parameters])
 
     @property
-    def _mu_logarithmic(self) -> tuple[float, float]:
-        """Bounds of mu that have logarithms; any will do where mu is 0, for `clip` sets it."""
-        return (1.0, 1.0) if self.mu_high == 0.0 else (self.mu_low, self.mu_high)
+    def unbounded_box(self) -> tuple[tuple[float, float], ...]:
+        """The box in unbounded coordinates: see `lmtune.models.parameter.Parameter`."""
+        return tuple(parameter.unbounded for parameter in self.parameters)
 
-    @property
-    def unbounded_box(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The box in (logit lambda, log mu); where lambda_low is 0, it begins at 1e-4 or less.
-
-        Where mu is 0, its coordinate stays at 0.
-        """
-        smallest = min(_SMALLEST_LAMBDA, self.lambda_high / 2.0) or _SMALLEST_LAMBDA
-        low = logit(max(self.lambda_low, smallest))
-        high = low if self.lambda_low == self.lambda_high else logit(self.lambda_high)
-        mu_low, mu_high = map(math.log, self._mu_logarithmic)
-        return (low, high), (mu_low, mu_high)
-
-    def to_unbounded(self, lambda_: float, mu: float) -> NDArray[np.float64]:
+    def to_unbounded(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the point of `unbounded_box` next to a setting."""
-        at = np.array([logit(max(lambda_, 1e-9)), math.log(mu) if mu > 0.0 else 0.0])
-        low, high = np.array(self.unbounded_box).T
-        inside: NDArray[np.float64] = np.clip(at, low, high)
-        return inside
+        return np.array([p.to_unbounded(x) for p, x in zip(self.parameters, map(float, vector), strict=True)])
 
-    def from_unbounded(self, x: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the (lambda, mu) of a point of `unbounded_box`."""
-        if self.lambda_low == self.lambda_high:
-            return self.lambda_low, self.clip(0.0, math.exp(x[1]))[1]
-        return self.clip(expit(x[0]), math.exp(x[1]))
+    def from_unbounded(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the setting of a point of `unbounded_box`."""
+        return np.array([p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)])
 
-    def at_edge(self, lambda_: float, mu: float) -> list[str]:
+    def chain(self, gradient: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn a gradient in the parameters into one in the unbounded coordinates."""
+        at = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
+        return np.array([parameter.chain(derivative, value) for parameter, derivative, value in at])
+
+    def at_edge(self, vector: Sequence[float] | NDArray[np.float64]) -> list[str]:
         """Name the bounds that a setting lies on, such as ``"mu = 100000"``.
 
-        A parameter that the space fixes is on no edge; a lambda at the beginning of
-        `unbounded_box` is on the lower one.
+        A parameter that the space fixes is on no edge.
         """
-        (lambda_low, lambda_high), (mu_low, mu_high) = self.unbounded_box
-        edges = []
-        if self.lambda_low < self.lambda_high:
-            at = logit(lambda_) if lambda_ > 0.0 else -math.inf
-            if at <= lambda_low + _EDGE or at >= lambda_high - _EDGE:
-                edges.append(f"lambda = {lambda_:g}")
-        if self.mu_low < self.mu_high and not mu_low + _EDGE < math.log(mu) < mu_high - _EDGE:
-            edges.append(f"mu = {mu:g}")
-        return edges
+        values = zip(self.parameters, map(float, vector), strict=True)
+        return [f"{p.name} = {value:g}" for p, value in values if p.is_at_edge(value)]
 
 
-def logit(x: float) -> float:
-    """Return log(x / (1 - x))."""
-    return math.log(x) - math.log1p(-x)
+def space_for(space: ParameterSpace | None, pool: CandidatePool) -> ParameterSpace:
+    """Return the space to search: one of a pool's formula, by default with its own ranges.
 
-
-def expit(x: float) -> float:
-    """Return 1 / (1 + exp(-x)), the inverse of `logit`."""
-    return 1.0 / (1.0 + math.exp(-x)) if x >= 0 else math.exp(x) / (1.0 + math.exp(x))
+    Raises
+    ------
+    InputError
+        Where the space is not of that formula's parameters.
+    """
+    if space is None:
+        return ParameterSpace.of(pool.formula)
+    space.require(pool.formula)
+    return space

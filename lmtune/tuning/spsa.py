@@ -1,4 +1,4 @@
-"""Direct search by estimated gradients: SPSA and FDSA over (lambda, mu)."""
+"""Direct search by estimated gradients: SPSA and FDSA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.space import ParameterSpace
+from lmtune.models.parameter import Setting
+from lmtune.tuning.space import ParameterSpace, space_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ EVALUATIONS = 200
 FEWEST = 8
 """Enough for FDSA in two coordinates: the gains, the two ends and a step."""
 
-# In logit lambda and log mu: wide enough to see across a measure's steps, and no step leaps over
+# In unbounded coordinates: wide enough to see across a measure's steps, and no step leaps over
 # a hill.
 _WIDTH, _FIRST_STEP, _LONGEST_STEP = 0.4, 0.8, 1.0
 _MOST_FOR_GAINS = 20
@@ -34,14 +35,12 @@ _MOST_FOR_GAINS = 20
 class _Search:
     """What SPSA and FDSA share.
 
-    They descend in the coordinates of `ParameterSpace.unbounded_box`, (logit lambda, log mu), of
-    which those that the space fixes are left out.
+    They descend in the coordinates of `ParameterSpace.unbounded_box`, of which those that the space
+    fixes are left out.
     """
 
     method: ClassVar[str]
 
-    lambda_: float
-    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     results_: pd.DataFrame
@@ -53,7 +52,7 @@ class _Search:
         self,
         measure: str,
         space: ParameterSpace | None,
-        start: tuple[float, float],
+        start: Setting | None,
         evaluations: int,
         gains: Gains | None,
         seed: int,
@@ -64,7 +63,7 @@ class _Search:
         if seed < 0:
             raise InputError("bad seed", value=seed, accepted="0 or more")
         self.measure = parse_measure(measure)
-        self.space = space or ParameterSpace()
+        self.space = space
         self.start = start
         self.evaluations = evaluations
         self.gains = gains
@@ -102,20 +101,20 @@ class _Search:
 
         begin = time.monotonic()
         places = pool.positions(topics)
-        settings: list[tuple[float, float]] = []
+        space = space_for(self.space, pool)
+        settings: list[NDArray[np.float64]] = []
         means: list[float] = []
         self.seconds_ = []
-        box = np.array(self.space.unbounded_box)
+        box = np.array(space.unbounded_box)
         free = np.flatnonzero(box[:, 0] < box[:, 1])
-        at = self.space.to_unbounded(*self.start)
+        at = space.to_unbounded(space.start if self.start is None else space.vector(self.start))
 
         def objective(points: NDArray[np.float64]) -> NDArray[np.float64]:
             """Return the measure's mean at each point, below 0: lower is better."""
             whole = np.repeat(at[None], len(points), axis=0)
             whole[:, free] = points
-            asked = [self.space.from_unbounded(x) for x in whole]
-            lambdas, mus = zip(*asked, strict=True)
-            values = measure_settings(pool, lambdas, mus, [self.measure], topics=places, depth=self.depth)
+            asked = [space.from_unbounded(x) for x in whole]
+            values = measure_settings(pool, np.array(asked), [self.measure], topics=places, depth=self.depth)
             found: NDArray[np.float64] = values[:, :, 0].mean(axis=0)
             settings.extend(asked)
             means.extend(found.tolist())
@@ -126,18 +125,12 @@ class _Search:
 
         steps = self._descend(objective, at[free], box[free])
         best = int(np.argmax(means))
-        self.lambda_, self.mu_ = settings[best]
-        self.best_params_ = {"lambda": self.lambda_, "mu": self.mu_}
+        self.best_params_ = space.named(settings[best])
         self.best_score_ = means[best]
         self.n_evaluations_ = len(means)
-        self.results_ = pd.DataFrame(
-            {
-                "step": steps,
-                "lambda": [lambda_ for lambda_, _ in settings],
-                "mu": [mu for _, mu in settings],
-                str(self.measure): means,
-            }
-        )
+        self.results_ = pd.DataFrame(np.array(settings), columns=space.names)
+        self.results_.insert(0, "step", steps)
+        self.results_[str(self.measure)] = means
         return self
 
     def _descend(
@@ -187,16 +180,16 @@ class SPSA(_Search):
     """Climb a measure along gradients estimated by simultaneous perturbations.
 
     The measure is the objective itself; `lmtune.gradient_free.minimise` descends its negative in
-    (logit lambda, log mu). What is returned is the best setting that was measured.
+    unbounded coordinates. What is returned is the best setting that was measured.
 
     Parameters
     ----------
     measure : str
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
-        The range of lambda and mu.
-    start : (lambda, mu)
-        Moved into the range.
+        The range of each parameter; the model's own by default.
+    start : mapping of str to float, optional
+        Moved into the range; by default the space's `ParameterSpace.start`.
     evaluations : int
         Settings to measure in all, 8 or more; an even number is spent to the last.
     evaluations_per_step : int
@@ -210,15 +203,13 @@ class SPSA(_Search):
 
     Attributes
     ----------
-    lambda_, mu_ : float
-        The best parameters; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``; the first of equally good settings.
+        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``; the first of equally good settings.
     best_score_ : float
         The measure's mean there.
     results_ : pandas.DataFrame
         One row an evaluation, in order: the step that it was for (0: for the gains, or the
-        start), lambda, mu and the mean.
+        start), the parameters and the mean.
     n_evaluations_ : int
         Settings measured; one that comes again counts again.
     seconds_ : list of float
@@ -239,7 +230,7 @@ class SPSA(_Search):
         measure: str = "AP",
         *,
         space: ParameterSpace | None = None,
-        start: tuple[float, float] = (0.5, 1000.0),
+        start: Setting | None = None,
         evaluations: int = EVALUATIONS,
         evaluations_per_step: int = 2,
         gains: Gains | None = None,
@@ -273,7 +264,7 @@ class FDSA(_Search):
         measure: str = "AP",
         *,
         space: ParameterSpace | None = None,
-        start: tuple[float, float] = (0.5, 1000.0),
+        start: Setting | None = None,
         evaluations: int = EVALUATIONS,
         gains: Gains | None = None,
         seed: int = 0,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from support import best_documents, random_pool
+from support import at, best_documents, random_pool
 
 import lmtune
 from lmtune.candidates import region_kernels as kernels
@@ -21,7 +21,6 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.kernels import topic_rank_scores
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 60]
 MEASURES = parse_measures(["AP", "Bpref", "P@10", "AP(rel=2)", "nDCG@10", "RR", "R@20"])
@@ -70,22 +69,19 @@ def settings_inside(
 def best_in_cell(regions: Regions, t: int, lambda_: float, mu: float, depth: int) -> list[int]:
     """Rank the documents of the setting's cell."""
     pool = regions.pool
-    cell = regions.cell(lambda_, mu)
+    cell = int(regions.cells(at(lambda_, mu))[0])
     assert cell != OUTSIDE
     chosen = regions.candidates(t, cell)
     assert (np.diff(chosen) > 0).all()
     if chosen.size == 0:
         return []
-    rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-    scores = topic_rank_scores(
-        pool.tf_block(pool.candidates, t)[:, chosen],
-        pool.candidates.length[rows][chosen],
-        pool.p[terms],
-        pool.count[terms],
-        pool.longest,
-        lambda_,
-        mu,
-    )
+    rows = pool.candidates.rows(t)
+    documents, gain = regions.gather(np.array([t]), cell)
+    np.testing.assert_array_equal(documents.tf.reshape(-1, chosen.size), pool.candidates.block(t)[:, chosen])
+    np.testing.assert_array_equal(documents.length, pool.candidates.length[rows][chosen])
+    np.testing.assert_array_equal(gain, pool.candidates.gain[rows][chosen])
+    scores = np.empty(chosen.size)
+    pool.formula.rank_scores(pool.formula.prepare(documents), at(lambda_, mu), scores)
     best = chosen[np.argsort(-scores, kind="stable")[:depth]]
     return [int(d) for d in pool.candidates.doc[rows][best]]
 
@@ -155,17 +151,17 @@ def test_measures_stay_the_same_to_the_last_bit(
     # Settings inside and outside the regions, in any order.
     lambdas = np.concatenate((rng.uniform(0, 0.99, 40), [0.0, 0.95, 0.5]))
     mus = np.concatenate((np.exp(rng.uniform(0, 12, 40)), [1.0, 1e4, 0.0]))
-    whole = measure_settings(pool, lambdas, mus, MEASURES, depth=depth)
+    whole = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth)
     if pruned:
         pool = skyband(pool, depth=depth)
     regions = Regions.build(pool, lambda_high=0.9, mu_high=1e4, shape=shape, depth=depth)
-    cells = regions.cells(lambdas, mus)
+    cells = regions.cells(at(lambdas, mus))
     assert (cells == OUTSIDE).any()
     assert (cells != OUTSIDE).any()
-    values = measure_settings(pool, lambdas, mus, MEASURES, depth=depth, regions=regions)
+    values = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth, regions=regions)
     assert np.array_equal(values, whole)
     topics = np.array([3, 0])
-    values = measure_settings(pool, lambdas, mus, MEASURES, depth=depth, regions=regions, topics=topics)
+    values = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth, regions=regions, topics=topics)
     assert np.array_equal(values, whole[topics])
 
 
@@ -178,10 +174,10 @@ def test_classics_measure_the_same(name: str, shared_data: Path, tmp_path: Path)
     rng = np.random.default_rng(0)
     lambdas = rng.uniform(0, 0.95, 60)
     mus = np.exp(rng.uniform(0, np.log(1e5), 60))
-    whole = measure_settings(pool, lambdas, mus, MEASURES, depth=depth)
+    whole = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth)
     pruned = skyband(pool, depth=depth)
     regions = Regions.build(pruned, depth=depth)
-    values = measure_settings(pruned, lambdas, mus, MEASURES, depth=depth, regions=regions)
+    values = measure_settings(pruned, at(lambdas, mus), MEASURES, depth=depth, regions=regions)
     assert np.array_equal(values, whole)
     per_cell = regions.position.size / regions.start[:, :-1].size
     per_topic = pruned.candidates.doc.size / len(pool.topics)
@@ -193,12 +189,12 @@ def test_cells_are_closed_boxes() -> None:
     pool = random_pool(0)
     regions = Regions.build(pool, lambda_low=0.2, lambda_high=0.9, mu_low=10.0, mu_high=1000.0, shape=(3, 2))
     assert regions.shape == (3, 2)
-    assert regions.cell(0.9, 10.0) == 0
-    assert regions.cell(0.2, 1000.0) == 5
-    assert regions.cell(0.9, 99.0) == 0
-    assert regions.cell(0.9, 101.0) == 1
+    assert int(regions.cells(at(0.9, 10.0))[0]) == 0
+    assert int(regions.cells(at(0.2, 1000.0))[0]) == 5
+    assert int(regions.cells(at(0.9, 99.0))[0]) == 0
+    assert int(regions.cells(at(0.9, 101.0))[0]) == 1
     for lambda_, mu in [(0.1, 100), (0.95, 100), (0.5, 9.99), (0.5, 1001), (0.5, 0.0)]:
-        assert regions.cell(lambda_, mu) == OUTSIDE
+        assert int(regions.cells(at(lambda_, mu))[0]) == OUTSIDE
     assert Regions.build(pool, lambda_low=0.5, lambda_high=0.5).shape == (1, 16)
 
 
@@ -213,7 +209,7 @@ def test_topics_that_match_nothing_have_no_candidates() -> None:
     pool = random_pool(0, documents=5, weights=[(1,), (1, 1)], rate=1e-9)
     regions = Regions.build(pool)
     assert regions.position.size == 0
-    values = measure_settings(pool, [0.5], [100.0], MEASURES, regions=regions)
+    values = measure_settings(pool, at([0.5], [100.0]), MEASURES, regions=regions)
     assert (values == 0).all()
 
 
@@ -221,9 +217,9 @@ def test_what_regions_are_not_exact_for_is_refused() -> None:
     pool = random_pool(1)
     regions = Regions.build(pool, depth=10)
     with pytest.raises(InputError, match="smaller run depth"):
-        measure_settings(pool, [0.5], [100.0], MEASURES, depth=11, regions=regions)
+        measure_settings(pool, at([0.5], [100.0]), MEASURES, depth=11, regions=regions)
     with pytest.raises(InputError, match="other candidates"):
-        measure_settings(random_pool(1), [0.5], [100.0], MEASURES, depth=10, regions=regions)
+        measure_settings(random_pool(1), at([0.5], [100.0]), MEASURES, depth=10, regions=regions)
     pruned = skyband(random_pool(1, documents=200, weights=[(1, 1)]), depth=10, mu_high=10.0)
     with pytest.raises(InputError, match="smaller range"):
         Regions.build(pruned, depth=10)

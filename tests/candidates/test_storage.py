@@ -102,8 +102,8 @@ def test_judgements_change_without_a_rebuild(cache: Cache) -> None:
     assert cache.reasons == []
     fresh = CandidatePool.build(cache.index, cache.topics, qrels)
     assert_same(pool, skyband(fresh, depth=7))
-    settings = {"lambda_": 0.3, "mu": 20.0, "depth": 7}
-    assert measure(pool, **settings).equals(measure(fresh, **settings))  # type: ignore[arg-type]
+    one, two = (measure(own, {"lambda": 0.3, "mu": 20.0}, depth=7) for own in (pool, fresh))
+    assert one.equals(two)
     assert cache.get(qrels=None).judgements.size == 0
 
 

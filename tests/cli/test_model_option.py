@@ -110,7 +110,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     first = read_run(output / "runs/c/direct-AP.run.gz")
     ranked = {
         ranking.topic: ranking.docnos
-        for ranking in lmtune.rank(pool, lambda_=float(row["lambda"]), mu=float(row["mu"]))
+        for ranking in lmtune.rank(pool, {"lambda": float(row["lambda"]), "mu": float(row["mu"])})
     }
     equal = [topic for topic in first if list(first[topic]) == ranked[topic]]
     assert len(equal) >= len(json.loads((output / "folds.json").read_text())["c"][0]["test"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support import at
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -225,7 +226,7 @@ def pool(small: Dataset, index: ColumnarIndex) -> CandidatePool:
 def test_measures_are_plausible_and_best_inside_the_box(pool: CandidatePool) -> None:
     lambdas, mus = np.array([0.0, 0.1, 0.5, 0.8, 0.95]), np.array([1, 30, 250, 1e3, 1e4, 1e5])
     points = np.meshgrid(lambdas, mus, indexing="ij")
-    values = measure_settings(pool, points[0].ravel(), points[1].ravel(), parse_measures(["AP"]))
+    values = measure_settings(pool, at(points[0].ravel(), points[1].ravel()), parse_measures(["AP"]))
     surface: NDArray[np.float64] = values.mean(axis=0).reshape(len(lambdas), len(mus))
     assert 0.15 < surface[0, 3] < 0.35
     best = np.unravel_index(surface.argmax(), surface.shape)

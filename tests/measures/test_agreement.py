@@ -7,13 +7,14 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 import pytest
+from support import at
 
 import lmtune
+from lmtune.candidates.ranking import rank
 from lmtune.datasets.consistency import split_topics
 from lmtune.formats.runs import write_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.ranking import rank
 
 POINTS = [
     (0.0, 1e-9),
@@ -57,7 +58,7 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
     pool = lmtune.CandidatePool.build(index, {t: data.topics[t] for t in usable}, data.qrels)
     qrels = {topic: data.qrels[topic] for topic in usable}
     lambdas, mus = zip(*POINTS, strict=True)
-    ours = measure_settings(pool, lambdas, mus, parse_measures(NAMES))
+    ours = measure_settings(pool, at(lambdas, mus), parse_measures(NAMES))
     place = {topic: t for t, topic in enumerate(pool.topics)}
     column = {ir_measures.parse_measure(n): m for m, n in enumerate(NAMES)}
     evaluator = ir_measures.evaluator(list(column), qrels)
@@ -65,7 +66,7 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
     worst = 0.0
     for s, (lambda_, mu) in enumerate(POINTS):
         path = tmp_path / "test.run"
-        rankings = list(rank(pool, lambda_=lambda_, mu=mu))
+        rankings = list(rank(pool, {"lambda": lambda_, "mu": mu}))
         write_run(path, rankings, tag="test")
         run: dict[str, dict[str, float]] = {}
         for line in path.read_text().splitlines():

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import pytrec_eval
 from mpmath import mp, mpf
-from support import TinyIndex, random_collection
+from support import TinyIndex, at, random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure, measure_settings
 from lmtune.measures.measure import parse_measure, parse_measures
-from lmtune.models.ranking import rank
 
 mp.dps = 50
 
@@ -87,7 +87,7 @@ def test_values_equal_trec_evals(seed: int, depth: int) -> None:
     index, topics, qrels = random_collection(seed)
     pool = CandidatePool.build(index, topics, qrels)
     lambdas, mus = zip(*SETTINGS, strict=True)
-    ours = measure_settings(pool, lambdas, mus, MEASURES, depth=depth)
+    ours = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth)
     for s, (lambda_, mu) in enumerate(SETTINGS):
         run = {}
         for t, topic in enumerate(pool.topics):
@@ -107,7 +107,9 @@ def test_values_equal_trec_evals(seed: int, depth: int) -> None:
 def test_exponential_gains_are_those_of_learning_to_rank() -> None:
     index = TinyIndex({"a": "x", "b": "x y", "c": "x y z", "d": "w"})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"a": 0, "b": 3, "c": 1, "d": 2}})
-    values = measure(pool, lambda_=0.5, mu=10.0, measures=["nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@2"])
+    values = measure(
+        pool, {"lambda": 0.5, "mu": 10.0}, measures=["nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@2"]
+    )
     # The ranking is a, b, c; d is relevant and never retrieved.
     gained = 7 / math.log2(3)
     ideal = 7 + 3 / math.log2(3)
@@ -117,7 +119,7 @@ def test_exponential_gains_are_those_of_learning_to_rank() -> None:
 def test_the_result_does_not_depend_on_threads() -> None:
     index, topics, qrels = random_collection(3, topics=40)
     pool = CandidatePool.build(index, topics, qrels)
-    one, four = (measure_settings(pool, [0.1, 0.5], [10.0, 100.0], MEASURES, threads=n) for n in (1, 4))
+    one, four = (measure_settings(pool, at([0.1, 0.5], [10.0, 100.0]), MEASURES, threads=n) for n in (1, 4))
     assert np.array_equal(one, four)
 
 
@@ -126,28 +128,28 @@ def test_long_queries_do_not_overflow() -> None:
     index = TinyIndex({"a": " ".join(words), "b": " ".join(words[:200]), "c": "w1"})
     pool = CandidatePool.build(index, {"1": " ".join(words)}, {"1": {"a": 1, "c": 0}})
     for lambda_, mu in [(0.0, 1e-12), (0.0, 1e9), (0.9, 1.0)]:
-        assert measure(pool, lambda_=lambda_, mu=mu).at["1", "AP"] == 1.0
+        assert measure(pool, {"lambda": lambda_, "mu": mu}).at["1", "AP"] == 1.0
 
 
 def test_equal_documents_rank_by_docno_descending() -> None:
     index = TinyIndex({"b": "x y", "c": "x y", "a": "x y"})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"c": 1, "a": 0}})
     assert index.docnos(pool.candidates.doc) == ["c", "b", "a"]
-    assert measure(pool, lambda_=0.2, mu=10.0).to_numpy().tolist() == [[1.0, 1.0, 0.1]]
+    assert measure(pool, {"lambda": 0.2, "mu": 10.0}).to_numpy().tolist() == [[1.0, 1.0, 0.1]]
 
 
 def test_shorter_documents_win_ties() -> None:
     # With mu = 0 and lambda near 1 every score rounds to the same number.
     index = TinyIndex({"long": "x y z", "short": "x y"})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"short": 1}})
-    assert measure(pool, lambda_=1 - 1e-16, mu=0.0, measures=["AP"])["AP"].tolist() == [1.0]
+    assert measure(pool, {"lambda": 1 - 1e-16, "mu": 0.0}, measures=["AP"])["AP"].tolist() == [1.0]
 
 
 def test_a_topic_that_matches_nothing_counts_zero() -> None:
     index = TinyIndex({"a": "x"})
     pool = CandidatePool.build(index, {"1": "absent", "2": "x"}, {"1": {"a": 1}, "2": {"a": 1}})
     assert pool.unknown_terms == {"absent": 1}
-    assert measure(pool, lambda_=0.5, mu=1.0)["AP"].tolist() == [0.0, 1.0]
+    assert measure(pool, {"lambda": 0.5, "mu": 1.0})["AP"].tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -222,10 +224,10 @@ def test_other_measures_come_from_ir_measures(seed: int) -> None:
     measures = parse_measures(names)
     assert [m.is_slow for m in measures] == [True, False, True, True, False]
     assert str(parse_measure("set_recall")) == "SetR"
-    ours = measure_settings(pool, [0.1, 0.6], [5.0, 50.0], measures)
+    ours = measure_settings(pool, at([0.1, 0.6], [5.0, 50.0]), measures)
     for s, (lambda_, mu) in enumerate([(0.1, 5.0), (0.6, 50.0)]):
         run = {}
-        for ranking in rank(pool, lambda_=lambda_, mu=mu):
+        for ranking in rank(pool, {"lambda": lambda_, "mu": mu}):
             run[ranking.topic] = {d: float(-i) for i, d in enumerate(ranking.docnos)}
         oracle = {ir_measures.parse_measure(name): m for m, name in enumerate(names)}
         places = {topic: t for t, topic in enumerate(pool.topics)}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.measures.recall_precision import (
     LEVELS,
@@ -17,7 +18,6 @@ from lmtune.measures.recall_precision import (
     recall_precision,
     setting_recall_precision,
 )
-from lmtune.models.ranking import rank
 
 Scores = dict[str, dict[str, float]]
 NAMES = [f"iprec_at_recall_{level:.2f}" for level in LEVELS]
@@ -47,7 +47,7 @@ def test_runs_and_settings_are_as_in_trec_eval() -> None:
     pool = CandidatePool.build(index, topics, qrels)
     run = {
         ranking.topic: dict(zip(ranking.docnos, map(float, ranking.scores), strict=True))
-        for ranking in rank(pool, lambda_=0.3, mu=50.0, hits=40)
+        for ranking in rank(pool, {"lambda": 0.3, "mu": 50.0}, hits=40)
     }
     # trec_eval has no place for topics without judgements, nor for negative gains.
     expected = trec_eval(run, qrels)
@@ -55,7 +55,7 @@ def test_runs_and_settings_are_as_in_trec_eval() -> None:
     assert means[0] > means[5] > means[10] >= 0.0
     np.testing.assert_allclose(recall_precision(run, qrels), means, rtol=1e-14)
     places = pool.positions(list(expected))
-    own = setting_recall_precision(pool, 0.3, 50.0, topics=places, depth=40)
+    own = setting_recall_precision(pool, {"lambda": 0.3, "mu": 50.0}, topics=places, depth=40)
     np.testing.assert_allclose(own, list(expected.values()), rtol=1e-14)
 
 

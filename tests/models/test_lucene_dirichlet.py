@@ -16,11 +16,12 @@ from support import TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models.lucene_dirichlet import score_and_slope
-from lmtune.models.ranking import rank
+from lmtune.models.two_stage import TWO_STAGE
 
 mp.dps = 50
 MODEL = "lucene-dirichlet"
@@ -99,7 +100,7 @@ def test_runs_are_in_the_order_of_their_exact_scores() -> None:
     index, topics, qrels = random_collection(8, documents=150)
     pool = CandidatePool.build(index, topics, qrels, model=MODEL)
     for mu in (0.5, 20.0, 3000.0):
-        for ranking in rank(pool, lambda_=0.0, mu=mu):
+        for ranking in rank(pool, {"lambda": 0.0, "mu": mu}):
             t = pool.topics.index(ranking.topic)
             rows, terms = pool.candidates.rows(t), pool.term_rows(t)
             docs = index.docnos(pool.candidates.doc[rows])
@@ -122,18 +123,21 @@ def test_a_lambda_is_refused() -> None:
     index, topics, qrels = random_collection(1)
     pool = CandidatePool.build(index, topics, qrels, model=MODEL)
     for call in (
-        lambda: list(rank(pool, lambda_=0.1, mu=10.0)),
-        lambda: lmtune.measure(pool, lambda_=0.1, mu=10.0),
-        lambda: lmtune.GridSearch("AP").fit(pool),
-        lambda: lmtune.RankNetTuner().fit(pool),
+        lambda: list(rank(pool, {"lambda": 0.1, "mu": 10.0})),
+        lambda: lmtune.measure(pool, {"lambda": 0.1, "mu": 10.0}),
+        lambda: lmtune.GridSearch("AP", space=lmtune.ParameterSpace.of()).fit(pool),
+        lambda: lmtune.RankNetTuner(space=lmtune.ParameterSpace.of()).fit(pool),
     ):
         with pytest.raises(InputError, match="lucene-dirichlet has no lambda"):
             call()
+    # Where no space is given, it is the model's.
+    assert lmtune.GridSearch("AP", shape=(3, 4)).fit(pool).best_params_["lambda"] == 0.0
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'dirichlet'.*two-stage"):
-        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="dirichlet")
+    with pytest.raises(InputError, match=r"'bm25'.*two-stage"):
+        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="bm25")
+    assert CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="dirichlet").formula is TWO_STAGE
 
 
 def made_collection(documents: int, seed: int) -> tuple[dict[str, str], dict[str, str]]:
@@ -185,7 +189,7 @@ def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
     assert (pool.candidates.length != exact.lengths[pool.candidates.doc]).any()
     largest, compared, deep = 0.0, 0, 0
     for mu in (0.5, 50.0, 1000.0, 2500.0, 1e5):
-        for ranking in rank(pool, lambda_=0.0, mu=mu, hits=len(documents)):
+        for ranking in rank(pool, {"lambda": 0.0, "mu": mu}, hits=len(documents)):
             found = lucene_scores(path, exact.analyze(queries[ranking.topic]), mu)
             lucene = dict(zip(exact.docnos(list(found)), found.values(), strict=True))
             ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
@@ -209,6 +213,6 @@ def test_frequencies_may_exceed_a_length_that_was_rounded(model: str) -> None:
     index.lengths = quantised_lengths(index.lengths)
     assert index.lengths[0] == 46
     pool = CandidatePool.build(index, {"1": "x y"}, model=model)
-    [ranking] = rank(pool, lambda_=0.0, mu=10.0)
+    [ranking] = rank(pool, {"lambda": 0.0, "mu": 10.0})
     assert sorted(ranking.docnos) == ["a", "b", "c"]
     assert np.isfinite(ranking.scores).all()

@@ -15,13 +15,13 @@ def test_ranges_and_defaults_are_in_the_models_domain(name: str) -> None:
     model = find_model(name)
     space = ParameterSpace.of(model)
     space.require(model)
-    check_parameters(*model.default)
-    assert space.clip(*model.default) == model.default
+    check_parameters(*model.default.values())
+    assert space.named(space.clip(space.vector(model.default))) == model.default
     assert name in MODELS[name].label("x") or name == "two-stage"
 
 
 def test_settings_are_named_by_their_free_parameters() -> None:
-    names = [find_model(name).describe(0.4, 2500.0) for name in MODELS]
+    names = [find_model(name).describe({"lambda": 0.4, "mu": 2500.0}) for name in MODELS]
     assert names == [
         "lambda0.4-mu2500",
         "dirichlet-mu2500",

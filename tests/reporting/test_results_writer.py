@@ -59,12 +59,15 @@ def test_surfaces_hold_the_means_of_the_grid(kept: tuple[Path, CandidatePool]) -
             file = f"{name}-fold{number}.csv"
             table = pd.read_csv(folder / "surfaces" / "tiny" / file)
             assert list(table) == ["lambda", "mu", "train", "test"]
-            lambdas, mus = PLAN.space.grid(*PLAN.grid)
+            lambdas, mus = PLAN.space.grid(PLAN.grid).T
             np.testing.assert_allclose(table[["lambda", "mu"]].T, [lambdas, mus], rtol=1e-15)
             for place in (0, 5, 11):
                 for column in ("train", "test"):
                     values = measure(
-                        pool, lambda_=lambdas[place], mu=mus[place], measures=[name], topics=fold[column]
+                        pool,
+                        {"lambda": lambdas[place], "mu": mus[place]},
+                        measures=[name],
+                        topics=fold[column],
                     )
                     expected = pytest.approx(values[name].mean(), rel=1e-14)
                     assert table[column].iloc[place] == expected

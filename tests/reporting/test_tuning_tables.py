@@ -41,7 +41,7 @@ def result(name: str) -> CollectionResult:
                 for other in (DIRECT, RANKNET)
                 if other != method
             }
-            fits = (Fit(0.5, 100.0, 0.31, float(own.mean()), 522, ()),)
+            fits = (Fit({"lambda": 0.5, "mu": 100.0}, 0.31, float(own.mean()), 522, ()),)
             rows.append(Row(parse_measure(measure), method, TOPICS, own, fits, p_values))
     return CollectionResult(name, (Fold(TOPICS, TOPICS),), tuple(rows), {}, ())
 

@@ -97,8 +97,8 @@ def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, pla
     for number, fold in enumerate(folds):
         tuner = RankNetTuner(seed=plan.seed).fit(pool, topics=fold.train)
         fits = [row.fits[number] for row in rows if row.method == RANKNET]
-        assert {(fit.lambda_, fit.mu, fit.evaluations) for fit in fits} == {
-            (tuner.lambda_, tuner.mu_, tuner.n_evaluations_)
+        assert {(*fit.params.values(), fit.evaluations) for fit in fits} == {
+            (*tuner.best_params_.values(), tuner.n_evaluations_)
         }
     # Judgements of the test topics must not reach the choices of Direct and RankNet.
     index, topics, qrels = random_collection(7, documents=100, topics=20)
@@ -107,7 +107,7 @@ def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, pla
     other = run_experiment(CandidatePool.build(index, topics, qrels), folds[:1], plan).rows
     for row, changed in zip(rows, other, strict=True):
         if row.method != OPTIMAL:
-            assert changed.fits[0].lambda_ == row.fits[0].lambda_
+            assert changed.fits[0].params == row.fits[0].params
             assert changed.fits[0].train_value == row.fits[0].train_value
             assert changed.fits[0].evaluations == row.fits[0].evaluations
             assert not np.array_equal(changed.values, row.values[: changed.values.size])
@@ -127,7 +127,7 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
                 assert optimal.fits[number].test_value >= fit.test_value - 1e-12
             assert optimal.fits[number].test_value >= direct.fits[number].test_value - 1e-12
             fit = direct.fits[number]
-            values = measure(pool, lambda_=fit.lambda_, mu=fit.mu, measures=[name], topics=fold.test)[name]
+            values = measure(pool, fit.params, measures=[name], topics=fold.test)[name]
             assert fit.test_value == pytest.approx(values.mean(), rel=1e-12)
         for row in (direct, optimal):
             assert row.topics == (*folds[0].test, *folds[1].test)

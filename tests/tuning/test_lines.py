@@ -42,14 +42,13 @@ def test_lines_go_through_the_choices(result: CollectionResult, lines: dict[str,
     for row in result.rows:
         for number, fit in enumerate(row.fits, 1):
             table = lines[f"{row.measure}-fold{number}"]
-            places = {
-                RANKNET: [("across", 0.0), ("lambda", fit.lambda_), ("mu", fit.mu)],
-                DIRECT: [("across", 1.0)],
-            }.get(row.method, [])
+            places = {RANKNET: [("across", 0.0), *fit.params.items()], DIRECT: [("across", 1.0)]}.get(
+                row.method, []
+            )
             for line, position in places:
                 here = table[(table["line"] == line) & (table["position"] == position)]
                 [[lambda_, mu, *values]] = here[["lambda", "mu", "train", "test"]].to_numpy()
-                assert (lambda_, mu) == (fit.lambda_, fit.mu)
+                assert {"lambda": lambda_, "mu": mu} == fit.params
                 assert values == pytest.approx([fit.train_value, fit.test_value], rel=1e-14)
 
 
@@ -61,9 +60,11 @@ def test_values_are_those_of_the_settings(
     train = pool.positions(fold.train)
     columns = ["lambda", "mu", "cost", "train", "test"]
     for lambda_, mu, *found in lines["P@10-fold2"][columns].to_numpy(np.float64)[::13].tolist():
-        cost = pairs.cost(lambda_, mu, topics=train).value / pairs.per_topic[train].sum()
+        cost = pairs.cost({"lambda": lambda_, "mu": mu}, topics=train).value / pairs.per_topic[train].sum()
         means = [
-            float(measure(pool, lambda_=lambda_, mu=mu, measures=["P@10"], topics=topics).mean().item())
+            float(
+                measure(pool, {"lambda": lambda_, "mu": mu}, measures=["P@10"], topics=topics).mean().item()
+            )
             for topics in (fold.train, fold.test)
         ]
         assert found == pytest.approx([cost, *means], rel=1e-14)

@@ -68,10 +68,10 @@ def paper_cost(
 def test_cost_and_gradient_are_the_papers(seed: int, lambda_: float, mu: float) -> None:
     index, topics, qrels = random_collection(seed, documents=25, topics=4)
     pool = CandidatePool.build(index, topics, qrels)
-    ours = Pairs.build(pool).cost(lambda_, mu)
+    ours = Pairs.build(pool).cost({"lambda": lambda_, "mu": mu})
     expected, sizes = paper_cost(index, topics, qrels, lambda_, mu)
     assert sizes[0] > 0
-    for own, exact, size in zip(ours, expected, sizes, strict=True):
+    for own, exact, size in zip((ours.value, *ours.gradient), expected, sizes, strict=True):
         assert abs(own - exact) <= 1e-11 * size
 
 
@@ -98,7 +98,7 @@ def test_the_two_ways_of_summing_agree() -> None:
         expected = sum(
             np.logaddexp(0.0, scores[n] - scores[r]) for r in ("d0", "d2") for n in ("d1", "d3", "empty")
         )
-        assert Pairs.build(pool).cost(0.0, mu).value == pytest.approx(expected, rel=1e-11)
+        assert Pairs.build(pool).cost({"lambda": 0.0, "mu": mu}).value == pytest.approx(expected, rel=1e-11)
 
 
 def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
@@ -137,7 +137,8 @@ def test_no_pair_at_all_is_an_error() -> None:
 def test_costs_do_not_depend_on_threads() -> None:
     index, topics, qrels = random_collection(1, topics=30)
     pairs = Pairs.build(CandidatePool.build(index, topics, qrels))
-    assert pairs.cost(0.3, 50.0, threads=1) == pairs.cost(0.3, 50.0, threads=4)
+    one, four = (pairs.cost({"lambda": 0.3, "mu": 50.0}, threads=n) for n in (1, 4))
+    assert (one.value, *one.gradient) == (four.value, *four.gradient)
 
 
 @pytest.mark.slow
@@ -150,7 +151,8 @@ from lmtune.tuning.pairs import Pairs
 index, topics, qrels = random_collection(5, documents=400, topics=20)
 pairs = Pairs.build(CandidatePool.build(index, topics, qrels))
 for lambda_, mu in [(0.1, 10.0), (0.5, 100.0), (0.9, 3.0), (0.3, 1e4), (1e-6, 1e-3)]:
-    print(*(value.hex() for value in pairs.cost(lambda_, mu)))
+    cost = pairs.cost({'lambda': lambda_, 'mu': mu})
+    print(cost.value.hex(), *(value.hex() for value in cost.gradient.tolist()))
 """
     shown = [
         subprocess.run(

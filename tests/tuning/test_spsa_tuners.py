@@ -23,7 +23,7 @@ from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FDSA, SPSA
 
 Tuner = type[SPSA] | type[FDSA]
-NEAR = (0.5, 20.0)
+NEAR = {"lambda": 0.5, "mu": 20.0}
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +37,23 @@ def test_every_evaluation_is_what_the_measure_is_there(pool: CandidatePool, tune
     train = pool.topics[:12]
     fitted = tuner("AP", evaluations=30, start=NEAR).fit(pool, topics=train)
     for row in fitted.results_.to_dict("records"):
-        alone = measure(pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=train)
+        alone = measure(pool, {"lambda": row["lambda"], "mu": row["mu"]}, measures=["AP"], topics=train)
         assert row["AP"] == pytest.approx(alone["AP"].mean(), rel=1e-13)
     best = fitted.results_.iloc[int(fitted.results_["AP"].argmax())]
     assert fitted.best_params_ == {"lambda": best["lambda"], "mu": best["mu"]}
-    assert (fitted.lambda_, fitted.mu_) == (best["lambda"], best["mu"])
     assert fitted.best_score_ == best["AP"]
     assert fitted.n_evaluations_ == len(fitted.results_) == len(fitted.seconds_)
     assert fitted.seconds_ == sorted(fitted.seconds_)
 
 
 def test_it_climbs(pool: CandidatePool) -> None:
-    start = measure(pool, lambda_=0.1, mu=2.0, measures=["nDCG"])["nDCG"].mean()
+    begin = {"lambda": 0.1, "mu": 2.0}
+    start = measure(pool, begin, measures=["nDCG"])["nDCG"].mean()
     grid = GridSearch("nDCG", shape=(12, 12)).fit(pool)
-    for tuner in (SPSA("nDCG", start=(0.1, 2.0)), FDSA("nDCG", start=(0.1, 2.0))):
+    for tuner in (
+        SPSA("nDCG", start={"lambda": 0.1, "mu": 2.0}),
+        FDSA("nDCG", start={"lambda": 0.1, "mu": 2.0}),
+    ):
         found = tuner.fit(pool).best_score_
         assert found > start + 0.5 * (grid.best_score_ - start) > start
 
@@ -87,7 +90,7 @@ def test_equal_seeds_give_equal_searches(pool: CandidatePool) -> None:
 
 @pytest.mark.parametrize("tuner", [SPSA, FDSA])
 def test_no_setting_outside_the_space_is_measured(pool: CandidatePool, tuner: Tuner) -> None:
-    space = ParameterSpace(0.2, 0.4, 5.0, 50.0)
+    space = ParameterSpace.of("two-stage", {"lambda": (0.2, 0.4), "mu": (5.0, 50.0)})
     gains = Gains(a=1e3, c=2.0)
     table = tuner("AP", space=space, evaluations=60, gains=gains, start=NEAR).fit(pool).results_
     assert table["lambda"].between(0.2, 0.4).all()
@@ -97,20 +100,27 @@ def test_no_setting_outside_the_space_is_measured(pool: CandidatePool, tuner: Tu
 
 @pytest.mark.parametrize("tuner", [SPSA, FDSA])
 def test_fixed_parameters_stay_and_cost_nothing(pool: CandidatePool, tuner: Tuner) -> None:
-    linear = tuner("AP", space=ParameterSpace(0.01, 0.99, 0.0, 0.0), evaluations=30).fit(pool)
+    linear = tuner(
+        "AP", space=ParameterSpace.of("two-stage", {"lambda": (0.01, 0.99), "mu": (0.0, 0.0)}), evaluations=30
+    ).fit(pool)
     assert (linear.results_["mu"] == 0.0).all()
-    dirichlet = tuner("AP", space=ParameterSpace(0.0, 0.0, 1.0, 1e5), evaluations=30).fit(pool)
+    dirichlet = tuner(
+        "AP", space=ParameterSpace.of("two-stage", {"lambda": (0.0, 0.0), "mu": (1.0, 1e5)}), evaluations=30
+    ).fit(pool)
     assert (dirichlet.results_["lambda"] == 0.0).all()
     # Also FDSA takes two a step with one free parameter.
     assert linear.n_evaluations_ == dirichlet.n_evaluations_ == 30
-    single = tuner("AP", space=ParameterSpace(0.3, 0.3, 7.0, 7.0), evaluations=30).fit(pool)
-    assert (single.lambda_, single.n_evaluations_) == (0.3, 1)
-    assert single.mu_ == pytest.approx(7.0)
+    single = tuner(
+        "AP", space=ParameterSpace.of("two-stage", {"lambda": (0.3, 0.3), "mu": (7.0, 7.0)}), evaluations=30
+    ).fit(pool)
+    assert (single.best_params_["lambda"], single.n_evaluations_) == (0.3, 1)
+    assert single.best_params_["mu"] == pytest.approx(7.0)
     assert single.gains_ is None
 
 
 def test_a_step_goes_up_the_slope_of_the_first_estimates(pool: CandidatePool) -> None:
-    fdsa = FDSA("nDCG", evaluations=14, start=(0.7, 50.0), gains=Gains(a=1e-3, c=0.4)).fit(pool)
+    begin = {"lambda": 0.7, "mu": 50.0}
+    fdsa = FDSA("nDCG", evaluations=14, start=begin, gains=Gains(a=1e-3, c=0.4)).fit(pool)
     rows = fdsa.results_
     first = rows[rows["step"] == 1]["nDCG"].to_numpy()
     lambdas = rows["lambda"].to_numpy()
@@ -155,7 +165,7 @@ def test_rows_of_an_experiment(pool: CandidatePool) -> None:
         for number, fold in enumerate(folds):
             alone = SPSA(name, evaluations=30, seed=4).fit(pool, topics=fold.train)
             fit = rows[name, "SPSA"].fits[number]
-            assert (fit.lambda_, fit.mu, fit.evaluations) == (alone.lambda_, alone.mu_, 30)
+            assert (fit.params, fit.evaluations) == (alone.best_params_, 30)
             assert fit.train_value == pytest.approx(alone.best_score_, rel=1e-12)
             assert rows[name, OPTIMAL].fits[number].test_value >= fit.test_value - 1e-12
             assert result.traces[f"spsa-{name}-fold{number + 1}"].equals(alone.results_)

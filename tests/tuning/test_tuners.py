@@ -18,12 +18,13 @@ from lmtune.candidates.regions import Regions
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure, measure_settings
 from lmtune.measures.measure import parse_measure
+from lmtune.models.parameter import expit, logit
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.descent import coordinate_descent, l_bfgs
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Cost, Pairs
 from lmtune.tuning.ranknet import RankNetTuner
-from lmtune.tuning.space import ParameterSpace, expit, logit
+from lmtune.tuning.space import ParameterSpace
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_grid_search_finds_the_best_point(pool: CandidatePool) -> None:
     grid = GridSearch("AP", shape=(5, 7)).fit(pool, topics=train)
     assert grid.n_evaluations_ == len(grid.results_) == 35
     means = [
-        measure(pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=train)["AP"].mean()
+        measure(pool, {"lambda": row["lambda"], "mu": row["mu"]}, measures=["AP"], topics=train)["AP"].mean()
         for row in grid.results_.to_dict("records")
     ]
     np.testing.assert_allclose(grid.results_["AP"], means, rtol=1e-13)
@@ -55,7 +56,7 @@ def test_a_dense_grid_is_measured_cell_by_cell(pool: CandidatePool, monkeypatch:
         return build(*arguments, **options)
 
     plain = GridSearch("AP", shape=(9, 11), depth=10).fit(pool)
-    monkeypatch.setattr("lmtune.tuning.grid._DENSE", 50)
+    monkeypatch.setattr("lmtune.candidates.regions._DENSE", 50)
     monkeypatch.setattr(Regions, "build", spy)
     dense = GridSearch("AP", shape=(9, 11), depth=10).fit(pool)
     assert len(built) == 1
@@ -63,10 +64,9 @@ def test_a_dense_grid_is_measured_cell_by_cell(pool: CandidatePool, monkeypatch:
 
 
 def test_coordinate_ascent_never_ends_below_its_starts(pool: CandidatePool) -> None:
-    starts = [(0.2, 30.0), (0.9, 3000.0)]
+    starts = [{"lambda": 0.2, "mu": 30.0}, {"lambda": 0.9, "mu": 3000.0}]
     ascent = CoordinateAscent("Bpref", starts=starts, restarts=3, seed=4).fit(pool)
-    lambdas, mus = zip(*starts, strict=True)
-    began = measure_settings(pool, lambdas, mus, [parse_measure("Bpref")])[:, :, 0].mean(0)
+    began = measure_settings(pool, starts, [parse_measure("Bpref")])[:, :, 0].mean(0)
     assert ascent.best_score_ >= began.max()
     assert ascent.results_["start"].nunique() == 5
     assert ascent.n_evaluations_ == len(ascent.results_[["lambda", "mu"]].drop_duplicates())
@@ -76,12 +76,13 @@ def test_coordinate_ascent_never_ends_below_its_starts(pool: CandidatePool) -> N
 
 
 def test_coordinate_ascent_ends_where_no_last_step_improves(pool: CandidatePool) -> None:
-    ascent = CoordinateAscent("AP", starts=[(0.5, 100.0)], restarts=0, steps=(0.1, 0.5)).fit(pool)
+    ascent = CoordinateAscent("AP", starts=[{"lambda": 0.5, "mu": 100.0}], restarts=0).fit(pool)
+    best_lambda, best_mu = ascent.best_params_.values()
     for step in (-2, -1, 1, 2):
-        aside = min(max(ascent.lambda_ + step * 0.1 / 32, 0.0), 0.95)
-        along = ascent.mu_ * np.exp(step * 0.5 / 32)
-        for lambda_, mu in ((aside, ascent.mu_), (ascent.lambda_, along)):
-            value = measure(pool, lambda_=lambda_, mu=mu, measures=["AP"])["AP"].mean()
+        aside = min(max(best_lambda + step * 0.1 / 32, 0.0), 0.95)
+        along = best_mu * np.exp(step * 0.5 / 32)
+        for lambda_, mu in ((aside, best_mu), (best_lambda, along)):
+            value = measure(pool, {"lambda": lambda_, "mu": mu}, measures=["AP"])["AP"].mean()
             assert value <= ascent.best_score_ + 1e-12
 
 
@@ -89,19 +90,23 @@ def test_coordinate_ascent_reaches_a_smooth_optimum() -> None:
     # One relevant document that only wins where the smoothing is light.
     index = TinyIndex({"rel": "x a b c", "non": "x x " + "z " * 30, "pad": "q " * 60})
     pool = CandidatePool.build(index, {"1": "x"}, {"1": {"rel": 1, "non": 0}})
-    ascent = CoordinateAscent("AP", starts=[(0.5, 500.0)], restarts=0, steps=(0.1, 3.0)).fit(pool)
+    ascent = CoordinateAscent("AP", starts=[{"lambda": 0.5, "mu": 500.0}], restarts=0, steps={"mu": 3.0}).fit(
+        pool
+    )
     assert ascent.best_score_ == 1.0
 
 
 @pytest.mark.parametrize("optimizer", ["coordinate-descent", "l-bfgs"])
 def test_ranknet_reaches_the_lowest_cost(pool: CandidatePool, optimizer: str) -> None:
-    space = ParameterSpace(0.0, 0.99, 0.1, 1e4)
+    space = ParameterSpace.of("two-stage", {"lambda": (0.0, 0.99), "mu": (0.1, 1e4)})
     tuner = RankNetTuner(optimizer=optimizer, space=space, seed=1).fit(pool)
     pairs = Pairs.build(pool)
-    lambdas, mus = space.grid(40, 40)
-    costs = [pairs.cost(float(l_), float(m_)).value for l_, m_ in zip(lambdas, mus, strict=True)]
+    lambdas, mus = space.grid((40, 40)).T
+    costs = [
+        pairs.cost({"lambda": float(l_), "mu": float(m_)}).value for l_, m_ in zip(lambdas, mus, strict=True)
+    ]
     assert tuner.cost_ <= min(costs) * (1 + 1e-9)
-    assert tuner.cost_ == pytest.approx(pairs.cost(tuner.lambda_, tuner.mu_).value, rel=1e-9)
+    assert tuner.cost_ == pytest.approx(pairs.cost(tuner.best_params_).value, rel=1e-9)
     assert tuner.n_pairs_ == pairs.per_topic.sum()
     assert tuner.converged_
 
@@ -115,17 +120,17 @@ def test_the_two_optimizers_agree(seed: int) -> None:
     assert one.converged_
     assert one.cost_ <= two.cost_ * (1 + 1e-8)
     if one.cost_ >= two.cost_ * (1 - 1e-8):  # else L-BFGS ended in another valley
-        assert one.lambda_ == pytest.approx(two.lambda_, abs=1e-4)
-        assert one.mu_ == pytest.approx(two.mu_, rel=1e-3)
+        assert one.best_params_["lambda"] == pytest.approx(two.best_params_["lambda"], abs=1e-4)
+        assert one.best_params_["mu"] == pytest.approx(two.best_params_["mu"], rel=1e-3)
 
 
 def test_evaluations_are_counted_once_each(pool: CandidatePool) -> None:
-    calls: list[tuple[float, float]] = []
+    calls: list[tuple[float, ...]] = []
 
     class Counting(Pairs):
-        def cost(self, lambda_: float, mu: float, **options: Any) -> Cost:
-            calls.append((lambda_, mu))
-            return super().cost(lambda_, mu, **options)
+        def cost(self, setting: Any, **options: Any) -> Cost:
+            calls.append(tuple(setting))
+            return super().cost(setting, **options)
 
     pairs = Pairs.build(pool)
     counting = Counting(pool, pairs.columns, pairs.relevant, pairs.rel, pairs.depth, pairs.rule)
@@ -153,13 +158,17 @@ def test_tuners_know_when_they_were_where(pool: CandidatePool) -> None:
 
 
 def test_a_fixed_parameter_stays_and_is_on_no_edge(pool: CandidatePool) -> None:
-    dirichlet = RankNetTuner(space=ParameterSpace(0.0, 0.0, 1.0, 1e5)).fit(pool)
-    assert dirichlet.lambda_ == 0.0
-    cost = Pairs.build(pool).cost(0.0, dirichlet.mu_)
+    dirichlet = RankNetTuner(
+        space=ParameterSpace.of("two-stage", {"lambda": (0.0, 0.0), "mu": (1.0, 1e5)})
+    ).fit(pool)
+    assert dirichlet.best_params_["lambda"] == 0.0
+    cost = Pairs.build(pool).cost({"lambda": 0.0, "mu": dirichlet.best_params_["mu"]})
     assert dirichlet.cost_ == pytest.approx(cost.value, rel=1e-12)
     assert not [edge for edge in dirichlet.at_edge_ if "lambda" in edge]
-    fixed = RankNetTuner(space=ParameterSpace(0.0, 0.9, 50.0, 50.0)).fit(pool)
-    assert fixed.mu_ == pytest.approx(50.0, rel=1e-12)
+    fixed = RankNetTuner(
+        space=ParameterSpace.of("two-stage", {"lambda": (0.0, 0.9), "mu": (50.0, 50.0)})
+    ).fit(pool)
+    assert fixed.best_params_["mu"] == pytest.approx(50.0, rel=1e-12)
 
 
 def test_pairs_built_otherwise_are_refused(pool: CandidatePool) -> None:
@@ -195,7 +204,9 @@ def test_the_trace_descends_and_repeats(pool: CandidatePool) -> None:
     for _, part in trace.groupby("start"):
         assert (np.diff(part["cost"]) < 0).all()
     last = trace.iloc[len(trace) // 2]
-    values = measure(pool, lambda_=last["lambda"], mu=last["mu"], measures=["AP"], topics=pool.topics[:9])
+    values = measure(
+        pool, {"lambda": last["lambda"], "mu": last["mu"]}, measures=["AP"], topics=pool.topics[:9]
+    )
     assert last["AP"] == pytest.approx(values["AP"].mean(), rel=1e-12)
     again = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(pool, topics=pool.topics[:9])
     assert again.trace_.equals(trace)
@@ -207,16 +218,16 @@ def test_validation_picks_the_iterate_that_measures_best(pool: CandidatePool) ->
     tuner.stop_on(pool, "AP", topics=pool.topics[8:14])
     assert tuner.n_evaluations_ == before + len(tuner.trace_)
     row = tuner.trace_.iloc[int(tuner.trace_["validation AP"].argmax())]
-    assert (tuner.lambda_, tuner.mu_) == (row["lambda"], row["mu"])
-    values = measure(pool, lambda_=tuner.lambda_, mu=tuner.mu_, measures=["AP"], topics=pool.topics[8:14])
+    assert tuner.best_params_ == {"lambda": row["lambda"], "mu": row["mu"]}
+    values = measure(pool, tuner.best_params_, measures=["AP"], topics=pool.topics[8:14])
     assert values["AP"].mean() == pytest.approx(tuner.trace_["validation AP"].max(), rel=1e-12)
 
 
 def test_a_fit_on_the_edge_says_so(pool: CandidatePool) -> None:
-    space = ParameterSpace(0.0, 0.5, 5000.0, 6000.0)
+    space = ParameterSpace.of("two-stage", {"lambda": (0.0, 0.5), "mu": (5000.0, 6000.0)})
     tuner = RankNetTuner(space=space).fit(pool)
-    assert space.lambda_low <= tuner.lambda_ <= space.lambda_high
-    assert space.mu_low <= tuner.mu_ <= space.mu_high
+    assert 0.0 <= tuner.best_params_["lambda"] <= 0.5
+    assert 5000.0 <= tuner.best_params_["mu"] <= 6000.0
     assert tuner.at_edge_
 
 
@@ -240,13 +251,15 @@ def test_unknown_topics_are_named(pool: CandidatePool) -> None:
 
 
 @pytest.mark.parametrize("bounds", [(0.5, 0.4, 1, 10), (0, 1.0, 1, 10), (-0.1, 0.5, 1, 10), (0, 0.5, 0, 10)])
-def test_impossible_spaces_are_refused(bounds: tuple[float, ...]) -> None:
+def test_impossible_spaces_are_refused(bounds: tuple[float, float, float, float]) -> None:
     with pytest.raises(InputError):
-        ParameterSpace(*bounds)
+        ParameterSpace.of("two-stage", {"lambda": bounds[:2], "mu": bounds[2:]})
 
 
 def test_a_narrow_grid_keeps_its_points_apart() -> None:
-    lambdas, mus = ParameterSpace(0.0, 0.0, 1000.0, 1001.0).grid(20, 11)
+    lambdas, mus = (
+        ParameterSpace.of("two-stage", {"lambda": (0.0, 0.0), "mu": (1000.0, 1001.0)}).grid((20, 11)).T
+    )
     assert set(lambdas) == {0.0}
     assert len(set(mus)) == len(mus) == 11
     assert mus.min() == pytest.approx(1000.0)
@@ -264,11 +277,11 @@ def test_a_narrow_grid_keeps_its_points_apart() -> None:
     ],
 )
 def test_edges_are_seen(lambda_: float, mu: float, edges: list[str]) -> None:
-    assert ParameterSpace().at_edge(lambda_, mu) == edges
+    assert ParameterSpace.of().at_edge([lambda_, mu]) == edges
 
 
 def test_a_grid_covers_its_space() -> None:
-    lambdas, mus = ParameterSpace(0.1, 0.9, 1.0, 1000.0).grid(5, 4)
+    lambdas, mus = ParameterSpace.of("two-stage", {"lambda": (0.1, 0.9), "mu": (1.0, 1000.0)}).grid((5, 4)).T
     assert sorted(set(lambdas)) == pytest.approx([0.1, 0.3, 0.5, 0.7, 0.9])
     assert sorted(set(mus)) == [1.0, 10.0, 100.0, 1000.0]
     assert len(lambdas) == 20

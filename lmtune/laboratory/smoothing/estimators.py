@@ -187,8 +187,7 @@ def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
                 "measure": str(row.measure),
                 "method": row.method,
                 "fold": number + 1,
-                "lambda": fit.lambda_,
-                "mu": fit.mu,
+                **fit.params,
                 "train": fit.train_value,
                 "test": fit.test_value,
                 "evaluations": fit.evaluations,
@@ -224,7 +223,7 @@ def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dic
 
 def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]]:
     """Test every measure's mean over all topics, over the whole grid and near its top."""
-    shape = np.unique(surface.lambdas).size, np.unique(surface.mus).size
+    shape = [np.unique(axis).size for axis in surface.settings.T]
     for measure in surface.measures:
         means = surface.means(measure, pool.positions()).reshape(shape)
         for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):

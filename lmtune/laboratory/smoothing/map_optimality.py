@@ -84,7 +84,7 @@ class MapOptimality(Experiment):
         result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
         [fit] = next(row.fits for row in result.rows if row.method == method)
         mean = MeanOnPool(pool, measure, plan.space, plan.depth)
-        at = plan.space.to_unbounded(fit.lambda_, fit.mu)
+        at = plan.space.to_unbounded(plan.space.vector(fit.params))
         sizes = np.array(steps)[:, None]
         ways = random_directions(self.directions, _SCALE, seed=self.seed)
         mean.remember(np.concatenate([at + sizes * way for way in ways]))
@@ -103,8 +103,7 @@ class MapOptimality(Experiment):
         found: dict[str, Any] = {
             "point": {
                 "method": method,
-                "lambda": fit.lambda_,
-                "mu": fit.mu,
+                **fit.params,
                 "value": test.value,
                 "at_edge": ", ".join(fit.at_edge),
                 "evaluations": fit.evaluations,
@@ -226,9 +225,7 @@ class MeanOnPool:
         new = [point for point in points[inside] if point.tobytes() not in self.known]
         if new:
             settings = np.array([self.space.from_unbounded(point) for point in new])
-            values = measure_settings(
-                self.pool, settings[:, 0], settings[:, 1], [self.measure], depth=self.depth
-            )
+            values = measure_settings(self.pool, settings, [self.measure], depth=self.depth)
             # A row a setting, so that its sum does not depend on how many there are.
             means = np.ascontiguousarray(values[:, :, 0].T).mean(axis=1)
             for point, mean in zip(new, means.tolist(), strict=True):

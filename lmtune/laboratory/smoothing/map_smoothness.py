@@ -92,10 +92,10 @@ class MapSmoothness(Experiment):
             and `Roughness`' fields).
         """
         pool = load_pool(self.dataset)
-        what, space = parse_measure(measure), ParameterSpace()
+        what, space = parse_measure(measure), ParameterSpace.of()
         surface = Surface.compute(pool, [what], space=space, shape=_GRID)
         best = surface.best(what, pool.positions())[0]
-        at = float(surface.lambdas[best]), float(surface.mus[best])
+        at = surface.setting(best)
         rng = np.random.default_rng(self.seed)
         orders = [rng.permutation(len(pool.topics)) for _ in range(self.samples)]
         strides = [stride for stride in _STRIDES if (self.points - 1) % stride == 0]
@@ -125,7 +125,7 @@ class MapSmoothness(Experiment):
         return {
             "measure": str(what),
             "topics": len(pool.topics),
-            "best": {"lambda": at[0], "mu": at[1], "value": best_value},
+            "best": {**at, "value": best_value},
             "lines": lines,
         }
 
@@ -244,10 +244,8 @@ class MapSmoothness(Experiment):
 
 
 def _width(line: str) -> float:
-    space = ParameterSpace()
-    if line == LAMBDA:
-        return space.lambda_high - space.lambda_low
-    return math.log(space.mu_high / space.mu_low)
+    low, high = ParameterSpace.of().ranges[line]
+    return high - low if line == LAMBDA else math.log(high / low)
 
 
 def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,30 +22,25 @@ def mean(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.f
 
 
 def positions(
-    space: ParameterSpace, line: str, at: tuple[float, float], points: int, inside: int, zoom: float
+    space: ParameterSpace, line: str, at: Mapping[str, float], points: int, inside: int, zoom: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return a line's positions, evenly spaced in lambda or log mu, and a section's."""
-    low, high, here = (
-        (space.lambda_low, space.lambda_high, at[0])
-        if line == LAMBDA
-        else (np.log(space.mu_low), np.log(space.mu_high), np.log(at[1]))
-    )
+    bounds = space.ranges[line]
+    low, high, here = bounds[0], bounds[1], at[line]
+    if line == MU:
+        low, high, here = np.log([low, high, here])
     whole = np.linspace(low, high, points)
     half = 0.5 * zoom * (high - low)
     begin = min(max(here - half, low), high - 2.0 * half)
     section = np.linspace(begin, begin + 2.0 * half, inside)
     if line == LAMBDA:
-        return whole.clip(space.lambda_low, space.lambda_high), section
-    return (
-        np.exp(whole).clip(space.mu_low, space.mu_high),
-        np.exp(section).clip(space.mu_low, space.mu_high),
-    )
+        return whole.clip(*bounds), section
+    return np.exp(whole).clip(*bounds), np.exp(section).clip(*bounds)
 
 
 def along(
-    pool: CandidatePool, measure: Measure, line: str, at: tuple[float, float], position: NDArray[np.float64]
+    pool: CandidatePool, measure: Measure, line: str, at: Mapping[str, float], position: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Measure every topic along a line, shape (topics, positions)."""
-    fixed = np.full(position.size, at[1] if line == LAMBDA else at[0])
-    setting = (position, fixed) if line == LAMBDA else (fixed, position)
-    return measure_settings(pool, setting[0], setting[1], [measure])[:, :, 0]
+    settings = [{**at, line: value} for value in position.tolist()]
+    return measure_settings(pool, settings, [measure])[:, :, 0]

@@ -21,7 +21,6 @@ from lmtune.reporting.figures.style import TWO_STAGE, Picture, alt_text
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
-from lmtune.reporting.tuning_tables import setting
 from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _parameters(result: CollectionResult) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(
-        {"measure": row.measure.title, "method": row.method, "fold": number, **setting(fit)}
+        {"measure": row.measure.title, "method": row.method, "fold": number, **fit.params}
         for row in result.rows
         for number, fit in enumerate(row.fits, 1)
     )
@@ -168,7 +167,7 @@ class _Collection:
         def places(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)
 
-        chosen = {row.method: setting(row.fits[number - 1]) for row in rows}
+        chosen = {row.method: row.fits[number - 1].params for row in rows}
         points = {method: (own[x], own[y]) for method, own in chosen.items()}
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
         direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))

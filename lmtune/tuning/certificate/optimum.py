@@ -8,21 +8,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import parse_measure
+from lmtune.models.parameter import Setting
+from lmtune.models.two_stage import require_two_stage
 from lmtune.tuning.certificate.branch_and_bound import Search
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import ParameterSpace, space_for
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Setting = tuple[float, float]
+_Point = tuple[float, ...]
 
 _GRID = (12, 12)
 _ASCENTS = 5
@@ -44,8 +47,8 @@ class CertifiedOptimum:
     tolerance : float
         Stop when the bound is at most this above the best mean found.
     space : ParameterSpace
-        The range of lambda and mu, ends included.
-    starts : sequence of (lambda, mu)
+        The range of each parameter, ends included; the model's own by default.
+    starts : sequence of mappings
         Settings to measure before all others, such as those that other methods chose.
     depth : int
         Run depth.
@@ -56,10 +59,8 @@ class CertifiedOptimum:
 
     Attributes
     ----------
-    lambda_, mu_ : float
-        The best setting measured; also in `best_params_`.
     best_params_ : dict of str to float
-        ``{"lambda": ..., "mu": ...}``
+        The best setting measured, such as ``{"lambda": 0.5, "mu": 100.0}``
     best_score_ : float
         The measure's mean there.
     bound_ : float
@@ -90,8 +91,6 @@ class CertifiedOptimum:
     (0.2930..., 0.2938...)
     """
 
-    lambda_: float
-    mu_: float
     best_params_: dict[str, float]
     best_score_: float
     bound_: float
@@ -121,7 +120,7 @@ class CertifiedOptimum:
         if workers is not None and workers < 1:
             raise InputError("a certificate needs a worker", value=workers, accepted="1 or more")
         self.tolerance = tolerance
-        self.space = space or ParameterSpace()
+        self.space = space
         self.starts = starts
         self.depth = depth
         self.workers = workers
@@ -156,23 +155,24 @@ class CertifiedOptimum:
         import pandas as pd
 
         begin = time.monotonic()
-        space = self.space
-        pool.formula.require_two_stage("the certificate's proof")
-        pool.require([space.lambda_low, space.lambda_high], [space.mu_low, space.mu_high], self.depth)
+        space = space_for(self.space, pool)
+        require_two_stage(pool.formula, "the certificate's proof")
+        pool.require(np.array([space.low, space.high]), self.depth)
         places = pool.positions(topics)
-        known: dict[Setting, float] = {}
+        known: dict[_Point, float] = {}
 
-        def measure(*settings: Setting) -> float:
-            inside = list(dict.fromkeys(self.space.clip(*setting) for setting in settings))
-            lambdas, mus = zip(*inside, strict=True)
+        def measure(*settings: Sequence[float] | NDArray[np.float64]) -> float:
+            inside = list(dict.fromkeys(tuple(space.clip(setting).tolist()) for setting in settings))
             values = measure_settings(
-                pool, lambdas, mus, [self.measure], topics=places, depth=self.depth, threads=self.workers
+                pool, np.array(inside), [self.measure], topics=places, depth=self.depth, threads=self.workers
             )
             known.update(zip(inside, values[:, :, 0].mean(axis=0).tolist(), strict=True))
             return max(known[setting] for setting in inside)
 
-        first = measure(*self.starts, self._middle())
-        problem = Problem.build(pool, self.measure, space=self.space, topics=places, depth=self.depth)
+        lambdas, mus = space.parameters
+        middle = 0.5 * (lambdas.low + lambdas.high), math.sqrt(mus.low * mus.high)
+        first = measure(*map(space.vector, self.starts), middle)
+        problem = Problem.build(pool, self.measure, space=space, topics=places, depth=self.depth)
         search = Search(
             problem,
             self.tolerance,
@@ -192,7 +192,7 @@ class CertifiedOptimum:
 
         self.stopped_ = None
         try:
-            climb = self._climb(pool, topics, known)
+            climb = self._climb(pool, topics, space, known)
             while time.monotonic() < search.deadline and (found := next(climb, None)):
                 known.update(found)
                 search.best = max(known.values())
@@ -202,8 +202,7 @@ class CertifiedOptimum:
             self.stopped_ = "interrupted"
 
         best = max(known, key=known.__getitem__)
-        self.lambda_, self.mu_ = best
-        self.best_params_ = {"lambda": best[0], "mu": best[1]}
+        self.best_params_ = space.named(best)
         self.best_score_ = known[best]
         self.bound_ = max(search.bound, self.best_score_)
         self.gap_ = self.bound_ - self.best_score_
@@ -211,34 +210,34 @@ class CertifiedOptimum:
         self.n_boxes_ = search.boxes
         self.n_evaluations_ = len(known)
         self.results_ = pd.DataFrame(rows, columns=["boxes", "best", "bound"])
-        self.boxes_ = self._boxes(search)
+        self.boxes_ = self._boxes(search, space)
         return self
 
-    def _boxes(self, search: Search) -> pd.DataFrame:
+    def _boxes(self, search: Search, space: ParameterSpace) -> pd.DataFrame:
         import pandas as pd
 
         rows = []
         for (s_low, s_high, u_low, u_high), bound in search.undecided:
-            low = self.space.clip(0.0 - math.expm1(s_high), math.exp(u_low))
-            high = self.space.clip(0.0 - math.expm1(s_low), math.exp(u_high))
+            low = space.clip((0.0 - math.expm1(s_high), math.exp(u_low)))
+            high = space.clip((0.0 - math.expm1(s_low), math.exp(u_high)))
             if bound > self.best_score_:
                 rows.append((low[0], high[0], low[1], high[1], bound))
         columns = ["lambda_low", "lambda_high", "mu_low", "mu_high", "bound"]
         return pd.DataFrame(sorted(rows), columns=columns)
 
-    def _middle(self) -> Setting:
-        space = self.space
-        return 0.5 * (space.lambda_low + space.lambda_high), math.sqrt(space.mu_low * space.mu_high)
-
     def _climb(
-        self, pool: CandidatePool, topics: Sequence[str] | None, known: dict[Setting, float]
-    ) -> Iterator[dict[Setting, float]]:
+        self,
+        pool: CandidatePool,
+        topics: Sequence[str] | None,
+        space: ParameterSpace,
+        known: dict[_Point, float],
+    ) -> Iterator[dict[_Point, float]]:
         """Measure a grid; then climb from the best settings known."""
         name = str(self.measure)
-        grid = GridSearch(name, space=self.space, shape=_GRID, depth=self.depth)
+        grid = GridSearch(name, space=space, shape=_GRID, depth=self.depth)
         yield _by_setting(grid.fit(pool, topics=topics).results_, name)
-        best = sorted(known, key=lambda setting: -known[setting])[:_ASCENTS]
-        ascent = CoordinateAscent(name, space=self.space, starts=best, restarts=0, depth=self.depth).fit(
+        best = [space.named(point) for point in sorted(known, key=lambda point: -known[point])[:_ASCENTS]]
+        ascent = CoordinateAscent(name, space=space, starts=best, restarts=0, depth=self.depth).fit(
             pool, topics=topics
         )
         yield _by_setting(ascent.results_, name)
@@ -254,6 +253,6 @@ def check_tolerance(tolerance: float) -> None:
         )
 
 
-def _by_setting(table: pd.DataFrame, name: str) -> dict[Setting, float]:
+def _by_setting(table: pd.DataFrame, name: str) -> dict[_Point, float]:
     columns = (table[column].to_numpy(np.float64).tolist() for column in ("lambda", "mu", name))
     return {(lambda_, mu): value for lambda_, mu, value in zip(*columns, strict=True)}

@@ -177,7 +177,7 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, space: ParameterSpace)
         base[:, i] = judged[ahead].sum(), (~judged[ahead]).sum()
 
     neutral = (np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0)
-    common = np.gcd.reduce([length, *tf]) if space.mu_high == 0.0 else np.ones_like(length)
+    common = np.gcd.reduce([length, *tf]) if space.high[1] == 0.0 else np.ones_like(length)
     frequencies = _exchangeable(tf // common, p, count)
     alike = _row_ids([np.where(neutral, 0, part) for part in (length // common, *frequencies)])
     y = tf * (1.0 / p)[:, None]
@@ -242,7 +242,7 @@ def _rounding(
     includes one of these.
     """
     weight = int(count.sum())
-    lambda_, mu, most_y = space.lambda_low, space.mu_low, float(y.max())
+    (lambda_, mu), most_y = space.low.tolist(), float(y.max())
     shortest, longest = float(length.min()), float(length.max())
     low = (1.0 - lambda_) * mu / (mu + longest) + lambda_
     high = (1.0 - lambda_) * (most_y + mu) / (mu + shortest) + lambda_
@@ -253,10 +253,11 @@ def _rounding(
 
 
 def _sides(space: ParameterSpace) -> Sides:
-    if space.mu_high == 0.0 and space.lambda_low < _LEAST_LAMBDA:
+    lambdas, mus = space.parameters
+    if mus.high == 0.0 and lambdas.low < _LEAST_LAMBDA:
         raise InputError(
             "lambda is too near 0 for a certificate at mu = 0",
-            value=space.lambda_low,
+            value=lambdas.low,
             accepted=f"{_LEAST_LAMBDA:g} or more",
         )
 
@@ -264,8 +265,8 @@ def _sides(space: ParameterSpace) -> Sides:
         return low - _WIDEN * abs(low), high + _WIDEN * abs(high)
 
     return (
-        *widen(math.log1p(-space.lambda_high), math.log1p(-space.lambda_low)),
-        *widen(math.log(space.mu_low or _TINY_MU), math.log(space.mu_high or _TINY_MU)),
+        *widen(math.log1p(-lambdas.high), math.log1p(-lambdas.low)),
+        *widen(math.log(mus.low or _TINY_MU), math.log(mus.high or _TINY_MU)),
     )
 
 

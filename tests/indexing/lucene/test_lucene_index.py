@@ -74,7 +74,8 @@ def test_both_engines_agree_on_the_classics(
     pools = [lmtune.CandidatePool.build(i, data.topics, data.qrels) for i in (lucene, embedded)]
     for lambda_, mu in [(0.0, 1000.0), (0.5, 100.0), (0.9, 1.0)]:
         first, second = (
-            lmtune.measure(pool, lambda_=lambda_, mu=mu, measures=["AP", "Bpref", "P@10"]) for pool in pools
+            lmtune.measure(pool, {"lambda": lambda_, "mu": mu}, measures=["AP", "Bpref", "P@10"])
+            for pool in pools
         )
         assert first.equals(second)
 

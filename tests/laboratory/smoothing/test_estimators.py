@@ -56,9 +56,9 @@ def test_the_small_sets_tests_are_scipys(found: Any) -> None:
     for number, fold in enumerate(splits[:2], 1):
         own = small[(small["measure"] == "AP") & (small["fold"] == number)].set_index("method")
         values = {
-            method: measure(pool, lambda_=row["lambda"], mu=row["mu"], measures=["AP"], topics=fold.test)[
-                "AP"
-            ].to_numpy()
+            method: measure(
+                pool, {"lambda": row["lambda"], "mu": row["mu"]}, measures=["AP"], topics=fold.test
+            )["AP"].to_numpy()
             for method, row in own.iterrows()
         }
         for method, row in own.iterrows():

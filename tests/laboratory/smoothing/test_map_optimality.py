@@ -38,18 +38,18 @@ def found(place: Path) -> Any:
 
 def test_counts_are_those_of_the_settings(found: Any) -> None:
     pool = load_pool(SETTINGS.dataset, topics=20, seed=0)
-    space = ParameterSpace()
+    space = ParameterSpace.of()
     (low_x, high_x), (low_y, high_y) = space.unbounded_box
 
     def mean(x: float, y: float) -> float:
         if not (low_x <= x <= high_x and low_y <= y <= high_y):
             return math.nan
         lambda_, mu = space.from_unbounded(np.array([x, y]))
-        return float(measure(pool, lambda_=lambda_, mu=mu, measures=["AP"]).mean().item())
+        return float(measure(pool, {"lambda": lambda_, "mu": mu}, measures=["AP"]).mean().item())
 
     ways = random_directions(40, (1.0, 1.0), seed=0)
     for point in found.tables["points"].to_dict("records"):
-        x, y = space.to_unbounded(point["lambda"], point["mu"])
+        x, y = space.to_unbounded([point["lambda"], point["mu"]])
         here = mean(x, y)
         assert point["value"] == pytest.approx(here, rel=1e-12)
         own = found.tables["ascents"]
@@ -69,7 +69,7 @@ def test_lines_hold_cost_and_measure_through_ranknets_choice(found: Any) -> None
     ranknet = found.tables["points"].set_index("method").loc["RankNet"]
     lines = found.tables["lines"]
     along = lines[(lines["line"] == "mu") & (lines["mu"] == ranknet["mu"])].iloc[0]
-    cost = pairs.cost(ranknet["lambda"], ranknet["mu"]).value / pairs.per_topic.sum()
+    cost = pairs.cost({"lambda": ranknet["lambda"], "mu": ranknet["mu"]}).value / pairs.per_topic.sum()
     assert along["cost"] == pytest.approx(cost, rel=1e-12)
     assert along["cost"] == pytest.approx(lines["cost"].min(), rel=1e-5)
 
@@ -85,10 +85,10 @@ def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
 def test_a_remembered_point_is_not_measured_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     pool = load_pool(SETTINGS.dataset, topics=20, seed=0)
-    objective = MeanOnPool(pool, parse_measure("P@10"), ParameterSpace(), 1000)
+    objective = MeanOnPool(pool, parse_measure("P@10"), ParameterSpace.of(), 1000)
     points = np.array([[0.0, 5.0], [0.3, 6.0], [99.0, 6.0]])
     one_by_one = [objective(point) for point in points]
-    fresh = MeanOnPool(pool, parse_measure("P@10"), ParameterSpace(), 1000)
+    fresh = MeanOnPool(pool, parse_measure("P@10"), ParameterSpace.of(), 1000)
     fresh.remember(points)
     assert [fresh(point) for point in points[:2]] == one_by_one[:2]
     assert math.isnan(fresh(points[2]))

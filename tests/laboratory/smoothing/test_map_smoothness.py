@@ -61,7 +61,7 @@ def test_curves_are_means_of_nested_samples(found: Any) -> None:
             for size in (5, 20, every):
                 topics = [pool.topics[t] for t in order[:size]]
                 values = measure(
-                    pool, lambda_=setting["lambda"], mu=setting["mu"], measures=[name], topics=topics
+                    pool, {"lambda": setting["lambda"], "mu": setting["mu"]}, measures=[name], topics=topics
                 )
                 assert row[f"topics_{size}"] == pytest.approx(values.mean().item(), rel=1e-12)
 

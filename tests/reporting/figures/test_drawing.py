@@ -72,7 +72,9 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
     rows = {row.method: row for row in result.rows if str(row.measure) == "AP"}
     for method in ("Direct", "RankNet", "RankNet-val", "SPSA", "FDSA", "Optimal"):
         fit = rows[method].fits[1]
-        assert f"{method} chose λ = {fit.lambda_:.3f}, μ = {tokens(fit.mu)}." in surface.alt
+        assert (
+            f"{method} chose λ = {fit.params['lambda']:.3f}, μ = {tokens(fit.params['mu'])}." in surface.alt
+        )
     assert "The certificate" in surface.alt
     for measure in ("AP", "P(rel=2)@5"):
         name = f"a_b_c-{measure}-fold1-convergence"

@@ -33,7 +33,7 @@ from lmtune.reporting.figures import (
 )
 from lmtune.tuning.space import ParameterSpace
 
-LAMBDAS, MUS = ParameterSpace().grid(5, 6)
+LAMBDAS, MUS = ParameterSpace.of().grid((5, 6)).T
 VALUES = 0.3 - 0.1 * (LAMBDAS - 0.475) ** 2 - 0.01 * np.log(MUS / 100.0) ** 2
 BOXES = pd.DataFrame(
     [(0.4, 0.5, 50.0, 100.0, 0.31), (0.5, 0.6, 50.0, 100.0, 0.305)],
@@ -214,8 +214,11 @@ def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure])
 
 
 def test_a_surface_over_one_lambda_or_setting_is_drawn() -> None:
-    for space in (ParameterSpace(0.5, 0.5), ParameterSpace(0.5, 0.5, 10.0, 10.0)):
-        lambdas, mus = space.grid(5, 6)
+    for space in (
+        ParameterSpace.of("two-stage", {"lambda": (0.5, 0.5)}),
+        ParameterSpace.of("two-stage", {"lambda": (0.5, 0.5), "mu": (10.0, 10.0)}),
+    ):
+        lambdas, mus = space.grid((5, 6)).T
         values = np.linspace(0.1, 0.2, lambdas.size)
         figure = surface([SurfacePanel("all", lambdas, mus, values)], measure="MAP")
         assert render(figure, "png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support import TinyIndex, random_collection
+from support import TinyIndex, at, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
@@ -42,7 +43,7 @@ MEASURES = [
     "R@7",
     "Success@2",
 ]
-SPACE = ParameterSpace()
+SPACE = ParameterSpace.of()
 
 
 def pool_of(seed: int) -> CandidatePool:
@@ -59,13 +60,9 @@ def settings_in(
 ) -> tuple[list[float], list[float]]:
     """Draw settings from all over a range, its ends and corners included."""
     drawn = [space.random(rng) for _ in range(count)]
-    drawn += [
-        (float(lambda_), float(mu))
-        for lambda_ in (space.lambda_low, space.lambda_high, drawn[0][0])
-        for mu in (space.mu_low, space.mu_high, drawn[0][1])
-    ]
-    lambdas, mus = zip(*drawn, strict=True)
-    return list(lambdas), list(mus)
+    corners = itertools.product(*zip(space.low, space.high, drawn[0], strict=True))
+    lambdas, mus = np.array([*drawn, *corners]).T.tolist()
+    return lambdas, mus
 
 
 def per_topic(pool: CandidatePool, box: Box, rel: int) -> NDArray[np.float64]:
@@ -97,7 +94,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int)
     measure = parse_measure(name)
     low, high = np.sort(rng.uniform(0.0, 0.99, 2) * (rng.random(2) < 0.8))
     mu_low, mu_high = np.exp(np.sort(rng.uniform(-8.0, 14.0, 2)))
-    space = ParameterSpace(low, high, mu_low, mu_high)
+    space = ParameterSpace.of("two-stage", {"lambda": (low, high), "mu": (mu_low, mu_high)})
     problem = Problem.build(pool, measure, space=space, topics=pool.positions(), depth=depth)
     box = whole(problem)
     target = space.random(rng)
@@ -107,7 +104,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int)
         s_low, s_high, u_low, u_high = sides
         s = np.append(rng.uniform(s_low, s_high, 30), [s_low, s_high])
         u = np.append(rng.uniform(u_low, u_high, 30), [u_high, u_low])
-        inside = [space.clip(-math.expm1(a), math.exp(b)) for a, b in zip(s, u, strict=True)]
+        inside = [space.clip((-math.expm1(a), math.exp(b))) for a, b in zip(s, u, strict=True)]
         for bounded in (box, bound_part(problem, box, sides)):
             bounds = per_topic(pool, bounded, measure.rel)
             points = inside if bounded is not box else [*inside, target]
@@ -119,7 +116,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int)
             ]
             if surely:
                 lambdas, mus = zip(*surely, strict=True)
-                values = measure_settings(pool, lambdas, mus, [measure], depth=depth)
+                values = measure_settings(pool, at(lambdas, mus), [measure], depth=depth)
                 assert (values[:, :, 0] <= bounds[:, None]).all()
         box = bounded
 
@@ -146,7 +143,7 @@ def test_bounds_of_tiny_boxes_are_the_values(seed: int, name: str, depth: int) -
     box = whole(problem)
     for width in (0.1, 1e-3, 1e-5, 1e-7):
         box = bound_part(problem, box, (s - width, s + width, u - width, u + width))
-    values = measure_settings(pool, lambda_, mu, [measure], depth=depth)[:, 0, 0]
+    values = measure_settings(pool, at(lambda_, mu), [measure], depth=depth)[:, 0, 0]
     bounds = per_topic(pool, box, measure.rel)
     same = np.isclose(bounds, values, rtol=1e-12, atol=0.0)
     # A crossing within 1e-7 of a random setting is possible, and rare.
@@ -168,15 +165,14 @@ def test_certificates_hold_and_reach_their_tolerance(name: str) -> None:
             places = pool.positions(chosen)
             params = optimum.best_params_
             at_best = measure_settings(
-                pool, params["lambda"], params["mu"], [measure], topics=places, depth=depth
+                pool, at(params["lambda"], params["mu"]), [measure], topics=places, depth=depth
             )
             assert optimum.best_score_ == pytest.approx(at_best[:, 0, 0].mean(), rel=1e-14)
             lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(seed))
-            grid = SPACE.grid(40, 40)
+            grid = SPACE.grid((40, 40)).T
             values = measure_settings(
                 pool,
-                np.append(lambdas, grid[0]),
-                np.append(mus, grid[1]),
+                at(np.append(lambdas, grid[0]), np.append(mus, grid[1])),
                 [measure],
                 topics=places,
                 depth=depth,
@@ -204,10 +200,10 @@ def check_boxes(
 @pytest.mark.parametrize(
     "space",
     [
-        ParameterSpace(0.3217, 0.3217, 41.3, 41.3),
-        ParameterSpace(0.0, 0.0, 1e-3, 1e7),
-        ParameterSpace(0.1, 0.999, 1.0, 1.0),
-        ParameterSpace(0.0, 0.9999, 1e-6, 1e-5),
+        ParameterSpace.of("two-stage", {"lambda": (0.3217, 0.3217), "mu": (41.3, 41.3)}),
+        ParameterSpace.of("two-stage", {"lambda": (0.0, 0.0), "mu": (1e-3, 1e7)}),
+        ParameterSpace.of("two-stage", {"lambda": (0.1, 0.999), "mu": (1.0, 1.0)}),
+        ParameterSpace.of("two-stage", {"lambda": (0.0, 0.9999), "mu": (1e-6, 1e-5)}),
     ],
 )
 def test_thin_and_extreme_ranges(space: ParameterSpace) -> None:
@@ -215,7 +211,7 @@ def test_thin_and_extreme_ranges(space: ParameterSpace) -> None:
     pool = CandidatePool.build(index, topics, qrels)
     optimum = CertifiedOptimum("AP", tolerance=0.01, space=space, max_seconds=20.0).fit(pool)
     lambdas, mus = settings_in(space, 1000, np.random.default_rng(0))
-    values = measure_settings(pool, lambdas, mus, [parse_measure("AP")])[:, :, 0].mean(axis=0)
+    values = measure_settings(pool, at(lambdas, mus), [parse_measure("AP")])[:, :, 0].mean(axis=0)
     assert values.max() <= optimum.bound_
     assert optimum.certified_
 
@@ -227,12 +223,12 @@ def test_long_queries_add_logarithms_and_stay_certain() -> None:
     queries = {str(t): " ".join(rng.choice(words, 300)) for t in range(3)}
     qrels = {t: {d: int(rng.integers(0, 2)) for d in texts} for t in queries}
     pool = CandidatePool.build(TinyIndex(texts), queries, qrels)
-    space = ParameterSpace(0.0, 0.9, 0.01, 1e4)
+    space = ParameterSpace.of("two-stage", {"lambda": (0.0, 0.9), "mu": (0.01, 1e4)})
     problem = Problem.build(pool, parse_measure("AP"), space=space, topics=pool.positions(), depth=1000)
     assert not problem.columns.topics.product.any(), "products must be unsafe here"
     optimum = CertifiedOptimum("AP", tolerance=0.01, space=space, max_seconds=20.0).fit(pool)
     lambdas, mus = settings_in(space, 500, rng)
-    values = measure_settings(pool, lambdas, mus, [parse_measure("AP")])[:, :, 0].mean(axis=0)
+    values = measure_settings(pool, at(lambdas, mus), [parse_measure("AP")])[:, :, 0].mean(axis=0)
     assert values.max() <= optimum.bound_
     assert optimum.certified_
 
@@ -250,7 +246,7 @@ def test_orders_that_hang_on_rounding_end_the_search() -> None:
     optimum = CertifiedOptimum("AP", tolerance=1e-9).fit(pool)
     assert optimum.stopped_ is None
     lambdas, mus = settings_in(SPACE, 500, np.random.default_rng(0))
-    values = measure_settings(pool, lambdas, mus, [parse_measure("AP")])[:, :, 0].mean(axis=0)
+    values = measure_settings(pool, at(lambdas, mus), [parse_measure("AP")])[:, :, 0].mean(axis=0)
     assert values.max() <= optimum.bound_
 
 
@@ -263,7 +259,7 @@ def test_certificates_of_pruned_candidates_hold_for_all(name: str) -> None:
     optimum = CertifiedOptimum(name, tolerance=0.003, depth=12).fit(pruned)
     assert optimum.certified_
     lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(3))
-    values = measure_settings(whole_pool, lambdas, mus, [parse_measure(name)], depth=12)
+    values = measure_settings(whole_pool, at(lambdas, mus), [parse_measure(name)], depth=12)
     assert values[:, :, 0].mean(axis=0).max() <= optimum.bound_
 
 
@@ -280,9 +276,9 @@ def brute_force(pool: CandidatePool, name: str) -> float:
 def surface(
     pool: CandidatePool, name: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    grid = SPACE.grid(50, 50)
-    values = measure_settings(pool, *grid, [parse_measure(name)])
-    return *grid, values[:, :, 0].mean(axis=0)
+    grid = SPACE.grid((50, 50))
+    values = measure_settings(pool, grid, [parse_measure(name)])
+    return *grid.T, values[:, :, 0].mean(axis=0)
 
 
 @pytest.mark.parametrize("name", ["AP", "P@5", "Bpref"])
@@ -359,9 +355,9 @@ def test_little_memory_changes_the_order_not_the_proof(
 
 
 def test_starts_are_measured_first(pool: CandidatePool) -> None:
-    start = (0.123, 45.6)
+    start = {"lambda": 0.123, "mu": 45.6}
     optimum = CertifiedOptimum("AP", starts=[start], max_seconds=0.0).fit(pool)
-    value = measure_settings(pool, *start, [parse_measure("AP")])[:, 0, 0].mean()
+    value = measure_settings(pool, start, [parse_measure("AP")])[:, 0, 0].mean()
     assert optimum.best_score_ >= value
     assert optimum.n_evaluations_ == 2
 
@@ -404,7 +400,9 @@ def test_candidates_pruned_for_a_smaller_range_are_refused(pool: CandidatePool) 
     with pytest.raises(InputError, match="smaller range"):
         CertifiedOptimum(depth=10).fit(pruned)
     with pytest.raises(InputError, match="smaller run depth"):
-        CertifiedOptimum(depth=11, space=ParameterSpace(0.0, 0.5, 1.0, 100.0)).fit(pruned)
+        CertifiedOptimum(
+            depth=11, space=ParameterSpace.of("two-stage", {"lambda": (0.0, 0.5), "mu": (1.0, 100.0)})
+        ).fit(pruned)
 
 
 @pytest.mark.parametrize("name", ["AP", "P@10"])
@@ -436,11 +434,11 @@ def test_a_real_collection(shared_data: Path, name: str) -> None:
     lambdas, mus = settings_in(SPACE, 600, rng)
     best = optimum.best_params_
     near = [
-        SPACE.clip(best["lambda"] + step * a, best["mu"] * math.exp(step * b))
+        SPACE.clip((best["lambda"] + step * a, best["mu"] * math.exp(step * b)))
         for step in (1e-1, 1e-2, 1e-3)
         for a, b in rng.normal(size=(200, 2))
     ]
     lambdas += [lambda_ for lambda_, _ in near]
     mus += [mu for _, mu in near]
-    values = measure_settings(pool, lambdas, mus, [parse_measure(name)])[:, :, 0].mean(axis=0)
+    values = measure_settings(pool, at(lambdas, mus), [parse_measure(name)])[:, :, 0].mean(axis=0)
     assert values.max() <= optimum.bound_

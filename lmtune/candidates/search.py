@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.formats.runs import Ranking
 from lmtune.models.model import find_model
-from lmtune.models.ranking import rank
-from lmtune.models.two_stage import check_parameters
 from lmtune.progress import Progress, note, silent, timed
 
 
@@ -62,7 +61,7 @@ def search(
     InputError
         For a setting outside the model's domain, and whatever is missing or malformed.
     """
-    check_parameters(setting["lambda"], setting["mu"])
+    find_model(model).check(setting)
     dataset = collection.load(("documents", "topics"), progress=progress)
     index = collection.open_index(dataset, progress=progress)
     with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
@@ -70,12 +69,12 @@ def search(
             index,
             dataset.topics,
             name=dataset.name,
-            model=find_model(model).formula.name,
+            model=model,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
         )
     for text in unknown_terms(pool):
         note(f"{dataset.name}: {text}")
-    rankings = rank(pool, lambda_=setting["lambda"], mu=setting["mu"], hits=hits)
+    rankings = rank(pool, setting, hits=hits)
     return Searched(rankings, dataset, index)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
-from support import TinyIndex, best_documents, random_collection
+from support import TinyIndex, at, best_documents, random_collection
 
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.pool import CandidatePool
@@ -47,7 +47,7 @@ def test_rankings_are_those_of_a_plain_sort(pool: CandidatePool) -> None:
 def test_values_equal_trec_evals(pool: CandidatePool, collection: Collection) -> None:
     index, _, qrels = collection
     measures = {"AP": "map", "Bpref": "bpref", "P@10": "P_10", "nDCG": "ndcg"}
-    ours = measure_settings(pool, np.zeros(len(MUS)), MUS, parse_measures(measures))
+    ours = measure_settings(pool, at(np.zeros(len(MUS)), MUS), parse_measures(measures))
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(measures.values()))
     for s, mu in enumerate(MUS):
         run = {
@@ -116,7 +116,7 @@ def test_stored_candidates_are_kept_apart_from_other_models(
     fresh = extract_pruned(index, topics, qrels, model=MODEL, depth=9)
     for model in (MODEL, "two-stage", MODEL, "two-stage"):
         found = get(model)
-        assert found.model == model
+        assert found.formula.name == model
     assert built == ["there is none yet"] * 2
     again = get(MODEL)
     np.testing.assert_array_equal(again.candidates.doc, skyband(pool, depth=9).candidates.doc)
@@ -126,5 +126,7 @@ def test_stored_candidates_are_kept_apart_from_other_models(
                 getattr(getattr(again, columns), part), getattr(getattr(fresh, columns), part)
             )
     np.testing.assert_array_equal(again.p, fresh.p)
-    with pytest.raises(InputError, match="cannot be made for this model"):
-        get("dirichlet")
+    assert get("dirichlet").formula.name == "two-stage"
+    with pytest.raises(InputError, match="unknown model"):
+        get("bm25")
+    assert len(built) == 2

@@ -1,0 +1,69 @@
+"""Rank a pool's documents at one parameter setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.formats.runs import Ranking
+from lmtune.models.kernels import Topic
+from lmtune.models.parameter import Setting, as_settings
+
+
+def top_positions(pool: CandidatePool, t: int, setting: NDArray[np.float64], hits: int) -> NDArray[np.int64]:
+    """Return the positions, within topic t's candidates, of its best `hits`, best first."""
+    settings = setting[None]
+    pool.require(settings, hits)
+    scores = np.empty(int(pool.candidates.start[t + 1] - pool.candidates.start[t]))
+    topic = pool.formula.prepare(pool.documents(pool.candidates).of(slice(t, t + 1)))
+    pool.formula.rank_scores(topic, settings, scores)
+    # Positions are the tie order, so that a stable sort breaks ties as measuring does.
+    return np.argsort(-scores, kind="stable")[:hits]
+
+
+def rank(
+    pool: CandidatePool, setting: Setting, *, hits: int = 1000, topics: Sequence[str] | None = None
+) -> Iterator[Ranking]:
+    """Rank each topic's candidates by the pool's formula.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    setting : mapping of str to float
+        Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; defaults for those not named.
+    hits : int
+        Documents per topic at most; documents that match no query term are not ranked.
+    topics : sequence of str, optional
+        Topic identifiers; all by default.
+
+    Yields
+    ------
+    Ranking
+        Topic, docnos best first, and their log likelihoods, or what else the formula's scores
+        are. Equal scores rank by length (as the formula takes it) ascending, summed term
+        frequency descending, docno descending; Lucene's own ties go by document number.
+
+    Raises
+    ------
+    InputError
+        For parameters outside their domain, unknown topics, or too few hits.
+    """
+    if hits < 1:
+        raise InputError("bad number of hits", value=hits, accepted="1 or more")
+    [vector] = as_settings(pool.formula.parameters, setting)
+    for t in pool.positions(topics):
+        top = top_positions(pool, int(t), vector, hits)
+        rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+        topic = Topic(
+            np.ascontiguousarray(pool.tf_block(pool.candidates, t)[:, top], np.int64),
+            pool.candidates.length[rows][top].astype(np.int64),
+            pool.p[terms],
+            pool.count[terms],
+        )
+        scores, _ = pool.formula.differentiate(topic, vector)
+        yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)

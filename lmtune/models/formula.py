@@ -1,0 +1,145 @@
+"""What a retrieval formula is: its parameters, what it reads off an index, scores and gradients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.indexing.index import Index
+from lmtune.models.kernels import Documents, Topic
+from lmtune.models.parameter import Parameter
+
+
+class Formula(ABC):
+    """A score of a document for a query, with named parameters.
+
+    A formula of one's own gives `name`, `parameters` and `differentiate`; candidates, measures and
+    tuners then work with it. The other methods may be overridden where compiled code is faster.
+    Documents of equal columns must get equal scores to the last bit.
+
+    Attributes
+    ----------
+    name : str
+        What results and kept candidates are labelled with.
+    parameters : sequence of Parameter
+        Their order is that of every vector of settings. One that the formula fixes stays among
+        them, with equal bounds.
+    dominance : str or None
+        Which proofs of `lmtune.candidates.skyband` hold: ``"tf"`` where no score falls as a term
+        frequency rises or the length falls; ``"e"`` for two-stage smoothing; None for no pruning.
+    """
+
+    name: str
+    parameters: Sequence[Parameter]
+    dominance: str | None = None
+
+    @abstractmethod
+    def differentiate(
+        self, topic: Topic, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score one topic's documents and differentiate the scores.
+
+        Parameters
+        ----------
+        topic : Topic
+            Its documents and terms.
+        setting : numpy.ndarray of float64, shape (parameters,)
+            Inside the domain.
+
+        Returns
+        -------
+        scores : numpy.ndarray of float64, shape (documents,)
+        gradients : numpy.ndarray of float64, shape (parameters, documents)
+            The derivative of each score in each parameter.
+        """
+
+    def probability(self, cf: int, total_terms: int) -> float:
+        """Return P(w|C) of a term that occurs `cf` times among `total_terms` tokens."""
+        return float(cf) / total_terms
+
+    def lengths(self, index: Index) -> NDArray[np.int32]:
+        """Return the lengths of all documents, shape (num_docs,)."""
+        return np.asarray(index.lengths)
+
+    def check(self, settings: NDArray[np.float64]) -> None:
+        """Raise unless settings, shape (settings, parameters), are in the domain.
+
+        Raises
+        ------
+        InputError
+            Naming the parameter, its value and its domain.
+        """
+        for parameter, values in zip(self.parameters, settings.T, strict=True):
+            for value in values.tolist():
+                parameter.require(value)
+            if parameter.is_fixed and (values != parameter.low).any():
+                raise InputError(
+                    f"{self.name} has no {parameter.name}",
+                    value=float(values[values != parameter.low][0]),
+                    accepted=f"{parameter.low:g}, as in ParameterSpace.of({self.name!r})",
+                )
+
+    def prepare(self, documents: Documents) -> Documents:
+        """Compute once what `rank_scores` would compute anew for each setting."""
+        return documents
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill scores that order documents: all that measuring looks at.
+
+        Parameters
+        ----------
+        documents : Documents
+            Of some topics, from `prepare`.
+        settings : numpy.ndarray of float64, shape (settings, parameters)
+            Inside the domain.
+        out : numpy.ndarray of float64
+            Topic by topic and, within a topic, setting by setting, a score of each document.
+        """
+        filled = 0
+        for topic in _topics(documents):
+            for setting in settings:
+                out[filled : filled + topic.length.size] = self.differentiate(topic, setting)[0]
+                filled += topic.length.size
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: NDArray[np.float64],
+        likelihood: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        product: NDArray[np.bool_],
+    ) -> None:
+        """Fill what RankNet's pairs are made of.
+
+        Parameters
+        ----------
+        documents : Documents
+            Of some topics.
+        setting : numpy.ndarray of float64, shape (parameters,)
+            Inside the domain.
+        likelihood : numpy.ndarray of float64, shape (documents,)
+            Scores; or where `product` says so exp of them, up to a factor of the topic.
+        gradient : numpy.ndarray of float64, shape (parameters, documents)
+            The derivative of each score in each parameter.
+        product : numpy.ndarray of bool, shape (topics,)
+            Which of the two `likelihood` holds for each topic.
+        """
+        filled = 0
+        product[:] = False
+        for topic in _topics(documents):
+            end = filled + topic.length.size
+            likelihood[filled:end], gradient[:, filled:end] = self.differentiate(topic, setting)
+            filled = end
+
+
+def _topics(documents: Documents) -> Iterator[Topic]:
+    for docs, tfs, terms in zip(documents.docs, documents.tfs, documents.terms, strict=True):
+        length, p = documents.length[slice(*docs)], documents.p[slice(*terms)]
+        tf = documents.tf[slice(*tfs)].reshape(p.size, length.size)
+        yield Topic(tf.astype(np.int64), length.astype(np.int64), p, documents.counts[slice(*terms)])
