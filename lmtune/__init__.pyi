@@ -22,6 +22,9 @@ from .measures.evaluate import measure as measure
 from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values
 from .measures.significance.comparison import compare as compare
+from .models.formula import Formula as Formula
+from .models.model import Model as Model
+from .models.parameter import Parameter as Parameter
 from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -85,7 +85,7 @@ def _made_result(
 
 def write_made(folder: Path, results: list[CollectionResult]) -> Path:
     """Write a results folder without runs."""
-    record = {
+    record: dict[str, Any] = {
         "command": f"lmtune tune {results[0].name}",
         "versions": {"python": "3.11.7", "lmtune": "0.1.0"},
         "plan": {"measures": ["AP"], "grid": [20, 26], "certify": None, "space": {"mu_low": 1.0}},
@@ -94,6 +94,8 @@ def write_made(folder: Path, results: list[CollectionResult]) -> Path:
         ],
         "notes": {result.name: result.notes for result in results},
     }
+    if results[0].model != "two-stage":
+        record["plan"]["model"] = results[0].model
     # No pools: nothing is ranked for them.
     pools = cast(list[CandidatePool], [None] * len(results))
     with (

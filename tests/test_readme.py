@@ -16,15 +16,16 @@ FINDINGS = (ROOT / "FINDINGS.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    [block] = re.findall(r"```python\n(.*?)```", README, re.S)
     scope: dict[str, object] = {}
-    exec(block, scope)
+    for block in re.findall(r"```python\n(.*?)```", README, re.S):
+        exec(block, scope)
     tuner = scope["tuner"]
     chosen = tuner.best_params_  # type: ignore[attr-defined]
     assert 0 < chosen["lambda"] < 1
     assert chosen["mu"] > 0
+    assert scope["found"].conclusions  # type: ignore[attr-defined]
 
 
 def test_the_commands_and_options_it_names_exist() -> None:

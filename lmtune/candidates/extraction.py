@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 
 from lmtune.candidates.columns import Columns, starts
 from lmtune.candidates.pool import CandidatePool, Pruning
-from lmtune.candidates.skyband import LAMBDA_HIGH, MU_HIGH, MU_LOW, skyband
+from lmtune.candidates.skyband import Exactness, skyband
 from lmtune.indexing.index import Index
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model
@@ -25,13 +26,9 @@ def extract_pruned(
     *,
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
-    depth: int = 1000,
-    mode: str = "auto",
-    lambda_high: float = LAMBDA_HIGH,
-    mu_low: float = MU_LOW,
-    mu_high: float = MU_HIGH,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **exactness: Unpack[Exactness],
 ) -> CandidatePool:
     """Build a pool and prune it, holding few topics' whole candidates at a time.
 
@@ -41,7 +38,7 @@ def extract_pruned(
     ----------
     index, topics, qrels, name, model
         As for `CandidatePool.build`.
-    depth, mode, lambda_high, mu_low, mu_high, threads
+    threads, exactness
         As for `lmtune.candidates.skyband.skyband`.
     progress : callable, optional
         Called with (topics done, topics in all).
@@ -56,15 +53,7 @@ def extract_pruned(
         As both functions.
     """
     parts = [
-        skyband(
-            part,
-            depth=depth,
-            mode=mode,
-            lambda_high=lambda_high,
-            mu_low=mu_low,
-            mu_high=mu_high,
-            threads=threads,
-        )
+        skyband(part, threads=threads, **exactness)
         for part in CandidatePool.build_in_parts(
             index, topics, _TOPICS_AT_A_TIME, name=name, model=model, progress=progress
         )

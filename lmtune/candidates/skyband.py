@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,19 @@ MODES = ("auto", "e", "tf")
 VERSION = 1
 """Raised whenever other documents may be kept than before."""
 
-LAMBDA_HIGH, MU_LOW, MU_HIGH = 0.9999, 1e-6, 1e6
-"""The range that pruned pools are exact for by default."""
+
+class Exactness(TypedDict, total=False):
+    """What a pruned pool shall be exact for; `skyband` says what each means."""
+
+    depth: int
+    mode: str
+    lambda_high: float
+    mu_low: float
+    mu_high: float
+
+
+DEFAULT: Exactness = {"depth": 1000, "mode": "auto", "lambda_high": 0.9999, "mu_low": 1e-6, "mu_high": 1e6}
+"""What pruned pools are exact for unless told otherwise."""
 
 # Comparisons per topic, about half a second; only queries of very many words take that long.
 _BUDGET = 5_000_000_000
@@ -34,13 +46,9 @@ _BUDGET = 5_000_000_000
 def skyband(
     pool: CandidatePool,
     *,
-    depth: int = 1000,
-    mode: str = "auto",
-    lambda_high: float = LAMBDA_HIGH,
-    mu_low: float = MU_LOW,
-    mu_high: float = MU_HIGH,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **exactness: Unpack[Exactness],
 ) -> CandidatePool:
     """Drop the candidates that cannot be among the best `depth` at any parameter setting.
 
@@ -51,8 +59,12 @@ def skyband(
     ----------
     pool : CandidatePool
         The collection.
+    threads : int, optional
+        Threads over topics; the number of cores by default.
+    progress : callable, optional
+        Called with (topics done, topics in all).
     depth : int
-        The run depth K, at least 1.
+        The run depth K, at least 1; 1000 by default.
     mode : {"auto", "e", "tf"}
         ``"tf"`` drops documents that K others match or exceed in every term at no greater
         length; that holds at every setting. ``"e"`` compares the elementary symmetric
@@ -63,11 +75,8 @@ def skyband(
         lucene-dirichlet, whose floor e-dominance does not know.
     lambda_high, mu_low, mu_high : float
         The parameters that the pool will be asked for: lambda up to `lambda_high`, and mu from
-        `mu_low` to `mu_high`. A lambda_high of 1 or an infinite mu_high give ``"tf"``.
-    threads : int, optional
-        Threads over topics; the number of cores by default.
-    progress : callable, optional
-        Called with (topics done, topics in all).
+        `mu_low` to `mu_high`, by default .9999, 1e-6 and 1e6. A lambda_high of 1 or an infinite
+        mu_high give ``"tf"``.
 
     Returns
     -------
@@ -81,6 +90,9 @@ def skyband(
         For a mode or a depth outside its domain; for ``mode="e"`` where it cannot be computed or
         does not hold.
     """
+    wanted = DEFAULT | exactness
+    depth, mode = wanted["depth"], wanted["mode"]
+    lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
     if mode not in MODES:
         raise InputError("unknown mode of pruning", value=mode, accepted=", ".join(MODES))
     if depth < 1:

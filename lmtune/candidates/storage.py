@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,7 @@ def pool_for(
     """
     if index.num_docs < _WORTH_PRUNING * depth or find_model(model).formula.dominance is None:
         return CandidatePool.build(index, topics, qrels, name=name, model=model, progress=progress)
+    usual = skyband.DEFAULT
     _, lambda_high = (ranges or {}).get("lambda", (0.0, 0.0))
     mu_low, mu_high = (ranges or {}).get("mu", (0.0, 0.0))
     return stored_pool(
@@ -96,10 +97,10 @@ def pool_for(
         name=name,
         model=model,
         depth=max(depth, negatives_depth),
-        lambda_high=max(skyband.LAMBDA_HIGH, lambda_high),
+        lambda_high=max(usual["lambda_high"], lambda_high),
         # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
-        mu_low=min(skyband.MU_LOW, mu_low or skyband.MU_LOW),
-        mu_high=max(skyband.MU_HIGH, mu_high),
+        mu_low=min(usual["mu_low"], mu_low or usual["mu_low"]),
+        mu_high=max(usual["mu_high"], mu_high),
         progress=progress,
         on_build=on_build,
     )
@@ -113,14 +114,10 @@ def stored_pool(
     *,
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
-    depth: int = 1000,
-    mode: str = "auto",
-    lambda_high: float = skyband.LAMBDA_HIGH,
-    mu_low: float = skyband.MU_LOW,
-    mu_high: float = skyband.MU_HIGH,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     on_build: Callable[[Path, str], None] | None = None,
+    **exactness: Unpack[skyband.Exactness],
 ) -> CandidatePool:
     """Read a pruned pool from a folder, building it first where there is none that is current.
 
@@ -129,7 +126,7 @@ def stored_pool(
     folder : path-like
         Where pools are kept, one file for each set of topics, depth and model; made if missing. A
         folder inside the index's own goes away with the index.
-    index, topics, qrels, name, model, depth, mode, lambda_high, mu_low, mu_high, threads
+    index, topics, qrels, name, model, threads, exactness
         As for `lmtune.candidates.extraction.extract_pruned`.
     progress : callable, optional
         Called with (topics done, topics in all) while building.
@@ -150,17 +147,14 @@ def stored_pool(
         "pruning": skyband.VERSION,
         "index": index.fingerprint,
         "topics": _digest(topics),
-        "depth": depth,
-        "mode": mode,
-        "lambda_high": lambda_high,
-        "mu_low": mu_low,
-        "mu_high": mu_high,
+        **skyband.DEFAULT,
+        **exactness,
     }
     formula = find_model(model).formula
     of_model = "" if formula.name == TWO_STAGE.name else f"-{formula.name}"
     if of_model:
         wanted["model"] = formula.name
-    path = Path(folder, f"{wanted['topics'][:16]}-{depth}{of_model}.npz")
+    path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
     try:
         return _read(path, wanted, index, title, qrels or {}, formula)
@@ -168,18 +162,7 @@ def stored_pool(
         if on_build is not None:
             on_build(path, str(reason))
     pool = extract_pruned(
-        index,
-        topics,
-        qrels,
-        name=title,
-        model=formula,
-        depth=depth,
-        mode=mode,
-        lambda_high=lambda_high,
-        mu_low=mu_low,
-        mu_high=mu_high,
-        threads=threads,
-        progress=progress,
+        index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
     )
     _write(path, wanted, pool)
     return pool

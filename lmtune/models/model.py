@@ -53,8 +53,8 @@ class Model:
         return self.label("-".join(free))
 
     def label(self, text: str) -> str:
-        """Put the model's name before a text, but for two-stage smoothing, the usual one."""
-        return text if self.name == TWO_STAGE.name else f"{self.name}-{text}"
+        """Put the model's name before a text, as `label` does."""
+        return label(self.name, text)
 
 
 _NO_LAMBDA = replace(LAMBDA, low=0.0, high=0.0)
@@ -100,4 +100,11 @@ def find_model(model: str | Model | Formula) -> Model:
 
 def described(name: str) -> list[str]:
     """Say which model a result is of, for its reader; nothing of two-stage smoothing."""
-    return [] if name == TWO_STAGE.name else [f"model: {name}, {find_model(name).what}"]
+    if name == TWO_STAGE.name:
+        return []
+    return [f"model: {name}, {MODELS[name].what}" if name in MODELS else f"model: {name}"]
+
+
+def label(model: str, text: str) -> str:
+    """Put a model's name before a text, but for two-stage smoothing, the usual one."""
+    return text if model == TWO_STAGE.name else f"{model}-{text}"

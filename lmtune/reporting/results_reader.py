@@ -15,6 +15,7 @@ import numpy as np
 from lmtune.errors import InputError
 from lmtune.formats.files import read_bytes
 from lmtune.measures.measure import Measure, parse_measure
+from lmtune.models.model import MODELS
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.reporting.results_files import (
     ACCEPTED,
@@ -88,7 +89,8 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
             raise InputError(f"not a results folder: {name} is missing", file=path, accepted=ACCEPTED)
     record = _record(folder / RECORD)
     folds = _folds(folder / FOLDS)
-    rows = _rows(folder, folds)
+    model = record["plan"].get("model", TWO_STAGE.name)
+    rows = _rows(folder, folds, model)
     results = tuple(
         CollectionResult(
             name,
@@ -96,18 +98,18 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
             rows[name],
             _traces(folder, name, rows[name], len(own)),
             tuple(record["notes"].get(name, ())),
-            record["plan"].get("model", TWO_STAGE.name),
+            model,
         )
         for name, own in folds.items()
     )
     return StoredResults(folder, results, record)
 
 
-def _rows(folder: Path, folds: Mapping[str, tuple[Fold, ...]]) -> dict[str, tuple[Row, ...]]:
+def _rows(folder: Path, folds: Mapping[str, tuple[Fold, ...]], model: str) -> dict[str, tuple[Row, ...]]:
     """Read each collection's rows from three files that have to agree with one another."""
     measures: dict[str, Measure] = {}
     values = _values(folder, measures)
-    fits = _fits(folder)
+    fits = _fits(folder, model)
     table = _table(folder / TABLE)
     for place, keys in ((CHOSEN.place, fits.keys()), (TABLE, table.keys())):
         if list(keys) != list(values):
@@ -196,8 +198,10 @@ def _values(folder: Path, measures: dict[str, Measure]) -> dict[_Key, dict[str, 
     return values
 
 
-def _fits(folder: Path) -> dict[_Key, list[Fit]]:
-    lines, table = CHOSEN.read(folder, parameters=("lambda", "mu"))
+def _fits(folder: Path, model: str) -> dict[_Key, list[Fit]]:
+    known = [parameter.name for parameter in MODELS[model].parameters] if model in MODELS else []
+    lines, table = CHOSEN.read(folder, parameters=known)
+    names = [name for name in table if name not in CHOSEN.columns and name not in CHOSEN.more]
     fits: dict[_Key, list[Fit]] = {}
     for place, line in enumerate(lines):
         row = {name: column[place] for name, column in table.items()}
@@ -207,10 +211,14 @@ def _fits(folder: Path) -> dict[_Key, list[Fit]]:
             _refuse(
                 "a fold out of order", CHOSEN.path(folder), str(row["fold"]), line=line, accepted=accepted
             )
+        params = {name: float(row[name]) for name in names}
+        for name, value in params.items():
+            if not math.isfinite(value):
+                _refuse(f"not a number in column {name}", CHOSEN.path(folder), value, line=line)
         bound = float(row.get("bound", math.nan))
         own.append(
             Fit(
-                {name: row[name] for name in ("lambda", "mu")},
+                params,
                 row["train"],
                 row["test"],
                 row["evaluations"],

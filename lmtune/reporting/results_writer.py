@@ -16,7 +16,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.formats.files import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
-from lmtune.models.model import find_model
+from lmtune.models.model import label
 from lmtune.reporting import results_files as files
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import FILES
@@ -198,8 +198,8 @@ def _write_runs(
             target = folder / file_name(result.name) / f"{file_name(name)}.run.gz"
             runs.setdefault(target, (result, pool, row))
     for done, (target, (result, pool, row)) in enumerate(runs.items(), 1):
-        label = target.name.removesuffix(".run.gz")
-        write_run(target, _rankings(result, pool, row, hits), tag=find_model(result.model).label(label))
+        name = target.name.removesuffix(".run.gz")
+        write_run(target, _rankings(result, pool, row, hits), tag=label(result.model, name))
         if progress is not None:
             progress(done, len(runs))
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
-from lmtune.models.model import find_model
+from lmtune.models.model import MODELS
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
-from lmtune.reporting.figures.style import TWO_STAGE, Picture, alt_text
+from lmtune.reporting.figures.style import ParameterAxis, Picture, alt_text
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+# From the lowest to the highest of a parameter that is shown on a logarithmic axis.
+_MANY = 100.0
 _CERTIFICATE = ("boxes", "best", "bound")
 
 
@@ -83,15 +85,28 @@ def _parameters(result: CollectionResult) -> pd.DataFrame:
     )
 
 
+def _axes(result: CollectionResult) -> list[ParameterAxis]:
+    """Return a model's axes; those of one that nobody knows here are told by what was chosen."""
+    if result.model in MODELS:
+        parameters = MODELS[result.model].parameters
+        return [ParameterAxis(own.name, own.unit, own.scale == "log") for own in parameters]
+    chosen = _parameters(result).drop(columns=["measure", "method", "fold"])
+    return [
+        ParameterAxis(str(name), is_log=bool(0.0 < _MANY * values.min() < values.max()))
+        for name, values in chosen.items()
+    ]
+
+
 class _Collection:
     """One collection's tables in a results folder."""
 
     def __init__(self, folder: Path, result: CollectionResult) -> None:
         self.folder = folder
         self.result = result
-        self.axes = TWO_STAGE
+        self.axes = _axes(result)
         self.parameters = [axis.name for axis in self.axes]
-        self.free = [axis for axis in self.axes if axis.name not in find_model(result.model).fixed]
+        fixed = MODELS[result.model].fixed if result.model in MODELS else {}
+        self.free = [axis for axis in self.axes if axis.name not in fixed]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
         table = self.result.traces.get(name)
