@@ -31,7 +31,7 @@ _AROUND = 50
 _BLOCK = 256
 
 
-class Topic(NamedTuple):
+class ScoredTopic(NamedTuple):
     """What a topic's scores are made of.
 
     Attributes
@@ -79,7 +79,7 @@ class _Models(NamedTuple):
 
 @compiled()
 def prune_cells(
-    topic: Topic,
+    topic: ScoredTopic,
     s_edges: NDArray[np.float64],
     u_edges: NDArray[np.float64],
     factors: NDArray[np.int64],
@@ -90,7 +90,7 @@ def prune_cells(
 
     Parameters
     ----------
-    topic : Topic
+    topic : ScoredTopic
         Its candidates.
     s_edges, u_edges : arrays of float64, ascending
         The cells' bounds in log(1 - lambda) and log mu.
@@ -147,7 +147,7 @@ def prune_cells(
 
 @compiled()
 def _bound_box(
-    topic: Topic,
+    topic: ScoredTopic,
     chosen: NDArray[np.int32],
     s_low: float,
     s_high: float,
@@ -197,7 +197,7 @@ def _bound_box(
 
 
 @compiled()
-def _bound_documents(topic: Topic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
+def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
     """Fill the models of a few documents."""
     y, length, count, product = topic
     s, half_s, u, half_u = box

@@ -142,7 +142,7 @@ class Regions:
                 largest_log = max(smallest_log, -math.log(p.min()))
                 y = pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None]
                 lengths = pool.candidates.length[rows].astype(np.float64)
-                topic = kernels.Topic(y, lengths, count, weight * largest_log < LARGEST_LOG)
+                topic = kernels.ScoredTopic(y, lengths, count, weight * largest_log < LARGEST_LOG)
                 slack = 4.0 * rounding(weight, largest_log)
                 start[t], parts[t] = kernels.prune_cells(
                     topic, s_edges, u_edges, np.array(factors), depth, slack

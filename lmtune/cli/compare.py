@@ -16,7 +16,7 @@ from lmtune.reporting.table import STYLES
 
 
 @dataclass(frozen=True)
-class Output:
+class ComparisonOutput:
     """What is measured and printed."""
 
     measure: tuple[str, ...] = option(
@@ -31,7 +31,7 @@ def compare(
     baseline: Annotated[Path, "The run to compare with.", "BASELINE"],
     runs: Annotated[list[Path], "The runs to compare.", "RUN"],
     comparison: ComparisonOptions,
-    output: Output,
+    output: ComparisonOutput,
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
     with stages() as progress:

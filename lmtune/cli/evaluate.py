@@ -9,7 +9,7 @@ from typing import Annotated
 
 from lmtune.cli import forms
 from lmtune.cli.messages import note, prepare_process, status_of
-from lmtune.measures.from_files import Evaluation, Settings
+from lmtune.measures.from_files import Evaluation, EvaluationOptions
 from lmtune.measures.from_files import evaluate as evaluate_files
 from lmtune.options import option
 
@@ -48,7 +48,7 @@ class Printing:
 def evaluate(
     qrels: Annotated[str, "Judgements, TREC's or BEIR's format; .gz .bz2 .zst.", "QRELS"],
     runs: Annotated[list[str], "TREC runs; .gz .bz2 .zst.", "RUN"],
-    settings: Settings,
+    settings: EvaluationOptions,
     printing: Printing,
 ) -> None:
     """Print runs' measures as trec_eval does."""

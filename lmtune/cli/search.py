@@ -19,7 +19,7 @@ from lmtune.reporting.provenance import describe, write_record
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOptions:
     """The run."""
 
     hits: int = option(1000, "Documents a topic.", low=1)
@@ -31,7 +31,7 @@ def search(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[Collection, "qrels"],
     setting: Setting,
-    run: Run,
+    run: RunOptions,
 ) -> None:
     """Write a TREC run."""
     values = setting.values

@@ -26,7 +26,7 @@ from lmtune.tuning.result import CollectionResult
 
 
 @dataclass(frozen=True)
-class Output:
+class TuneOutput:
     """What is printed and kept."""
 
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
@@ -41,7 +41,7 @@ def tune(
     split: Split,
     plan: Annotated[dict[str, Any], Plan],
     ranges: Ranges,
-    output: Output,
+    output: TuneOutput,
 ) -> None:
     """Tune lambda and mu; report on held-out topics."""
     collections = named_collections(datasets or [], collection)

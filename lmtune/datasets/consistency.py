@@ -15,7 +15,7 @@ from lmtune.errors import InputError
 from lmtune.formats.qrels import find_judgement
 
 
-class Checked(NamedTuple):
+class CheckedDataset(NamedTuple):
     """A test collection whose parts belong together.
 
     Attributes
@@ -52,7 +52,7 @@ def check(
     *,
     doc_numbers: Callable[[Sequence[str]], NDArray[np.integer]] | None = None,
     ignore_unknown: bool = False,
-) -> Checked:
+) -> CheckedDataset:
     """Check that every judgement is of a topic and of a document that are there.
 
     Parameters
@@ -67,7 +67,7 @@ def check(
 
     Returns
     -------
-    Checked
+    CheckedDataset
 
     Raises
     ------
@@ -88,7 +88,7 @@ def check(
         unknown_docnos = [docnos[position] for position in missing]
     if unknown_docnos and not ignore_unknown:
         raise _unknown_docno(dataset, unknown_docnos)
-    return Checked(dataset, len(unknown_topics), len(unknown_docnos))
+    return CheckedDataset(dataset, len(unknown_topics), len(unknown_docnos))
 
 
 def split_topics(dataset: Dataset) -> SplitTopics:

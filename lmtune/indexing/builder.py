@@ -17,7 +17,7 @@ from lmtune.formats.files import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.inversion import Inverter, Run
+from lmtune.indexing.inversion import Inverter, SortedRun
 from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
 from lmtune.indexing.workers import invert_in_processes
@@ -25,7 +25,7 @@ from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
-    from lmtune.indexing.columns import Column
+    from lmtune.indexing.columns import StoredColumn
 
 # Below this much input, starting workers takes longer than they save.
 _WORTH_WORKERS = 8 << 20
@@ -129,7 +129,7 @@ def _index_text(
     workers: int,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
-) -> tuple[dict[str, Column], int]:
+) -> tuple[dict[str, StoredColumn], int]:
     """Write the columns; return them and the number of tokens."""
     scratch = folder / "runs"
     scratch.mkdir()
@@ -152,7 +152,7 @@ def _invert(
     workers: int,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
-) -> list[Run]:
+) -> list[SortedRun]:
     done, size = 0, source.size
 
     def report(finished: int) -> None:

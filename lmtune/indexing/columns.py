@@ -21,7 +21,7 @@ _PIECE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Column:
+class StoredColumn:
     """What the manifest says about one file.
 
     Attributes
@@ -74,10 +74,10 @@ class ColumnWriter:
         self._crc32 = zlib.crc32(raw.data, self._crc32)
         self._count += len(raw)
 
-    def close(self) -> Column:
+    def close(self) -> StoredColumn:
         """Finish the file and describe it."""
         self._file.close()
-        return Column(self._name, self._dtype.str, self._count, self._crc32)
+        return StoredColumn(self._name, self._dtype.str, self._count, self._crc32)
 
     def __enter__(self) -> ColumnWriter:
         return self
@@ -86,14 +86,16 @@ class ColumnWriter:
         self._file.close()
 
 
-def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> Column:
+def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> StoredColumn:
     """Write a whole column at once."""
     with ColumnWriter(path, dtype) as writer:
         writer.write(values)
         return writer.close()
 
 
-def write_strings(path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]) -> tuple[Column, Column]:
+def write_strings(
+    path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]
+) -> tuple[StoredColumn, StoredColumn]:
     """Write strings one after the other, and where each begins.
 
     Parameters
@@ -114,14 +116,14 @@ def write_strings(path: Path, offsets_path: Path, pieces: Iterable[Sequence[byte
         return text.close(), offsets.close()
 
 
-def check_column(folder: Path, column: Column, *, verify: bool) -> None:
+def check_column(folder: Path, column: StoredColumn, *, verify: bool) -> None:
     """Check that a column's file is there whole.
 
     Parameters
     ----------
     folder : pathlib.Path
         The index's folder.
-    column : Column
+    column : StoredColumn
         What the manifest says about it.
     verify : bool
         Whether to read the file and compare its checksum, beside its size.
@@ -146,7 +148,7 @@ def check_column(folder: Path, column: Column, *, verify: bool) -> None:
         raise InputError("the index is damaged: the file's checksum differs", file=path, accepted=REBUILD)
 
 
-def map_column(folder: Path, column: Column) -> NDArray[Any]:
+def map_column(folder: Path, column: StoredColumn) -> NDArray[Any]:
     """Map a column's file into memory as a read-only array, shape (count,)."""
     return np.frombuffer(_map_file(folder / column.file), np.dtype(column.dtype))
 
@@ -190,11 +192,11 @@ class Strings(Sequence[bytes]):
     ----------
     folder : pathlib.Path
         The index's folder.
-    text, offsets : Column
+    text, offsets : StoredColumn
         The strings one after the other, and the n + 1 places where they begin and end.
     """
 
-    def __init__(self, folder: Path, text: Column, offsets: Column) -> None:
+    def __init__(self, folder: Path, text: StoredColumn, offsets: StoredColumn) -> None:
         self._text = _map_file(folder / text.file)
         self._offsets: NDArray[np.int64] = map_column(folder, offsets)
 

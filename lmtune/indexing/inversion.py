@@ -35,7 +35,7 @@ class Section(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class SortedRun:
     """Postings of consecutive documents, sorted by (term, document), in one temporary file.
 
     Sections: ``lengths``, ``docnos``, ``docno_bounds`` tell about documents; ``terms`` (in
@@ -107,7 +107,7 @@ class Inverter:
         self._most_cached = max(1, memory_bytes // 4 // _BYTES_PER_CACHED)
         self._numbers = _TermNumbers(analyzer)
         self._written = 0
-        self._runs: list[Run] = []
+        self._runs: list[SortedRun] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -127,7 +127,7 @@ class Inverter:
                 self._flush()
                 number = self._numbers.__getitem__
 
-    def finish(self) -> list[Run]:
+    def finish(self) -> list[SortedRun]:
         """Write what is left and hand over the runs since the last call, in order."""
         if self._docnos:
             self._flush()
@@ -144,7 +144,7 @@ class Inverter:
         sections |= _pack("docno", self._docnos)
         path = self._folder / f"{self._prefix}-{self._written}.run"
         self._written += 1
-        self._runs.append(Run(path, int(ends[-1]), _write(path, sections)))
+        self._runs.append(SortedRun(path, int(ends[-1]), _write(path, sections)))
         self._clear()
         if len(self._numbers) > self._most_cached:
             self._numbers = _TermNumbers(self._analyzer)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.formats.files import unreadable
-from lmtune.indexing.columns import REBUILD, Column
+from lmtune.indexing.columns import REBUILD, StoredColumn
 
 FORMAT = "lmtune columnar index"
 VERSION = 1
@@ -51,7 +51,7 @@ class Manifest:
         A digest of what those settings meant when the index was built.
     num_docs, total_terms, unique_terms, num_postings : int
         Counts: documents, tokens, distinct terms, (term, document) pairs.
-    columns : dict of str to Column
+    columns : dict of str to StoredColumn
         The files by the name of what they hold.
     """
 
@@ -63,7 +63,7 @@ class Manifest:
     total_terms: int
     unique_terms: int
     num_postings: int
-    columns: dict[str, Column]
+    columns: dict[str, StoredColumn]
 
     @property
     def fingerprint(self) -> str:
@@ -142,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse(content: dict[str, Any]) -> Manifest:
     # The checksum held, so this is what `write_manifest` wrote.
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
-    fields["columns"] = {name: Column(**column) for name, column in content["columns"].items()}
+    fields["columns"] = {name: StoredColumn(**column) for name, column in content["columns"].items()}
     return Manifest(**fields)
 
 

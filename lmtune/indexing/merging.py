@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.columns import Column, ColumnWriter, decode, write_column, write_strings
-from lmtune.indexing.inversion import Run
+from lmtune.indexing.columns import ColumnWriter, StoredColumn, decode, write_column, write_strings
+from lmtune.indexing.inversion import SortedRun
 
 # Peak bytes for each posting of the block that is being merged.
 _BYTES_PER_POSTING = 40
@@ -23,21 +23,21 @@ class DuplicateDocnoError(ValueError):
     """Two documents share a docno, which is the only argument."""
 
 
-def merge_docs(runs: list[Run], folder: Path) -> dict[str, Column]:
+def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
     """Write the columns that tell about documents.
 
     Memory holds every docno once.
 
     Parameters
     ----------
-    runs : list of Run
+    runs : list of SortedRun
         The runs in collection order.
     folder : pathlib.Path
         Where the columns go.
 
     Returns
     -------
-    dict of str to Column
+    dict of str to StoredColumn
         ``doc_lengths``, ``docnos``, ``docno_bytes`` and ``docno_ranks``.
 
     Raises
@@ -65,7 +65,7 @@ def merge_docs(runs: list[Run], folder: Path) -> dict[str, Column]:
     return columns
 
 
-def merge_postings(runs: list[Run], folder: Path, memory_bytes: int) -> dict[str, Column]:
+def merge_postings(runs: list[SortedRun], folder: Path, memory_bytes: int) -> dict[str, StoredColumn]:
     """Write the columns that tell about terms and postings.
 
     Memory holds the vocabulary, a few numbers a term, and a block of postings that fits
@@ -73,7 +73,7 @@ def merge_postings(runs: list[Run], folder: Path, memory_bytes: int) -> dict[str
 
     Parameters
     ----------
-    runs : list of Run
+    runs : list of SortedRun
         The runs in collection order.
     folder : pathlib.Path
         Where the columns go.
@@ -82,12 +82,12 @@ def merge_postings(runs: list[Run], folder: Path, memory_bytes: int) -> dict[str
 
     Returns
     -------
-    dict of str to Column
+    dict of str to StoredColumn
         ``terms``, ``term_bytes``, ``term_cfs``, ``posting_offsets``, ``posting_docs`` and
         ``posting_tfs``.
     """
     vocabulary = _number_terms(runs)
-    columns: dict[str, Column] = {}
+    columns: dict[str, StoredColumn] = {}
     columns["terms"], columns["term_bytes"] = write_strings(
         folder / "terms", folder / "term_bytes", [vocabulary]
     )
@@ -113,7 +113,7 @@ def _width(dtype: str) -> int:
     return np.dtype(dtype).itemsize
 
 
-def _number_terms(runs: list[Run]) -> list[bytes]:
+def _number_terms(runs: list[SortedRun]) -> list[bytes]:
     """Return the sorted vocabulary, and note each run's places in it beside the run."""
     first_seen = defaultdict[bytes, int](itertools.count().__next__)
     for run in runs:
@@ -128,7 +128,7 @@ def _number_terms(runs: list[Run]) -> list[bytes]:
     return vocabulary
 
 
-def _add_frequencies(runs: list[Run], terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _add_frequencies(runs: list[SortedRun], terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return document and collection frequencies."""
     dfs, cfs = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
     for run in runs:
@@ -138,12 +138,12 @@ def _add_frequencies(runs: list[Run], terms: int) -> tuple[NDArray[np.int64], ND
     return dfs, cfs
 
 
-def _read_places(run: Run, begin: int = 0, end: int | None = None) -> NDArray[np.int32]:
+def _read_places(run: SortedRun, begin: int = 0, end: int | None = None) -> NDArray[np.int32]:
     count = -1 if end is None else end - begin
     return np.fromfile(_places_file(run), np.int32, count, offset=4 * begin)
 
 
-def _places_file(run: Run) -> Path:
+def _places_file(run: SortedRun) -> Path:
     return run.path.with_suffix(".places")
 
 
@@ -157,7 +157,7 @@ def _cut(offsets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _merge_blocks(
-    runs: list[Run], offsets: NDArray[np.int64], cuts: NDArray[np.int64], tf_type: str
+    runs: list[SortedRun], offsets: NDArray[np.int64], cuts: NDArray[np.int64], tf_type: str
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[Any]]]:
     """Yield the postings (docs, tfs) of one block of terms after the other."""
     bases = np.cumsum([0, *(run.sections["lengths"].size for run in runs)])

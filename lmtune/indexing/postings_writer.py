@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from lmtune.formats.inverted import InvertedCollection
-from lmtune.indexing.columns import Column, ColumnWriter, encode, write_column, write_strings
+from lmtune.indexing.columns import ColumnWriter, StoredColumn, encode, write_column, write_strings
 from lmtune.indexing.inversion import tf_dtype
 
 
-def write_inverted(collection: InvertedCollection, folder: Path) -> dict[str, Column]:
+def write_inverted(collection: InvertedCollection, folder: Path) -> dict[str, StoredColumn]:
     """Write the columns of an index.
 
     Parameters
@@ -23,7 +23,7 @@ def write_inverted(collection: InvertedCollection, folder: Path) -> dict[str, Co
 
     Returns
     -------
-    dict of str to Column
+    dict of str to StoredColumn
         All columns that a manifest lists.
 
     Raises
@@ -40,7 +40,7 @@ def write_inverted(collection: InvertedCollection, folder: Path) -> dict[str, Co
     return columns | _write_postings(collection, terms, folder)
 
 
-def _write_docs(collection: InvertedCollection, docnos: list[bytes], folder: Path) -> dict[str, Column]:
+def _write_docs(collection: InvertedCollection, docnos: list[bytes], folder: Path) -> dict[str, StoredColumn]:
     columns = {"doc_lengths": write_column(folder / "doc_lengths", "<i4", collection.lengths)}
     columns["docnos"], columns["docno_bytes"] = write_strings(
         folder / "docnos", folder / "docno_bytes", [docnos]
@@ -53,11 +53,13 @@ def _write_docs(collection: InvertedCollection, docnos: list[bytes], folder: Pat
     return columns
 
 
-def _write_postings(collection: InvertedCollection, terms: list[bytes], folder: Path) -> dict[str, Column]:
+def _write_postings(
+    collection: InvertedCollection, terms: list[bytes], folder: Path
+) -> dict[str, StoredColumn]:
     # A term without a posting is no term of the collection.
     order = [t for t in range(len(terms)) if collection.postings[t][0].size]
     order.sort(key=terms.__getitem__)
-    columns: dict[str, Column] = {}
+    columns: dict[str, StoredColumn] = {}
     columns["terms"], columns["term_bytes"] = write_strings(
         folder / "terms", folder / "term_bytes", [[terms[t] for t in order]]
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtune.formats.documents import DocumentBatch
-from lmtune.indexing.inversion import Inverter, Run
+from lmtune.indexing.inversion import Inverter, SortedRun
 from lmtune.processes import Unanswered, Worker, drive
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def invert_in_processes(
     memory_bytes: int,
     task_bytes: int,
     report: Callable[[int], None],
-) -> list[Run]:
+) -> list[SortedRun]:
     """Invert batches in worker processes.
 
     A worker takes consecutive batches of about ``task_bytes`` at a time, so that every run holds
@@ -49,7 +49,7 @@ def invert_in_processes(
 
     Returns
     -------
-    list of Run
+    list of SortedRun
         The runs in collection order.
 
     Raises
@@ -59,7 +59,7 @@ def invert_in_processes(
     """
     tasks = _Tasks(batches, task_bytes)
 
-    def work(worker: Worker) -> Iterator[int | tuple[int, list[Run]]]:
+    def work(worker: Worker) -> Iterator[int | tuple[int, list[SortedRun]]]:
         """Feed one worker: batch sizes, then (task, runs)."""
         worker.tell((analyzer, folder, f"worker{tasks.number()}", memory_bytes))
         for task, part in tasks:
@@ -68,7 +68,7 @@ def invert_in_processes(
                 yield batch.size
             yield task, worker.ask(None)
 
-    runs: dict[int, list[Run]] = {}
+    runs: dict[int, list[SortedRun]] = {}
     try:
         events = drive("lmtune.indexing.workers:make_inverter", "an indexing worker", workers, work)
         for event in events:

@@ -26,7 +26,7 @@ Judgements = Mapping[bytes, Mapping[bytes, int]]
 _SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
 
 
-class Column(NamedTuple):
+class MeasureColumn(NamedTuple):
     """One measure of one run.
 
     Attributes
@@ -63,7 +63,7 @@ class Evaluation(NamedTuple):
         Those of `topics` that the run has documents for. The others' values are 0.
     unjudged : int
         The number of topics in the run that have no judgements; they play no part.
-    columns : tuple of Column
+    columns : tuple of MeasureColumn
         The measures, in the order of the output.
     passed : mapping of str to int
         Numbers of lines that a lenient reading skipped or let pass, by kind.
@@ -74,10 +74,10 @@ class Evaluation(NamedTuple):
     topics: tuple[str, ...]
     retrieved: frozenset[str]
     unjudged: int
-    columns: tuple[Column, ...]
+    columns: tuple[MeasureColumn, ...]
     passed: Mapping[str, int]
 
-    def column(self, label: str) -> Column:
+    def column(self, label: str) -> MeasureColumn:
         """Return the column of a measure by its label."""
         for column in self.columns:
             if column.label == label:
@@ -86,7 +86,7 @@ class Evaluation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class EvaluationOptions:
     """How runs are evaluated.
 
     Attributes
@@ -120,7 +120,7 @@ def evaluate(
     runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     measures: str | Iterable[str] = "official",
     *,
-    settings: Settings | None = None,
+    settings: EvaluationOptions | None = None,
 ) -> Iterator[Evaluation]:
     """Evaluate TREC runs, one in memory at a time.
 
@@ -132,7 +132,7 @@ def evaluate(
         Runs; see `lmtune.formats.run_columns.read_run_columns`.
     measures : str or iterable of str
         Names as trec_eval or ir_measures spell them; see `parse_families`.
-    settings : Settings, optional
+    settings : EvaluationOptions, optional
         Topics averaged over, relevant gains, depth.
 
     Yields
@@ -145,7 +145,7 @@ def evaluate(
     InputError
         For unknown measures, files that cannot be read, and a run without a judged topic.
     """
-    settings = Settings() if settings is None else settings
+    settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures)
     judgements = read_judgements(qrels)
@@ -157,7 +157,12 @@ def evaluate(
 
 
 def evaluate_run(
-    judgements: Judgements, run: RunColumns, families: Sequence[Family], settings: Settings, *, file: str
+    judgements: Judgements,
+    run: RunColumns,
+    families: Sequence[Family],
+    settings: EvaluationOptions,
+    *,
+    file: str,
 ) -> Evaluation:
     """Evaluate one run that has been read; see `evaluate`."""
     retrieved = judgements.keys() & run.topics.keys()
@@ -188,7 +193,7 @@ def evaluate_run(
 
         shown = {topic: _kept(rankings[topic], judgements[topic], settings) for topic in rankings}
         for label, values in from_ir_measures(judgements, shown, topics, others).items():
-            columns.append(Column(label, Summary.MEAN, values, _mean(values)))
+            columns.append(MeasureColumn(label, Summary.MEAN, values, _mean(values)))
     return Evaluation(
         file=file,
         tag=run.tag,
@@ -231,7 +236,7 @@ def topic_values(
     import numpy as np
 
     names = [measures] if isinstance(measures, str) else list(measures)
-    (found,) = evaluate(qrels, [run], names, settings=Settings(complete=complete))
+    (found,) = evaluate(qrels, [run], names, settings=EvaluationOptions(complete=complete))
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError("not a number of each topic", value=column.label, accepted="such as map")
@@ -244,7 +249,7 @@ def topic_values(
 
 def _columns(
     families: Sequence[Family], judged: list[JudgedRanking], present: list[bool], tag: str
-) -> list[Column]:
+) -> list[MeasureColumn]:
     by_level = {judged[0].level: judged}
     columns = []
     for family in families:
@@ -255,7 +260,7 @@ def _columns(
             by_level[level] = [ranking.at_level(level) for ranking in judged]
         if family.summary is Summary.RUN:
             value = tag if family.labels == ("runid",) else len(judged)
-            columns.append(Column(family.labels[0], family.summary, (), value))
+            columns.append(MeasureColumn(family.labels[0], family.summary, (), value))
             continue
         rows = [family.values(ranking) for ranking in by_level[level]]
         for label, values in zip(family.labels, zip(*rows, strict=True), strict=True):
@@ -264,7 +269,7 @@ def _columns(
                 value if is_present or label == "num_rel" or isinstance(value, str) else 0 * value
                 for value, is_present in zip(values, present, strict=True)
             )
-            columns.append(Column(label, family.summary, kept, _sum_up(kept, family.summary)))
+            columns.append(MeasureColumn(label, family.summary, kept, _sum_up(kept, family.summary)))
     return columns
 
 
@@ -288,7 +293,7 @@ def _mean(values: Iterable[float]) -> float:
     return total / count
 
 
-def _kept(docnos: list[bytes], judgements: Mapping[bytes, int], settings: Settings) -> list[bytes]:
+def _kept(docnos: list[bytes], judgements: Mapping[bytes, int], settings: EvaluationOptions) -> list[bytes]:
     kept = docnos if settings.depth is None else docnos[: settings.depth]
     if settings.judged_only:
         kept = [docno for docno in kept if judgements.get(docno, -1) >= 0]

@@ -29,7 +29,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Scale:
+class PlotScale:
     """Where differences stand in a row's plot."""
 
     low: float
@@ -57,7 +57,7 @@ def differences(result: CollectionResult) -> dict[str, Any]:
     intervals = [interval for own in measures for line in own["lines"] if (interval := line["interval"])]
     low = min([0.0, *(interval.low for interval in intervals)])
     high = max([0.0, *(interval.high for interval in intervals)])
-    return {"name": result.name, "measures": measures, "scale": Scale(low, high)}
+    return {"name": result.name, "measures": measures, "scale": PlotScale(low, high)}
 
 
 def _difference(row: Row, baseline: Row) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmtune.measures.from_files import Column, Evaluation
+from lmtune.measures.from_files import Evaluation, MeasureColumn
 from lmtune.measures.trec_names import Summary, Value
 
 
@@ -47,7 +47,7 @@ def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: 
     return "".join(lines)
 
 
-def line(column: Column, topic: str, value: Value) -> str:
+def line(column: MeasureColumn, topic: str, value: Value) -> str:
     """Print one value."""
     return f"{column.label:<22}\t{topic}\t{shown(value)}\n"
 
@@ -57,7 +57,7 @@ def shown(value: Value) -> str:
     return f"{value:6.4f}" if isinstance(value, float) else str(value)
 
 
-def topic_columns(evaluation: Evaluation) -> list[Column]:
+def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
     """Return the measures that trec_eval prints for each topic."""
     only_together = (Summary.RUN, Summary.GEOMETRIC)
     return [column for column in evaluation.columns if column.summary not in only_together]

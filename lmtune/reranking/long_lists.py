@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.batches import Batch
-from lmtune.reranking.loop import Epoch, Run
+from lmtune.reranking.loop import Epoch, TrainingRun
 from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg
 from lmtune.reranking.settings import Settings
@@ -113,7 +113,7 @@ class RatingsFit:
 
 
 class RatingsTask:
-    """Every user's ranking of all items, as `lmtune.reranking.loop.Run` learns from it.
+    """Every user's ranking of all items, as `lmtune.reranking.loop.TrainingRun` learns from it.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def fit(
     visits: int = 4,
     graded: bool = False,
     cutoffs: Sequence[int] = (10, 20, 50),
-    watch: Callable[[Run], None] | None = None,
+    watch: Callable[[TrainingRun], None] | None = None,
 ) -> RatingsFit:
     """Train on ``split.train``; keep the epoch, after the warm-up, with the best NDCG.
 
@@ -231,7 +231,7 @@ def fit(
         )
     with own_randomness("cpu"):
         task = RatingsTask(ratings, split, settings, visits=visits, graded=graded, cutoffs=cutoffs)
-        run = Run(task, settings, "cpu")
+        run = TrainingRun(task, settings, "cpu")
         while not run.finished:
             run.train_epoch(lambda: None, None, None)
             if watch is not None:

@@ -83,7 +83,7 @@ class Task(Protocol):
         """Measure the network on the validation data; NaN without."""
 
 
-class Run:
+class TrainingRun:
     """A training in progress."""
 
     def __init__(self, task: Task, settings: Settings, device: str) -> None:

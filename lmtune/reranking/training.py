@@ -21,7 +21,7 @@ from lmtune.measures.measure import exponential_ndcg
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.loop import Epoch, Progress, Run
+from lmtune.reranking.loop import Epoch, Progress, TrainingRun
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
@@ -85,7 +85,7 @@ class Trained:
 
 
 class ListTask:
-    """Lists of documents with features, as `lmtune.reranking.loop.Run` learns from them.
+    """Lists of documents with features, as `lmtune.reranking.loop.TrainingRun` learns from them.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def fit(
     checkpoint: Path | None = None,
     checkpoint_every: int | None = None,
     progress: Progress | None = None,
-    watch: Callable[[Run], None] | None = None,
+    watch: Callable[[TrainingRun], None] | None = None,
 ) -> Trained:
     """Train a network.
 
@@ -202,7 +202,7 @@ def fit(
     """
     _check(train, validation, device)
     with own_randomness(device):
-        run = Run(ListTask(train, validation, settings, device), settings, device)
+        run = TrainingRun(ListTask(train, validation, settings, device), settings, device)
         identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
         kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
         if kept is not None:

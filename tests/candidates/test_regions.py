@@ -121,7 +121,7 @@ def test_scores_lie_within_their_bounds(
     length = pool.candidates.length.astype(np.float64)
     docs = length.size
     models = kernels._Models(*np.empty((5, docs)))
-    topic = kernels.Topic(y, length, pool.count, False)
+    topic = kernels.ScoredTopic(y, length, pool.count, False)
     box = kernels._Box(s, wide_s, u, wide_u)
     kernels._bound_documents(topic, np.arange(docs, dtype=np.int32), box, models)
     score, in_s, in_u, below, above = models

@@ -10,7 +10,7 @@ from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
 from lmtune.measures.families import parse_families
-from lmtune.measures.from_files import Settings, evaluate, topic_values
+from lmtune.measures.from_files import EvaluationOptions, evaluate, topic_values
 from lmtune.measures.trec_names import ParameterError, families, split_name
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"
@@ -52,7 +52,7 @@ def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) 
     assert found.column("map").values == (0.25, 1.0, 0.0, 0.0)
     assert found.column("map").mean == 1.25 / 4
     assert found.column("gm_map").mean == pytest.approx((0.25 * 1e-10) ** 0.25)
-    (found,) = evaluate(*files, ["map", "num_q"], settings=Settings(complete=False))
+    (found,) = evaluate(*files, ["map", "num_q"], settings=EvaluationOptions(complete=False))
     assert found.topics == ("1", "10", "3")
     assert found.column("map").mean == 1.25 / 3
 
@@ -93,16 +93,16 @@ def test_a_real_run(shared_data: Path) -> None:
 
 def test_depth_and_judged_only(files: tuple[Path, Path]) -> None:
     names = ["num_ret", "recip_rank", "Judged@3"]
-    (cut,) = evaluate(*files, names, settings=Settings(depth=1))
+    (cut,) = evaluate(*files, names, settings=EvaluationOptions(depth=1))
     assert cut.column("num_ret").values == (1, 1, 0, 1)
     assert cut.column("recip_rank").values == (0.0, 1.0, 0.0, 0.0)
-    (judged,) = evaluate(*files, names, settings=Settings(judged_only=True))
+    (judged,) = evaluate(*files, names, settings=EvaluationOptions(judged_only=True))
     assert judged.column("num_ret").values == (2, 1, 0, 1)
     assert judged.column("Judged@3").values[0] == 1.0
 
 
 def test_ir_measures_names_keep_their_own_level(files: tuple[Path, Path]) -> None:
-    (found,) = evaluate(*files, ["map", "AP", "AP(rel=2)"], settings=Settings(level=2))
+    (found,) = evaluate(*files, ["map", "AP", "AP(rel=2)"], settings=EvaluationOptions(level=2))
     assert [found.column(label).values[0] for label in ("map", "AP", "AP(rel=2)")] == [0.5, 0.25, 0.5]
 
 
@@ -158,9 +158,9 @@ def test_errors(files: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a number of each topic: 'runid'"):
         topic_values(*files, ["map", "runid"])
     with pytest.raises(InputError, match="level: 0"):
-        list(evaluate(*files, settings=Settings(level=0)))
+        list(evaluate(*files, settings=EvaluationOptions(level=0)))
     with pytest.raises(InputError, match="bad depth: 0"):
-        list(evaluate(*files, settings=Settings(depth=0)))
+        list(evaluate(*files, settings=EvaluationOptions(depth=0)))
 
 
 def test_runs_stream(files: tuple[Path, Path], tmp_path: Path) -> None:

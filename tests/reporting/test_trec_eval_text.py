@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtune.measures.from_files import Settings, evaluate
+from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.reporting.trec_eval import trec_eval_text
 
 NAMED = [
@@ -29,20 +29,20 @@ NAMED = [
     "ndcg_cut.10,20,23.4",
     "success.2,5,20",
 ]
-IN_RUN = Settings(complete=False)
-COVERED: dict[str, tuple[str, str, list[str], bool, Settings]] = {
+IN_RUN = EvaluationOptions(complete=False)
+COVERED: dict[str, tuple[str, str, list[str], bool, EvaluationOptions]] = {
     # expected: (judgements, run, measures, -q, settings)
     "out.test": ("qrels.test", "results.test", ["official"], False, IN_RUN),
     "out.test.a": ("qrels.test", "results.test", ["all_trec"], False, IN_RUN),
     "out.test.aq": ("qrels.test", "results.test", ["all_trec"], True, IN_RUN),
-    "out.test.aqc": ("qrels.test", "results.trunc", ["all_trec"], True, Settings()),
-    "out.test.aqcM": ("qrels.test", "results.trunc", ["all_trec"], True, Settings(depth=100)),
+    "out.test.aqc": ("qrels.test", "results.trunc", ["all_trec"], True, EvaluationOptions()),
+    "out.test.aqcM": ("qrels.test", "results.trunc", ["all_trec"], True, EvaluationOptions(depth=100)),
     "out.test.aql": (
         "qrels.rel_level",
         "results.test",
         ["all_trec", "relstring.20"],
         True,
-        Settings(complete=False, level=2),
+        EvaluationOptions(complete=False, level=2),
     ),
     "out.test.meas_params": ("qrels.test", "results.test", NAMED, True, IN_RUN),
 }

@@ -167,7 +167,7 @@ def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
     data = made_lists(5, empty=0.3)
     settings = replace(SMALL, loss=parse_loss(name))
     task = ListTask(data, None, settings, "cpu")
-    run = loop.Run(task, settings, "cpu")
+    run = loop.TrainingRun(task, settings, "cpu")
     objective = make_objective(settings.loss, task.pairs, "cpu")
     for batch in batches(data, size=7, seed=0, epoch=0):
         rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
-from lmtune.reranking.loop import Run  # noqa: E402
+from lmtune.reranking.loop import TrainingRun  # noqa: E402
 from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.scoring import Feed, predict  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
@@ -132,7 +132,7 @@ def test_bad_settings(changed: dict[str, Any], message: str) -> None:
 def test_the_network_can_be_watched() -> None:
     seen: list[float] = []
 
-    def watch(run: Run) -> None:
+    def watch(run: TrainingRun) -> None:
         scores = predict(run.task.network, VALIDATION, Feed(VALIDATION, "cpu"))
         seen.append(float(np.nanmean(ndcg(scores, VALIDATION, [SMALL.measure]))))
 

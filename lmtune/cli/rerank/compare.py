@@ -44,7 +44,7 @@ class Trials:
 
 
 @dataclass(frozen=True)
-class Output:
+class LossesOutput:
     """What is printed and kept."""
 
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
@@ -59,7 +59,7 @@ def compare(
     settings: Annotated[Settings, "loss", "learning_rate"],
     normalisation: Normalisation,
     machine: Machine,
-    output: Output,
+    output: LossesOutput,
 ) -> None:
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
     from lmtune.reporting.loss_folder import CONTENT, RECORD, write_losses

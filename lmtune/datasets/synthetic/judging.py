@@ -22,7 +22,7 @@ _FOUND_OTHERWISE = 0.12
 _HIGHLY_RELEVANT = 0.2
 
 
-class Judged(NamedTuple):
+class JudgedTopic(NamedTuple):
     """One topic's judgements.
 
     Attributes
@@ -43,7 +43,7 @@ def judge(
     *,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Judged]:
+) -> list[JudgedTopic]:
     """Pool and assess every topic.
 
     Six runs give their best documents: three are two-stage-smoothed query likelihood at different
@@ -64,11 +64,11 @@ def judge(
 
     Returns
     -------
-    list of Judged
+    list of JudgedTopic
         One a topic.
     """
     total = int(drawn.lengths.sum(dtype=np.int64))
-    judged: dict[int, Judged] = {}
+    judged: dict[int, JudgedTopic] = {}
 
     def work(part: slice) -> None:
         for topic in range(part.start, part.stop):
@@ -80,7 +80,7 @@ def judge(
 
 def _judge_topic(
     shape: Shape, topic: int, drawn: TopicDraw, lengths: NDArray[np.int32], total: int
-) -> Judged:
+) -> JudgedTopic:
     view = np.empty(drawn.area.size)
     key = shape.stream("assessor", topic)
     kernels.assess(key, drawn.area, drawn.affinity, _ASSESSOR_SPREAD, view)
@@ -92,7 +92,7 @@ def _judge_topic(
     gains[drawn.area[best]] = 1
     gains[drawn.area[best[: round(_HIGHLY_RELEVANT * best.size)]]] = 2
     docs = np.flatnonzero(pooled).astype(np.int32)
-    return Judged(docs, gains[docs])
+    return JudgedTopic(docs, gains[docs])
 
 
 def _pool(

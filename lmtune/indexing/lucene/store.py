@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.formats.files import atomic_directory, atomic_write
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
-from lmtune.indexing.columns import Column, Strings, check_column, map_column, write_column, write_strings
+from lmtune.indexing.columns import (
+    StoredColumn,
+    Strings,
+    check_column,
+    map_column,
+    write_column,
+    write_strings,
+)
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
 
@@ -46,7 +53,7 @@ class LuceneStore:
         Each document's place among the docnos.
     """
 
-    def __init__(self, path: Path, facts: dict[str, Any], columns: Mapping[str, Column]) -> None:
+    def __init__(self, path: Path, facts: dict[str, Any], columns: Mapping[str, StoredColumn]) -> None:
         self.path = path
         self.facts = facts
         self.docno_rank: NDArray[np.int32] = map_column(path, columns["docno_ranks"])
@@ -65,7 +72,7 @@ class LuceneStore:
             content = json.loads((path / _FILE).read_bytes())
             if content["format"] != FORMAT or content["facts"]["digest"] != digest:
                 return None
-            columns = {name: Column(**column) for name, column in content["columns"].items()}
+            columns = {name: StoredColumn(**column) for name, column in content["columns"].items()}
             for column in columns.values():
                 check_column(path, column, verify=False)
             return cls(path, content["facts"], columns)

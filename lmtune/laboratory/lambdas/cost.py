@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas.evidence import SAFETY
 from lmtune.laboratory.lambdas.paths import work
-from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
+from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 
@@ -25,13 +25,13 @@ class RebuiltCost:
 
     Attributes
     ----------
-    function : Checked
+    function : CheckedFunction
         The lambda-function.
     labels, origin : numpy.ndarray, shape (documents,)
         The query's labels, and where integration begins.
     """
 
-    function: Checked
+    function: CheckedFunction
     labels: Array
     origin: Array
 

@@ -10,7 +10,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.reranking.losses.lambda_functions import Checked
+from lmtune.reranking.losses.lambda_functions import CheckedFunction
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def gaps(scores: Array) -> Array:
     return nearest
 
 
-def noise(function: Checked, scores: Array, labels: Array, precision: float) -> Array:
+def noise(function: CheckedFunction, scores: Array, labels: Array, precision: float) -> Array:
     """Estimate how much rounding blurs each lambda.
 
     From fifth differences of nine values close by, which leave nothing of a smooth function
@@ -60,12 +60,12 @@ def noise(function: Checked, scores: Array, labels: Array, precision: float) -> 
 
     Parameters
     ----------
-    function : Checked
+    function : CheckedFunction
         The lambda-function.
     scores, labels : numpy.ndarray, shape (documents,)
         The place; no two scores equal.
     precision : float
-        Of the function's numbers, as `Checked.precision` tells.
+        Of the function's numbers, as `CheckedFunction.precision` tells.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def noise(function: Checked, scores: Array, labels: Array, precision: float) -> 
     return blurred
 
 
-def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Estimate:
+def jacobian(function: CheckedFunction, scores: Array, labels: Array, blur: Array) -> Estimate:
     r"""Estimate :math:`J_{ij} = \partial \lambda_i / \partial s_j` within the present ranking.
 
     Central differences with steps h, h/2, h/4, h/8, extrapolated to 0 (Richardson); h is less than
@@ -134,7 +134,12 @@ def jacobian(function: Checked, scores: Array, labels: Array, blur: Array) -> Es
 
 
 def jump(
-    function: Checked, scores: Array, labels: Array, pair: tuple[int, int], blur: Array, precision: float
+    function: CheckedFunction,
+    scores: Array,
+    labels: Array,
+    pair: tuple[int, int],
+    blur: Array,
+    precision: float,
 ) -> Estimate:
     """Estimate by how much the lambdas change as s_i - s_j goes from just below 0 to just above.
 

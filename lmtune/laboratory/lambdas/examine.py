@@ -41,7 +41,7 @@ from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, in_brack
 from lmtune.laboratory.lambdas.examination import TESTS, Examination
 from lmtune.laboratory.lambdas.paths import WANTED, circulation, loop_across, loop_around, work
 from lmtune.laboratory.lambdas.points import draw_points, tie_of
-from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
+from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 _TRIO = 3
@@ -133,7 +133,7 @@ def examine(
 class _Examiner:
     """Tests of one function with one label vector, whose results are added to the evidence."""
 
-    function: Checked
+    function: CheckedFunction
     labels: Array
     evidence: dict[str, Evidence]
     precision: float

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.laboratory.lambdas.quadrature import integrate
-from lmtune.reranking.losses.lambda_functions import Checked
+from lmtune.reranking.losses.lambda_functions import CheckedFunction
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def ties_between(start: Array, end: Array) -> Array:
     return at[(at > 0.0) & (at < 1.0)]
 
 
-def work(function: Checked, labels: Array, start: Array, end: Array, wanted: float = WANTED) -> Work:
+def work(function: CheckedFunction, labels: Array, start: Array, end: Array, wanted: float = WANTED) -> Work:
     """Integrate lambda . ds along a straight line, piece by piece between ties.
 
     By `lmtune.laboratory.lambdas.quadrature.integrate`, which jumps and kinks elsewhere do not
@@ -60,7 +60,7 @@ def work(function: Checked, labels: Array, start: Array, end: Array, wanted: flo
 
     Parameters
     ----------
-    function : Checked
+    function : CheckedFunction
         The lambda-function.
     labels : numpy.ndarray, shape (documents,)
         Labels.
@@ -87,7 +87,9 @@ def work(function: Checked, labels: Array, start: Array, end: Array, wanted: flo
     return Work(value, error + rounding, largest * length)
 
 
-def circulation(function: Checked, labels: Array, corners: Sequence[Array], wanted: float = WANTED) -> Work:
+def circulation(
+    function: CheckedFunction, labels: Array, corners: Sequence[Array], wanted: float = WANTED
+) -> Work:
     """Integrate lambda . ds around a closed polygon; 0 where the lambdas have a cost.
 
     Parameters

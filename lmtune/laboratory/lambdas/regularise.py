@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.lambdas.evidence import SAFETY
 from lmtune.laboratory.lambdas.examination import Examination
-from lmtune.reranking.losses.lambda_functions import Checked, LambdaFunction, checked
+from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
 
 
-def regularise(function: LambdaFunction, alpha: float) -> Checked:
+def regularise(function: LambdaFunction, alpha: float) -> CheckedFunction:
     """Return the lambda-function (scores, labels) -> lambdas - alpha scores.
 
     Parameters
@@ -43,7 +43,7 @@ def regularise(function: LambdaFunction, alpha: float) -> Checked:
     def lambdas(scores: Array, labels: Array) -> Array:
         return called(scores, labels) - alpha * scores
 
-    return Checked(lambdas, f"{called.name} regularised by {alpha:g}", called.file, called.line)
+    return CheckedFunction(lambdas, f"{called.name} regularised by {alpha:g}", called.file, called.line)
 
 
 @dataclass(frozen=True)

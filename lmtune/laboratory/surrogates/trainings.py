@@ -16,7 +16,7 @@ from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.loop import Run
+from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
@@ -73,7 +73,7 @@ def train(
         cutoff = options.get("cutoff", 50) if watched == "k-song" else None
         feed = Feed(fold.train, "cpu")
 
-    def watch(run: Run) -> None:
+    def watch(run: TrainingRun) -> None:
         scores = predict(run.task.network, fold.train, feed)
         courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
         courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
@@ -121,7 +121,7 @@ def train_on_ratings(
     objective: list[float] = []
     cutoff = asked.loss.options.get("cutoff", 50) if watched == "k-song" else None
 
-    def watch(run: Run) -> None:
+    def watch(run: TrainingRun) -> None:
         scores = long_lists.score_all(run.task.network)
         objective.append(objective_of_ratings(pairs, scores, margin=margin, cutoff=cutoff))
 

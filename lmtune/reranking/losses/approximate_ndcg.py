@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lmtune.reranking.losses.approx_kernels import approx_ndcg_queries
 from lmtune.reranking.losses.declared import Backend, Cutoff, Gains, Positive, Reduce, checked
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
@@ -99,4 +99,4 @@ def approx_ndcg(
 
         return in_blocks(lists, values, gradient_wanted)
 
-    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)

@@ -14,10 +14,10 @@ from lmtune.reranking.losses.given_gradients import LossAndGradient, differentia
 from lmtune.reranking.losses.padded_lists import PaddedLists
 
 # A loss's formula: each query's loss of padded lists, and its gradient if it is wanted.
-Formula = Callable[[PaddedLists, bool], LossAndGradient]
+QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
 
 
-class Batch(NamedTuple):
+class LossCall(NamedTuple):
     """What each loss is called with besides its own options; see `lmtune.reranking.losses.ranknet`."""
 
     scores: Tensor
@@ -27,12 +27,14 @@ class Batch(NamedTuple):
     backend: Backend
 
 
-def evaluate(batch: Batch, in_torch: Formula, in_kernels: Callable[[PaddedLists], LossAndGradient]) -> Tensor:
+def evaluate(
+    batch: LossCall, in_torch: QueryLosses, in_kernels: Callable[[PaddedLists], LossAndGradient]
+) -> Tensor:
     """Compute a loss by its kernels where they can run, and are wanted, else in plain PyTorch.
 
     Parameters
     ----------
-    batch : Batch
+    batch : LossCall
     in_torch, in_kernels : callable
         The same formula; the kernels give the gradient in any case.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Reduce
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
 from lmtune.reranking.losses.padded_lists import PaddedLists
@@ -79,7 +79,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
     ) -> Tensor:
         # The value takes the lambdas, too, whether a gradient is wanted or not.
         return evaluate(
-            Batch(scores, labels, mask, reduce, "auto"), lambda lists, _wanted: compute(lists), compute
+            LossCall(scores, labels, mask, reduce, "auto"), lambda lists, _wanted: compute(lists), compute
         )
 
     return loss

@@ -34,7 +34,7 @@ _ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedFunction:
     """A lambda-function whose every answer is looked at.
 
     Attributes
@@ -114,14 +114,14 @@ class Checked:
         )
 
 
-def checked(function: LambdaFunction, name: str | None = None) -> Checked:
-    """Wrap a function so that its answers are looked at; a `Checked` one comes back as it is."""
-    if isinstance(function, Checked):
+def checked(function: LambdaFunction, name: str | None = None) -> CheckedFunction:
+    """Wrap a function so that its answers are looked at; a `CheckedFunction` one comes back as it is."""
+    if isinstance(function, CheckedFunction):
         return function
-    return Checked(function, name or str(getattr(function, "__name__", "the function")))
+    return CheckedFunction(function, name or str(getattr(function, "__name__", "the function")))
 
 
-def load_function(text: str) -> Checked:
+def load_function(text: str) -> CheckedFunction:
     """Load a user's lambda-function.
 
     Parameters
@@ -131,7 +131,7 @@ def load_function(text: str) -> Checked:
 
     Returns
     -------
-    Checked
+    CheckedFunction
 
     Raises
     ------
@@ -163,7 +163,7 @@ def load_function(text: str) -> Checked:
             accepted=", ".join(named) or "a file that defines functions",
         )
     line = getattr(getattr(found, "__code__", None), "co_firstlineno", None)
-    return Checked(found, name, str(path), line, _digest(content))
+    return CheckedFunction(found, name, str(path), line, _digest(content))
 
 
 def split_name(text: str) -> tuple[Path, str]:

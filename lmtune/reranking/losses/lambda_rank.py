@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, discount_table, run, tightness_table
 from lmtune.reranking.losses.padded_lists import PaddedLists
@@ -84,7 +84,7 @@ def lambdarank(
     >>> round(float(loss), 6)
     0.484686
     """
-    return _weighted(Batch(scores, labels, mask, reduce, backend), k, sigma, 0.0, gains)
+    return _weighted(LossCall(scores, labels, mask, reduce, backend), k, sigma, 0.0, gains)
 
 
 @checked
@@ -143,10 +143,10 @@ def ndcg_loss2pp(
     >>> round(float(loss), 5)
     5.33154
     """
-    return _weighted(Batch(scores, labels, mask, reduce, backend), k, sigma, mu, gains)
+    return _weighted(LossCall(scores, labels, mask, reduce, backend), k, sigma, mu, gains)
 
 
-def _weighted(batch: Batch, k: int | None, sigma: float, mu: float, gains: Gains) -> Tensor:
+def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Gains) -> Tensor:
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         a = Arrays.of(lists)
         items = a.scores.shape[1]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Backend, Reduce, checked
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.list_kernels import listmle_queries
@@ -97,7 +97,7 @@ def listmle(
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         return at_once(partial(plackett_luce, order=order(lists), shared=shared), lists, gradient_wanted)
 
-    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
 def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:

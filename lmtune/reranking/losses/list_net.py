@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Reduce, checked
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.list_kernels import listnet_queries
@@ -81,4 +81,6 @@ def listnet(
             weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
         return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
 
-    return evaluate(Batch(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels)
+    return evaluate(
+        LossCall(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels
+    )

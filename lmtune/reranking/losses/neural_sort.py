@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, run
 from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
@@ -111,7 +111,7 @@ def neural_ndcg(
             losses[part] = loss.detach().to(losses.dtype)
         return losses, gradient
 
-    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
 def _negative_ndcg(

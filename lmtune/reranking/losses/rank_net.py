@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Backend, Positive, Reduce, checked
-from lmtune.reranking.losses.evaluation import Batch, evaluate
+from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
@@ -98,7 +98,7 @@ def ranknet(
         cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
         return torch.where(ordered(lists, rows), cost, 0).sum(dim=(1, 2))
 
-    return evaluate(Batch(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
 def _number_of_pairs(lists: PaddedLists) -> Tensor:
