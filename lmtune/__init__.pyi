@@ -29,10 +29,10 @@ from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
 from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
-from .tuning.experiment import run_experiment as run_experiment
-from .tuning.folds import cross_validation as cross_validation
+from .tuning.experiment.folds import cross_validation as cross_validation
+from .tuning.experiment.plan import Plan as Plan
+from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.grid import GridSearch as GridSearch
-from .tuning.plan import Plan as Plan
 from .tuning.ranknet import RankNetTuner as RankNetTuner
 from .tuning.space import ParameterSpace as ParameterSpace
 from .tuning.spsa import FDSA as FDSA

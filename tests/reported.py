@@ -15,8 +15,8 @@ from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import PAGE, Picture, new_figure
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.folds import Fold
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.folds import Fold
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
 
 def made_picture(title: str, alt: str, group: str, part: str = "", width: float = PAGE) -> Picture:

@@ -19,10 +19,10 @@ from lmtune.reporting.keeping import keep_results
 from lmtune.reporting.results_files import CONTENT, RECORD, check_names
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_tables import mean_table, parameter_table, tuning_table
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.preparation import Prepared, Split, prepare
-from lmtune.tuning.result import CollectionResult
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.run import run_experiment
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult, Row
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Row
 
 _PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels
 _MINUS, _THIN_SPACE = "−", "\u2009"

@@ -9,10 +9,10 @@ from pathlib import Path
 from lmtune.progress import Progress, silent, timed
 from lmtune.reporting.provenance import command, describe, versions
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.lines import measure_lines
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.preparation import Prepared
-from lmtune.tuning.result import CollectionResult
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.preparation import Prepared
+from lmtune.tuning.experiment.profiles import measure_profiles
+from lmtune.tuning.experiment.result import CollectionResult
 
 
 def keep_results(
@@ -53,7 +53,7 @@ def keep_results(
     pools = [own.pool for own in collections]
     with timed(f"kept in {path}"):
         lines = [
-            measure_lines(pool, result, plan, progress=partial(progress, f"{pool.name}: lines"))
+            measure_profiles(pool, result, plan, progress=partial(progress, f"{pool.name}: lines"))
             for pool, result in zip(pools, results, strict=True)
         ]
         write_results(

@@ -15,7 +15,7 @@ from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, rende
 from lmtune.reporting.results_reader import StoredResults
 from lmtune.reporting.table import listed
 from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table, parameter_text, parameters
-from lmtune.tuning.result import OPTIMAL, SIGNIFICANCE, CollectionResult
+from lmtune.tuning.experiment.result import OPTIMAL, SIGNIFICANCE, CollectionResult
 
 MOST_ROWS = 2500
 """Rows of the topic table that a page shows before it is asked for all."""

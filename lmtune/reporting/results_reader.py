@@ -28,8 +28,8 @@ from lmtune.reporting.results_files import (
     UNCHANGED,
     file_name,
 )
-from lmtune.tuning.folds import Fold
-from lmtune.tuning.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.folds import Fold
+from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,7 @@ from lmtune.reporting import results_files as files
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import FILES
 from lmtune.reporting.tuning_tables import parameter_table, parameters, tuning_table
-from lmtune.tuning.result import CollectionResult, Row
+from lmtune.tuning.experiment.result import CollectionResult, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ def write_results(
         The grid: lambda, mu, train, test (the measure's means on the fold's topics).
     ``lines/COLLECTION/MEASURE-foldN.csv``
         RankNet's cost beside the measure: line, position, lambda, mu, cost, train, test; see
-        `lmtune.tuning.lines.measure_lines`. Only where `lines` are given.
+        `lmtune.tuning.experiment.profiles.measure_profiles`. Only where `lines` are given.
     ``traces/COLLECTION/*.csv``
         Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
         step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
@@ -84,7 +84,7 @@ def write_results(
     record : mapping
         How the results were made; goes to ``made.json``.
     lines : sequence of mapping of str to pandas.DataFrame, optional
-        Each collection's `lmtune.tuning.lines.measure_lines`.
+        Each collection's `lmtune.tuning.experiment.profiles.measure_profiles`.
     hits : int
         Documents a topic in the runs.
     progress : callable, optional

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from lmtune.models.model import described
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.tuning.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
 _DIGITS = {"lambda": ".4f", "mu": ".2f"}

@@ -12,10 +12,10 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import run
 from lmtune.measures.measure import parse_measures
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation
-from lmtune.tuning.lines import measure_lines
-from lmtune.tuning.plan import Plan
+from lmtune.tuning.experiment.folds import cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import measure_profiles
+from lmtune.tuning.experiment.run import run_experiment
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
         "collections": [{}],
         "notes": {"tiny": list(result.notes)},
     }
-    lines = [measure_lines(pool, result, plan)]
+    lines = [measure_profiles(pool, result, plan)]
     write_results(tmp_path / "kept", [result], [pool], json.loads(json.dumps(record)), lines=lines)
     return tmp_path / "kept"
 

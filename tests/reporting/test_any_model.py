@@ -16,7 +16,7 @@ from lmtune.reporting.page import page
 from lmtune.reporting.results_files import PROFILES, SURFACE
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
-from lmtune.tuning.result import CollectionResult
+from lmtune.tuning.experiment.result import CollectionResult
 
 FIVE = ("k1", "b", "weight", "lambda", "delta")
 MODELS = pytest.mark.parametrize("names", [("scale",), FIVE], ids=["one", "five"])

@@ -14,7 +14,7 @@ from reported import made_picture, made_results, write_made
 from lmtune.reporting.figures.style import COLUMN
 from lmtune.reporting.page import page
 from lmtune.reporting.results_reader import read_results
-from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -17,10 +17,10 @@ from lmtune.measures.measure import parse_measures
 from lmtune.measures.recall_precision import recall_precision
 from lmtune.reporting.results_files import CONTENT, PAGE, PICTURES
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation
-from lmtune.tuning.lines import measure_lines
-from lmtune.tuning.plan import Plan
+from lmtune.tuning.experiment.folds import cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import measure_profiles
+from lmtune.tuning.experiment.run import run_experiment
 
 COLLECTION = random_collection(3, documents=80, topics=12)
 PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.05)
@@ -29,7 +29,7 @@ PLAN = Plan(tuple(parse_measures(["AP", "P(rel=2)@5"])), grid=(3, 4), certify=0.
 def keep(folder: Path) -> CandidatePool:
     pool = CandidatePool.build(*COLLECTION)
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
-    lines = [measure_lines(pool, result, PLAN)]
+    lines = [measure_profiles(pool, result, PLAN)]
     write_results(folder, [result], [pool], {"plan": PLAN.as_record()}, lines=lines)
     return pool
 

@@ -14,8 +14,8 @@ from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
-from lmtune.tuning.folds import Fold
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.folds import Fold
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
 TOPICS = tuple(str(t) for t in range(1, 9))
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])

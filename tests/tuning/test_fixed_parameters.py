@@ -21,11 +21,11 @@ from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model, find_model
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation
+from lmtune.tuning.experiment.folds import cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.plan import Plan
 from lmtune.tuning.ranknet import OPTIMIZERS, RankNetTuner
 from lmtune.tuning.space import ParameterSpace
 

@@ -14,11 +14,11 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation
+from lmtune.tuning.experiment.folds import cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
+from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import GridSearch
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FDSA, SPSA
 

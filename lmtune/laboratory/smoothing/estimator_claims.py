@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lmtune.laboratory.experiment import Tables
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED
 
 if TYPE_CHECKING:
     import pandas as pd

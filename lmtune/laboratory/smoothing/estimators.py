@@ -26,12 +26,12 @@ from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.tuning_tables import as_records
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import Fold, cross_validation
+from lmtune.tuning.experiment.folds import Fold, cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
+from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
 
 if TYPE_CHECKING:
     import pandas as pd

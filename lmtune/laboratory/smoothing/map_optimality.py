@@ -23,11 +23,11 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import Fold
-from lmtune.tuning.lines import measure_lines
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, RANKNET
+from lmtune.tuning.experiment.folds import Fold
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import measure_profiles
+from lmtune.tuning.experiment.result import DIRECT, RANKNET
+from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class MapOptimality(Experiment):
             "notes": list(result.notes),
         }
         if method == RANKNET:
-            [lines] = measure_lines(pool, result, plan).values()
+            [lines] = measure_profiles(pool, result, plan).values()
             # There are no test topics here.
             found["lines"] = lines.drop(columns="test").to_dict("list")
         return found
@@ -121,7 +121,7 @@ class MapOptimality(Experiment):
         """Make the tables ``points``, ``ascents``, ``lines`` and ``notes``.
 
         ``ascents`` holds `StepCounts` by method and step; ``lines`` is one of
-        `lmtune.tuning.lines.measure_lines`, with the measure as ``train``.
+        `lmtune.tuning.experiment.profiles.measure_profiles`, with the measure as ``train``.
         """
         import pandas as pd
 

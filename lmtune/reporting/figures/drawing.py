@@ -21,7 +21,7 @@ from lmtune.reporting.figures.style import ParameterAxis, Picture, alt_text
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
-from lmtune.tuning.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
+from lmtune.tuning.experiment.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,7 @@ from lmtune.reporting.figures.style import (
     short,
 )
 from lmtune.reporting.table import listed
-from lmtune.tuning.lines import ACROSS
+from lmtune.tuning.experiment.profiles import ACROSS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +41,8 @@ def cost_and_measure(
     Parameters
     ----------
     lines : pandas.DataFrame
-        One of `lmtune.tuning.lines.measure_lines`' tables, or of ``lines/*.csv``; ``test`` may be
-        missing.
+        One of `lmtune.tuning.experiment.profiles.measure_profiles`' tables, or of ``lines/*.csv``;
+        ``test`` may be missing.
     axes : sequence of ParameterAxis
         The model's parameters, columns of the table.
     measure : str
@@ -68,7 +68,7 @@ def cost_and_measure(
         if (lines["line"] == name).any()
     }
     if not parts:
-        raise InputError("no line to draw", accepted="a table of lmtune.tuning.lines")
+        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
     columns, bands = min(len(parts), _MOST), -(-len(parts) // _MOST)
     figure, rows = new_figure(
         PAGE * (columns + 0.3) / 3.3,

@@ -14,11 +14,11 @@ from lmtune.measures.measure import parse_measures
 from lmtune.reporting.figures import Picture, draw
 from lmtune.reporting.figures.style import tokens
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation
-from lmtune.tuning.lines import measure_lines
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import CollectionResult
+from lmtune.tuning.experiment.folds import cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import measure_profiles
+from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.run import run_experiment
 
 PLAN = Plan(
     tuple(parse_measures(["AP", "P(rel=2)@5"])),
@@ -35,7 +35,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CollectionResu
     folder = tmp_path_factory.mktemp("kept") / "results"
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12), name="a, b/c")
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
-    lines = [measure_lines(pool, result, PLAN)]
+    lines = [measure_profiles(pool, result, PLAN)]
     write_results(folder, [result], [pool], {}, lines=lines)
     return folder, result
 

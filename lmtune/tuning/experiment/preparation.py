@@ -14,8 +14,8 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.tuning.folds import Fold, make_folds
-from lmtune.tuning.plan import Plan
+from lmtune.tuning.experiment.folds import Fold, make_folds
+from lmtune.tuning.experiment.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Split:
     Attributes
     ----------
     folds : str or None
-        A number of folds, or a JSON file of them; see `lmtune.tuning.folds.make_folds`.
+        A number of folds, or a JSON file of them; see `lmtune.tuning.experiment.folds.make_folds`.
     train_topics, test_topics : str or None
         As `lmtune.datasets.selection.select_topics` reads them.
     ignore_unknown : bool

@@ -17,11 +17,11 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation, make_folds, read_parts
-from lmtune.tuning.plan import Plan
+from lmtune.tuning.experiment.folds import cross_validation, make_folds, read_parts
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, STOPPED
+from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.ranknet import RankNetTuner
-from lmtune.tuning.result import DIRECT, OPTIMAL, RANKNET, STOPPED
 
 TOPICS = [str(t) for t in range(1, 21)]
 

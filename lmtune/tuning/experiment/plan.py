@@ -17,8 +17,8 @@ from lmtune.models.two_stage import require_two_stage
 from lmtune.options import check, option
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
+from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.ranknet import OPTIMIZERS
-from lmtune.tuning.result import ALSO
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST
 
@@ -146,8 +146,3 @@ class Plan:
     def space(self) -> ParameterSpace:
         """The range of each parameter for every method."""
         return ParameterSpace.of(self.model, self.ranges)
-
-    @property
-    def steps(self) -> tuple[Measure | None, ...]:
-        """What a fold takes: RankNet, which knows no measure, then the measures."""
-        return None, *self.measures

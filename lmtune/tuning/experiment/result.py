@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.measures.measure import Measure
-from lmtune.tuning.folds import Fold
+from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.grid import Surface
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The RankNet cost beside the measures, along the same lines through the parameters."""
+"""Profiles of the RankNet cost and the measures, along the same lines through the parameters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.tuning.folds import Fold
+from lmtune.tuning.experiment.folds import Fold
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Fit
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult, Fit
 from lmtune.tuning.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _ACROSS = np.linspace(-0.5, 1.5, 41)
 _POINTS = 31
 
 
-def measure_lines(
+def measure_profiles(
     pool: CandidatePool,
     result: CollectionResult,
     plan: Plan,

@@ -12,12 +12,12 @@ from support import random_collection
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning.experiment import run_experiment
-from lmtune.tuning.folds import cross_validation
-from lmtune.tuning.lines import measure_lines
+from lmtune.tuning.experiment.folds import cross_validation
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import measure_profiles
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult
+from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.pairs import Pairs
-from lmtune.tuning.plan import Plan
-from lmtune.tuning.result import DIRECT, RANKNET, CollectionResult
 
 PLAN = Plan(tuple(parse_measures(["AP", "P@10"])), grid=(4, 5))
 
@@ -34,7 +34,7 @@ def result(pool: CandidatePool) -> CollectionResult:
 
 @pytest.fixture(scope="module")
 def lines(pool: CandidatePool, result: CollectionResult) -> dict[str, pd.DataFrame]:
-    return measure_lines(pool, result, PLAN)
+    return measure_profiles(pool, result, PLAN)
 
 
 def test_lines_go_through_the_choices(result: CollectionResult, lines: dict[str, pd.DataFrame]) -> None:
@@ -96,5 +96,5 @@ def test_no_line_joins_a_choice_with_itself(pool: CandidatePool, result: Collect
     rows = tuple(
         replace(row, fits=fits[row.measure, RANKNET]) if row.method == DIRECT else row for row in result.rows
     )
-    made = measure_lines(pool, replace(result, rows=rows), PLAN)
+    made = measure_profiles(pool, replace(result, rows=rows), PLAN)
     assert {*made["AP-fold1"]["line"]} == {"lambda", "mu"}

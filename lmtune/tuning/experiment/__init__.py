@@ -1,0 +1,1 @@
+"""The comparison of tuners: plan, folds, methods, result."""

@@ -1,0 +1,180 @@
+"""The rows of the table: how each method chooses a setting on a fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import Measure
+from lmtune.progress import Progress
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.experiment.folds import Fold
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, STOPPED
+from lmtune.tuning.grid import Surface
+from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.spsa import SEARCHES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Choice(NamedTuple):
+    """A setting, how many evaluations it took to choose it, and a bound on all others."""
+
+    params: dict[str, float]
+    evaluations: int
+    bound: float | None = None
+
+
+@dataclass
+class Shared:
+    """What all folds of an experiment share.
+
+    Attributes
+    ----------
+    pool, plan, progress
+        Those of `lmtune.tuning.experiment.run.run_experiment`.
+    pairs : Pairs
+        RankNet's.
+    surface : Surface
+        The grid.
+    tolerance : float or None
+        The certificates'; None once one was interrupted.
+    traces : dict of str to pandas.DataFrame
+        What the searches recorded.
+    unfinished : list of int
+        Folds, from 1, in which RankNet's descent was cut short.
+    """
+
+    pool: CandidatePool
+    plan: Plan
+    progress: Progress
+    pairs: Pairs
+    surface: Surface
+    tolerance: float | None
+    traces: dict[str, pd.DataFrame] = field(default_factory=dict)
+    unfinished: list[int] = field(default_factory=list)
+
+
+class FoldMethods:
+    """The methods on one fold; RankNet, which knows no measure, is fitted at once."""
+
+    def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
+        self.shared, self.plan, self.pool = shared, shared.plan, shared.pool
+        self.number = number + 1
+        self.fold = fold
+        self._search: dict[str, Any] = {"space": self.plan.space, "depth": self.plan.depth}
+        self._ranknet = self._fit_ranknet("ranknet", fold.train)
+        if not self._ranknet.converged_:
+            shared.unfinished.append(self.number)
+        if self.plan.validation:
+            rng = np.random.default_rng([self.plan.seed, number])
+            size = max(1, round(self.plan.validation * len(fold.train)))
+            held = set(rng.permutation(fold.train)[:size])
+            self._validation = [topic for topic in fold.train if topic in held]
+            fitting = [topic for topic in fold.train if topic not in held]
+            self._stopped = self._fit_ranknet("ranknet-val", fitting)
+            self._descent_evaluations = self._stopped.n_evaluations_
+
+    def _fit_ranknet(self, name: str, topics: Iterable[str]) -> RankNetTuner:
+        plan = self.plan
+        tuner = RankNetTuner(
+            **self._search,
+            optimizer=plan.optimizer,
+            starts=plan.starts,
+            seed=plan.seed,
+            rel=plan.rel,
+            negatives_depth=plan.negatives_depth,
+            measures=[str(measure) for measure in plan.measures],
+        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs)
+        self._keep(name, tuner.results_)
+        return tuner
+
+    def _keep(self, name: str, table: pd.DataFrame) -> None:
+        self.shared.traces[f"{name}-fold{self.number}"] = table
+
+    def direct(self, measure: Measure) -> Choice:
+        """Climb from the best points of the grid and from random ones."""
+        surface = self.shared.surface
+        best = surface.best(measure, self.pool.positions(self.fold.train), self.plan.ascents)
+        ascent = CoordinateAscent(
+            str(measure),
+            **self._search,
+            starts=[surface.setting(place) for place in best],
+            restarts=self.plan.restarts,
+            seed=self.plan.seed,
+        ).fit(self.pool, topics=self.fold.train)
+        self._keep(f"direct-{measure}", ascent.results_)
+        climbed = ascent.results_[list(surface.names)].to_numpy()
+        measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
+        return Choice(ascent.best_params_, len(measured))
+
+    def ranknet(self, measure: Measure) -> Choice:  # noqa: ARG002 - the same for all measures
+        """Take RankNet's setting."""
+        return Choice(self._ranknet.best_params_, self._ranknet.n_evaluations_)
+
+    def stopped(self, measure: Measure) -> Choice:
+        """Take the iterate of RankNet's descent that is best on held-back training topics."""
+        tuner = self._stopped.stop_on(self.pool, str(measure), topics=self._validation)
+        return Choice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
+
+    def gradient_free(self, name: str, measure: Measure) -> Choice:
+        """Descend by estimated gradients."""
+        tuner = SEARCHES[name](
+            str(measure), **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
+        ).fit(self.pool, topics=self.fold.train)
+        self._keep(f"{name}-{measure}", tuner.results_)
+        return Choice(tuner.best_params_, tuner.n_evaluations_)
+
+    def choose(self, measure: Measure) -> dict[str, Choice]:
+        """Return what every method but Optimal chooses, by row."""
+        methods: dict[str, Callable[[Measure], Choice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
+        if self.plan.validation:
+            methods[STOPPED] = self.stopped
+        for name in self.plan.also:
+            methods[ALSO[name]] = partial(self.gradient_free, name)
+        return {row: choose(measure) for row, choose in methods.items()}
+
+    def optimal(self, measure: Measure, chosen: Iterable[Choice]) -> Choice:
+        """Return the best setting known on the test topics, which no honest method may use.
+
+        It is the best grid point or a method's choice; with a certificate, the best that it finds.
+        """
+        surface, places = self.shared.surface, self.pool.positions(self.fold.test)
+        settings = [choice.params for choice in chosen]
+        known = [surface.setting(surface.best(measure, places)[0]), *settings]
+        means = measure_settings(self.pool, known, [measure], topics=places, depth=self.plan.depth)
+        best = known[int(np.argmax(means[:, :, 0].mean(axis=0)))]
+        evaluations = len(surface.settings) + len(settings)
+        if self.shared.tolerance is None:
+            return Choice(best, evaluations)
+        optimum = self._certify(measure, [best, *settings], self.shared.tolerance)
+        return Choice(optimum.best_params_, evaluations + optimum.n_evaluations_, optimum.bound_)
+
+    def _certify(
+        self, measure: Measure, starts: list[dict[str, float]], tolerance: float
+    ) -> CertifiedOptimum:
+        """Search for the best on the test topics, with a proof; show how the gap closes."""
+        optimum = CertifiedOptimum(str(measure), **self._search, tolerance=tolerance, starts=starts)
+        stage = f"certifying {measure.title}, fold {self.number}"
+
+        def show(done: int, total: int) -> None:
+            reached = f"{optimum.best_value_:.4f} to {optimum.bound_:.4f}, {optimum.n_boxes_} boxes"
+            self.shared.progress(stage, done, total, reached)
+
+        self.shared.progress(stage, 0, 100)
+        optimum.fit(self.pool, topics=self.fold.test, progress=show)
+        self._keep(f"certificate-{measure}", optimum.bounds_)
+        self._keep(f"boxes-{measure}", optimum.boxes_)
+        if optimum.stopped_ is not None:
+            self.shared.tolerance = None
+        return optimum
