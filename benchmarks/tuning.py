@@ -279,7 +279,7 @@ def certificate(figures: dict[str, Any], pruned: CandidatePool, tolerance: float
     for measure in ("AP", "P@10", "Bpref"):
         with clock(figures, f"certificate, {measure} to {tolerance:g}") as row:
             found = lmtune.CertifiedOptimum(measure, tolerance=tolerance, space=SPACE).fit(pruned)
-        row["best"], row["bound"] = found.best_score_, found.bound_
+        row["best"], row["bound"] = found.best_value_, found.bound_
         row["boxes"], row["certified"] = found.n_boxes_, found.certified_
         gaps = (found.results_["bound"] - found.results_["best"]).tolist()
         curve = list(zip((round(s, 2) for s in found.seconds_), gaps, strict=True))

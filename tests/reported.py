@@ -50,7 +50,7 @@ def _made_result(
     rows: list[Row] = []
     traces = {
         f"ranknet-fold{number}": pd.DataFrame(
-            {"iteration": [0, 1], "cost": rng.random(2), "lambda": rng.random(2)}
+            {"start": 0, "step": [0, 1], "cost": rng.random(2), "lambda": rng.random(2)}
         )
         for number in (1, 2)
     }

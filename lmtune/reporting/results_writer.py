@@ -59,10 +59,11 @@ def write_results(
         RankNet's cost beside the measure: line, position, lambda, mu, cost, train, test; see
         `lmtune.tuning.lines.measure_lines`. Only where `lines` are given.
     ``traces/COLLECTION/*.csv``
-        ``ranknet-foldN`` (start, iteration, cost, lambda, mu, then each measure's mean),
-        ``ranknet-val-foldN`` (the same and ``validation MEASURE``), ``direct-MEASURE-foldN``
-        (start, lambda, mu, then the measure's mean), all on training topics; with a certificate,
-        on test topics, ``certificate-MEASURE-foldN`` (boxes, best, bound) and
+        Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
+        step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
+        ``validation MEASURE``), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
+        (start, step, the parameters, then the measure's mean); with a certificate, on test
+        topics, ``certificate-MEASURE-foldN`` (boxes, best, bound) and
         ``boxes-MEASURE-foldN``, the boxes that may hold a better setting (lambda_low,
         lambda_high, mu_low, mu_high, bound).
     ``runs/COLLECTION/METHOD-MEASURE.run.gz``

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.tuning.space import ParameterSpace, space_for
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-_Point = tuple[float, ...]
+from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
 
 # Steps in units of the current step size; measures are step functions with plateaus, which a
 # single step would not see across.
@@ -27,7 +22,7 @@ _STEPS = (-2, -1, 1, 2)
 _HALVINGS = 5
 
 
-class CoordinateAscent:
+class CoordinateAscent(Tuner):
     """Climb a measure along each parameter in turn.
 
     From each start, each coordinate tries one and two steps both ways and moves to the best
@@ -50,26 +45,7 @@ class CoordinateAscent:
         For the restarts.
     depth : int
         Run depth.
-
-    Attributes
-    ----------
-    best_params_ : dict of str to float
-        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``
-    best_score_ : float
-        The measure's mean there.
-    results_ : pandas.DataFrame
-        One row an evaluation, in order: the start that asked first, the parameters and the mean.
-    n_evaluations_ : int
-        Distinct settings measured.
-    seconds_ : list of float
-        When each evaluation was known, since the start of the fit.
     """
-
-    best_params_: dict[str, float]
-    best_score_: float
-    results_: pd.DataFrame
-    n_evaluations_: int
-    seconds_: list[float]
 
     def __init__(
         self,
@@ -82,7 +58,7 @@ class CoordinateAscent:
         seed: int = 0,
         depth: int = DEPTH,
     ) -> None:
-        self.measure = parse_measure(measure)
+        self.measure = measure
         self.space = space
         self.starts = starts
         self.restarts = restarts
@@ -91,12 +67,8 @@ class CoordinateAscent:
         self.depth = depth
 
     def fit(
-        self,
-        pool: CandidatePool,
-        *,
-        topics: Sequence[str] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> CoordinateAscent:
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Self:
         """Search on topics of a pool (all by default).
 
         Raises
@@ -104,57 +76,43 @@ class CoordinateAscent:
         InputError
             For unknown topics.
         """
-        import pandas as pd
-
-        first = time.monotonic()
-        self.seconds_ = []
-        places = pool.positions(topics)
-        rng = np.random.default_rng(self.seed)
-        space = space_for(self.space, pool)
+        record = SearchRecord(
+            pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth
+        )
+        space, rng = record.space, np.random.default_rng(self.seed)
         given = [space.start] if self.starts is None else map(space.vector, self.starts)
         begins = [space.clip(setting) for setting in given]
         begins += [space.random(rng) for _ in range(self.restarts)]
         sizes = {parameter.name: parameter.step for parameter in space.parameters} | dict(self.steps or {})
-        known: dict[_Point, float] = {}
-        rows: list[tuple[float, ...]] = []
         # All climbs ask at once, because measuring many settings in a call is much cheaper.
         asking = {}
         for start, begin in enumerate(begins):
             climb = _climb(space, begin, sizes)
             asking[start] = (climb, next(climb))
+        step = 0
         while asking:
-            new: dict[_Point, int] = {}
+            new: dict[Point, int] = {}
             for start, (_, line) in asking.items():
-                for setting in line:
-                    if setting not in known:
-                        new.setdefault(setting, start)
+                for point in line:
+                    if point not in record:
+                        new.setdefault(point, start)
             if new:
-                values = measure_settings(
-                    pool, np.array(list(new)), [self.measure], topics=places, depth=self.depth
-                )
-                for (setting, start), mean in zip(new.items(), values[:, :, 0].mean(axis=0), strict=True):
-                    known[setting] = float(mean)
-                    rows.append((start, *setting, float(mean)))
-                self.seconds_ += [time.monotonic() - first] * len(new)
+                record.measure(np.array(list(new)), starts=list(new.values()), step=step)
             answered = {}
             for start, (climb, line) in asking.items():
                 with contextlib.suppress(StopIteration):
-                    answered[start] = (climb, climb.send([known[setting] for setting in line]))
+                    answered[start] = (climb, climb.send([record[point] for point in line]))
             asking = answered
+            step += 1
             if progress is not None:
                 progress(len(begins) - len(asking), len(begins))
-
-        best = max(known, key=known.__getitem__)
-        self.best_params_ = space.named(best)
-        self.best_score_ = known[best]
-        self.results_ = pd.DataFrame(rows, columns=["start", *space.names, str(self.measure)])
-        self.n_evaluations_ = len(known)
+        record.close(self)
         return self
 
 
 def _climb(
     space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float]
-) -> Generator[list[_Point], list[float], None]:
+) -> Generator[list[Point], list[float], None]:
     """Ask for lines of settings; be sent their means."""
     here = tuple(p.move(x, 0.0) for p, x in zip(space.parameters, begin.tolist(), strict=True))
     [value] = yield [here]

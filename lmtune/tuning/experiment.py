@@ -128,7 +128,7 @@ class _Experiment:
     def fit_ranknet(self, number: int, fold: Fold) -> None:
         """Fit RankNet, on all training topics and, to be stopped, on all but the validation's."""
         self.ranknet = self._tuner().fit(self.pool, topics=fold.train, pairs=self.pairs)
-        self.traces[f"ranknet-fold{number + 1}"] = self.ranknet.trace_
+        self.traces[f"ranknet-fold{number + 1}"] = self.ranknet.results_
         if not self.ranknet.converged_:
             self.unfinished.append(number + 1)
         if self.plan.validation:
@@ -139,7 +139,7 @@ class _Experiment:
             fitting = [topic for topic in fold.train if topic not in held]
             self.stopped = self._tuner().fit(self.pool, topics=fitting, pairs=self.pairs)
             self.descent_evaluations = self.stopped.n_evaluations_
-            self.traces[f"ranknet-val-fold{number + 1}"] = self.stopped.trace_
+            self.traces[f"ranknet-val-fold{number + 1}"] = self.stopped.results_
 
     def _tuner(self) -> RankNetTuner:
         plan = self.plan
@@ -163,7 +163,7 @@ class _Experiment:
         }
         if self.plan.validation:
             stopped = self.stopped.stop_on(self.pool, str(measure), topics=self.validation)
-            evaluations = self.descent_evaluations + len(stopped.trace_)
+            evaluations = self.descent_evaluations + len(stopped.results_)
             chosen[STOPPED] = Choice(stopped.best_params_, evaluations)
         for name in self.plan.also:
             chosen[ALSO[name]] = self._search(name, number, fold, measure)
@@ -231,7 +231,7 @@ class _Experiment:
             self.progress,
             f"certifying {measure.title}, fold {number + 1}",
         )
-        self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.results_
+        self.traces[f"certificate-{measure}-fold{number + 1}"] = optimum.bounds_
         self.traces[f"boxes-{measure}-fold{number + 1}"] = optimum.boxes_
         if optimum.stopped_ is not None:
             self.tolerance = None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,8 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.tuning.space import ParameterSpace, space_for
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
 
 @dataclass(frozen=True)
@@ -83,8 +80,8 @@ class Surface:
         return [int(place) for place in order[:count]]
 
 
-class GridSearch:
-    """Find the grid point with the best mean of a measure.
+class GridSearch(Tuner):
+    """Find the grid point with the best mean of a measure; the first of equals.
 
     Parameters
     ----------
@@ -97,32 +94,12 @@ class GridSearch:
     depth : int
         Run depth.
 
-    Attributes
-    ----------
-    best_params_ : dict of str to float
-        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``; the first of equally good points.
-    best_score_ : float
-        The measure's mean there.
-    results_ : pandas.DataFrame
-        One row a point: the parameters and the mean.
-    n_evaluations_ : int
-        Settings measured.
-    seconds_ : list of float
-        When each was known, since the start of the fit: all at the end, as topics are measured
-        one after the other.
-
     Examples
     --------
     >>> grid = GridSearch(measure="AP").fit(pool, topics=train)  # doctest: +SKIP
     >>> grid.best_params_  # doctest: +SKIP
     {'lambda': 0.5, 'mu': 100.0}
     """
-
-    best_params_: dict[str, float]
-    best_score_: float
-    results_: pd.DataFrame
-    n_evaluations_: int
-    seconds_: list[float]
 
     def __init__(
         self,
@@ -132,18 +109,14 @@ class GridSearch:
         shape: Sequence[int] = (20, 26),
         depth: int = DEPTH,
     ) -> None:
-        self.measure = parse_measure(measure)
+        self.measure = measure
         self.space = space
         self.shape = shape
         self.depth = depth
 
     def fit(
-        self,
-        pool: CandidatePool,
-        *,
-        topics: Sequence[str] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> GridSearch:
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Self:
         """Measure the grid on topics of a pool (all by default).
 
         Raises
@@ -151,26 +124,17 @@ class GridSearch:
         InputError
             For unknown topics.
         """
-        import pandas as pd
-
-        begin = time.monotonic()
-        space = space_for(self.space, pool)
-        places = pool.positions(topics)
+        what = parse_measure(self.measure)
+        record = SearchRecord(pool, what, space=self.space, topics=topics)
         surface = Surface.compute(
             pool,
-            [self.measure],
-            space=space,
+            [what],
+            space=record.space,
             shape=self.shape,
-            topics=places,
+            topics=record.places,
             depth=self.depth,
             progress=progress,
         )
-        means = surface.means(self.measure, places)
-        best = surface.best(self.measure, places)[0]
-        self.results_ = pd.DataFrame(surface.settings, columns=list(surface.names))
-        self.results_[str(self.measure)] = means
-        self.best_params_ = surface.setting(best)
-        self.best_score_ = float(means[best])
-        self.n_evaluations_ = means.size
-        self.seconds_ = [time.monotonic() - begin] * means.size
+        record.add(surface.settings, surface.means(what, record.places).tolist())
+        record.close(self)
         return self

@@ -49,13 +49,6 @@ def certify(
     stage: str,
 ) -> CertifiedOptimum:
     """Search for the best on the fold's test topics, with a proof; show how the gap closes."""
-
-    def show(best: float, bound: float, boxes: int) -> None:
-        # The share of the way from a gap of 1 to the tolerance, on a logarithmic scale.
-        gap = min(max(bound - best, tolerance), 1.0)
-        share = math.log(gap) / math.log(tolerance) if tolerance < 1.0 else 1.0
-        progress(stage, round(100 * share), 100, f"{best:.4f} to {bound:.4f}, {boxes} boxes")
-
     optimum = CertifiedOptimum(
         str(measure),
         tolerance=tolerance,
@@ -63,6 +56,11 @@ def certify(
         starts=[choice.params for choice in chosen],
         depth=plan.depth,
     )
+
+    def show(done: int, total: int) -> None:
+        reached = f"{optimum.best_value_:.4f} to {optimum.bound_:.4f}, {optimum.n_boxes_} boxes"
+        progress(stage, done, total, reached)
+
     progress(stage, 0, 100)
     return optimum.fit(pool, topics=fold.test, progress=show)
 

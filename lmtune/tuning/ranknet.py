@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,12 @@ from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lmtune.tuning.tuner import Progress, SearchRecord, Tuner, choose
 
 OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
 
 
-class RankNetTuner:
+class RankNetTuner(Tuner):
     """Fit a formula's parameters to preference pairs (Metzler, SIGIR 2007).
 
     The cost is minimised in unbounded coordinates from several starts; the lowest end wins.
@@ -52,26 +50,19 @@ class RankNetTuner:
 
     Attributes
     ----------
-    best_params_ : dict of str to float
-        The fitted setting, such as ``{"lambda": 0.5, "mu": 100.0}``
-    cost_ : float
-        The summed cost at the fitted parameters.
     n_pairs_ : int
         Pairs in the cost.
-    n_evaluations_ : int
-        Evaluations of the cost with its gradient.
-    trace_ : pandas.DataFrame
-        One row an iterate: start, iteration, cost, the parameters, then the measures' means on the
-        fitting topics; `stop_on` adds a column.
-    seconds_ : list of float
-        When each iterate of the trace was reached, since the start of the fit; the time of the
-        trace's measures is not in it.
     converged_ : bool
         Whether the start that won ended where the gradient vanishes, up to the space's edges.
     pairs_rule_ : str
         Where the nonrelevant documents came from.
-    at_edge_ : list of str
-        Bounds of the space that the fit ended on.
+
+    Notes
+    -----
+    `best_value_` is the summed cost at the fitted setting. `results_` has a row an iterate, with
+    ``cost`` and then the measures' means on the fitting topics; `stop_on` adds a column.
+    `n_evaluations_` counts evaluations of the cost with its gradient; the time of the measures is
+    not in `seconds_`.
 
     Examples
     --------
@@ -79,15 +70,9 @@ class RankNetTuner:
     >>> tuner.best_params_  # doctest: +SKIP
     """
 
-    best_params_: dict[str, float]
-    cost_: float
     n_pairs_: int
-    n_evaluations_: int
-    trace_: pd.DataFrame
-    seconds_: list[float]
     converged_: bool
     pairs_rule_: str
-    at_edge_: list[str]
 
     def __init__(
         self,
@@ -101,19 +86,13 @@ class RankNetTuner:
         measures: Sequence[str] = (),
         depth: int = DEPTH,
     ) -> None:
-        if optimizer not in OPTIMIZERS:
-            raise InputError("unknown optimizer", value=optimizer, accepted=", ".join(OPTIMIZERS))
-        if starts < 1:
-            raise InputError("RankNet needs a start", value=starts, accepted="1 or more")
-        if seed < 0:
-            raise InputError("bad seed", value=seed, accepted="0 or more")
         self.optimizer = optimizer
         self.space = space
         self.starts = starts
         self.seed = seed
         self.rel = rel
         self.negatives_depth = negatives_depth
-        self.measures = parse_measures(measures)
+        self.measures = measures
         self.depth = depth
 
     def fit(
@@ -122,8 +101,8 @@ class RankNetTuner:
         *,
         topics: Sequence[str] | None = None,
         pairs: Pairs | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> RankNetTuner:
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit on topics of a pool (all by default).
 
         Parameters
@@ -140,9 +119,18 @@ class RankNetTuner:
         Raises
         ------
         InputError
-            For unknown topics, topics without a pair, or pairs built otherwise.
+            For unknown topics, topics without a pair, pairs built otherwise, or a constructor
+            argument outside its domain.
         """
-        places = pool.positions(topics)
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
+        if self.starts < 1:
+            raise InputError("RankNet needs a start", value=self.starts, accepted="1 or more")
+        if self.seed < 0:
+            raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        measures = parse_measures(self.measures)
+        record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
+        places, space = record.places, record.space
         pairs = pairs or Pairs.build(pool, rel=self.rel, depth=self.negatives_depth)
         if (pairs.rel, pairs.depth) != (self.rel, self.negatives_depth) or pairs.pool is not pool:
             raise InputError(
@@ -157,9 +145,7 @@ class RankNetTuner:
                 value=[pool.topics[place] for place in places[:3]],
                 accepted="a topic with a relevant and a nonrelevant document",
             )
-        space = self._space = space_for(self.space, pool)
         evaluations = 0
-        begin = time.monotonic()
         reached: dict[bytes, float] = {}
 
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -167,33 +153,37 @@ class RankNetTuner:
             evaluations += 1
             setting = space.from_unbounded(x)
             cost = pairs.cost(setting, topics=places)
-            reached.setdefault(x.tobytes(), time.monotonic() - begin)
+            reached.setdefault(x.tobytes(), time.monotonic() - record.begin)
             return cost.value / n_pairs, space.chain(cost.gradient, setting) / n_pairs
 
-        iterates: list[tuple[int, int, Point]] = []
         converged = []
         minima: list[Point] = []
+        seconds = []
+        steps: list[int] = []
         for start, x in enumerate(self._starts(space)):
-            descent = OPTIMIZERS[self.optimizer](objective, x, space.unbounded_box, minima)
-            minima += descent.points[-1:] if descent.converged else []
-            iterates += [(start, i, point) for i, point in enumerate(descent.points)]
-            converged.append(descent.converged)
+            found = OPTIMIZERS[self.optimizer](objective, x, space.unbounded_box, minima)
+            minima += found.points[-1:] if found.converged else []
+            settings = np.array([space.from_unbounded(point.x) for point in found.points])
+            costs = [point.cost * n_pairs for point in found.points]
+            record.add(settings, costs, starts=[start] * len(costs))
+            seconds += [reached[point.x.tobytes()] for point in found.points]
+            steps += range(len(costs))
+            converged.append(found.converged)
             if progress is not None:
                 progress(start + 1, self.starts)
-
-        self._record(pool, places, iterates, n_pairs)
-        times = [reached[point.x.tobytes()] for _, _, point in iterates]
+        record.steps = steps
         # A start may come to a setting that an earlier one has been to.
-        self.seconds_ = np.maximum.accumulate(times).tolist()
-        best = int(self.trace_["cost"].argmin())
-        self._take(best)
-        self.converged_ = converged[iterates[best][0]]
+        record.seconds = np.maximum.accumulate(seconds).tolist()
+        record.close(self)
+        if measures:
+            self.results_[[str(measure) for measure in measures]] = self._means(pool, measures, places)
+        self.converged_ = converged[record.starts[record.best]]
         self.n_pairs_ = n_pairs
         self.n_evaluations_ = evaluations
         self.pairs_rule_ = pairs.rule
         return self
 
-    def stop_on(self, pool: CandidatePool, measure: str, *, topics: Sequence[str]) -> RankNetTuner:
+    def stop_on(self, pool: CandidatePool, measure: str, *, topics: Sequence[str]) -> Self:
         """Take the iterate whose measure is best on validation topics, not the lowest cost.
 
         The paper names this as the likely cure where the cost and the measure disagree.
@@ -211,13 +201,16 @@ class RankNetTuner:
         -------
         RankNetTuner
             This one, with the parameters of that iterate and a column ``validation MEASURE`` in
-            its trace; measured iterates count in `n_evaluations_`.
+            `results_`; measured iterates count in `n_evaluations_`.
         """
         column = f"validation {parse_measure(measure)}"
-        if column not in self.trace_:
-            self.n_evaluations_ += len(self.trace_)
-        self.trace_[column] = self._means(pool, [parse_measure(measure)], pool.positions(topics))
-        self._take(int(self.trace_[column].argmax()))
+        if column not in self.results_:
+            self.n_evaluations_ += len(self.results_)
+        self.results_[column] = self._means(pool, [parse_measure(measure)], pool.positions(topics))
+        best = self.results_.iloc[int(self.results_[column].argmax())]
+        self.best_value_ = float(best["cost"])
+        space = space_for(self.space, pool)
+        choose(self, space, [float(best[name]) for name in space.names])
         return self
 
     def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
@@ -225,38 +218,10 @@ class RankNetTuner:
         settings = [space.start, *(space.random(rng) for _ in range(self.starts - 1))]
         return [space.to_unbounded(setting) for setting in settings]
 
-    def _record(
-        self,
-        pool: CandidatePool,
-        places: NDArray[np.int64],
-        iterates: list[tuple[int, int, Point]],
-        n_pairs: int,
-    ) -> None:
-        import pandas as pd
-
-        settings = np.array([self._space.from_unbounded(point.x) for _, _, point in iterates])
-        self.trace_ = pd.DataFrame(
-            {
-                "start": [start for start, _, _ in iterates],
-                "iteration": [iteration for _, iteration, _ in iterates],
-                "cost": [point.cost * n_pairs for _, _, point in iterates],
-                **dict(zip(self._space.names, settings.T, strict=True)),
-            }
-        )
-        if self.measures:
-            means = self._means(pool, self.measures, places)
-            self.trace_[[str(measure) for measure in self.measures]] = means
-
     def _means(
         self, pool: CandidatePool, measures: list[Measure], places: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        settings = self.trace_[self._space.names].to_numpy()
+        settings = self.results_[space_for(self.space, pool).names].to_numpy()
         values = measure_settings(pool, settings, measures, topics=places, depth=self.depth)
         mean: NDArray[np.float64] = values.mean(axis=0)
         return mean
-
-    def _take(self, iterate: int) -> None:
-        row = self.trace_.iloc[iterate]
-        self.cost_ = float(row["cost"])
-        self.best_params_ = {name: float(row[name]) for name in self._space.names}
-        self.at_edge_ = self._space.at_edge(list(self.best_params_.values()))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +11,11 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, minimise
-from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.tuning.space import ParameterSpace, space_for
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
 EVALUATIONS = 200
 """How many settings a search measures by default."""
@@ -32,7 +29,7 @@ _WIDTH, _FIRST_STEP, _LONGEST_STEP = 0.4, 0.8, 1.0
 _MOST_FOR_GAINS = 20
 
 
-class _Search:
+class _Search(Tuner):
     """What SPSA and FDSA share.
 
     They descend in the coordinates of `ParameterSpace.unbounded_box`, of which those that the space
@@ -41,11 +38,6 @@ class _Search:
 
     method: ClassVar[str]
 
-    best_params_: dict[str, float]
-    best_score_: float
-    results_: pd.DataFrame
-    n_evaluations_: int
-    seconds_: list[float]
     gains_: Gains | None
 
     def __init__(
@@ -58,11 +50,7 @@ class _Search:
         seed: int,
         depth: int,
     ) -> None:
-        if evaluations < FEWEST:
-            raise InputError("too few evaluations", value=evaluations, accepted=f"{FEWEST} or more")
-        if seed < 0:
-            raise InputError("bad seed", value=seed, accepted="0 or more")
-        self.measure = parse_measure(measure)
+        self.measure = measure
         self.space = space
         self.start = start
         self.evaluations = evaluations
@@ -75,11 +63,7 @@ class _Search:
         return None
 
     def fit(
-        self,
-        pool: CandidatePool,
-        *,
-        topics: Sequence[str] | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
     ) -> Self:
         """Search on topics of a pool (all by default).
 
@@ -95,16 +79,16 @@ class _Search:
         Raises
         ------
         InputError
-            For unknown topics.
+            For unknown topics, or a constructor argument outside its domain.
         """
-        import pandas as pd
-
-        begin = time.monotonic()
-        places = pool.positions(topics)
-        space = space_for(self.space, pool)
-        settings: list[NDArray[np.float64]] = []
-        means: list[float] = []
-        self.seconds_ = []
+        if self.evaluations < FEWEST:
+            raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
+        if self.seed < 0:
+            raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        record = SearchRecord(
+            pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth, repeats=True
+        )
+        space = record.space
         box = np.array(space.unbounded_box)
         free = np.flatnonzero(box[:, 0] < box[:, 1])
         at = space.to_unbounded(space.start if self.start is None else space.vector(self.start))
@@ -113,24 +97,13 @@ class _Search:
             """Return the measure's mean at each point, below 0: lower is better."""
             whole = np.repeat(at[None], len(points), axis=0)
             whole[:, free] = points
-            asked = [space.from_unbounded(x) for x in whole]
-            values = measure_settings(pool, np.array(asked), [self.measure], topics=places, depth=self.depth)
-            found: NDArray[np.float64] = values[:, :, 0].mean(axis=0)
-            settings.extend(asked)
-            means.extend(found.tolist())
-            self.seconds_ += [time.monotonic() - begin] * len(asked)
+            found = record.measure(np.array([space.from_unbounded(x) for x in whole]))
             if progress is not None:
-                progress(len(means), self.evaluations)
-            return -found
+                progress(len(record.values), self.evaluations)
+            return -np.array(found)
 
-        steps = self._descend(objective, at[free], box[free])
-        best = int(np.argmax(means))
-        self.best_params_ = space.named(settings[best])
-        self.best_score_ = means[best]
-        self.n_evaluations_ = len(means)
-        self.results_ = pd.DataFrame(np.array(settings), columns=space.names)
-        self.results_.insert(0, "step", steps)
-        self.results_[str(self.measure)] = means
+        record.steps = self._descend(objective, at[free], box[free])
+        record.close(self)
         return self
 
     def _descend(
@@ -203,17 +176,6 @@ class SPSA(_Search):
 
     Attributes
     ----------
-    best_params_ : dict of str to float
-        The best setting, such as ``{"lambda": 0.5, "mu": 100.0}``; the first of equally good settings.
-    best_score_ : float
-        The measure's mean there.
-    results_ : pandas.DataFrame
-        One row an evaluation, in order: the step that it was for (0: for the gains, or the
-        start), the parameters and the mean.
-    n_evaluations_ : int
-        Settings measured; one that comes again counts again.
-    seconds_ : list of float
-        When each evaluation was known, since the start of the fit.
     gains_ : Gains or None
         Those that were used; None where the space is a single setting, which is measured once.
 
@@ -238,14 +200,14 @@ class SPSA(_Search):
         depth: int = DEPTH,
     ) -> None:
         super().__init__(measure, space, start, evaluations, gains, seed, depth)
-        if evaluations_per_step < 2 or evaluations_per_step % 2:
-            raise InputError(
-                "bad number of evaluations a step", value=evaluations_per_step, accepted="2, 4, 6 ..."
-            )
         self.evaluations_per_step = evaluations_per_step
 
     @property
     def _per_step(self) -> int:
+        if self.evaluations_per_step < 2 or self.evaluations_per_step % 2:
+            raise InputError(
+                "bad number of evaluations a step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
+            )
         return self.evaluations_per_step
 
 

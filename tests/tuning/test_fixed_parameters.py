@@ -91,9 +91,9 @@ def test_direct_search_finds_the_best_of_the_line(name: str) -> None:
     best = measure_settings(pool, at(lambdas, mus), [measure])[:, :, 0].mean(0).max()
     grid = GridSearch("AP", space=space, shape=(40, 40)).fit(pool)
     assert grid.n_evaluations_ == 40
-    assert grid.best_score_ == pytest.approx(best, abs=2e-3)
+    assert grid.best_value_ == pytest.approx(best, abs=2e-3)
     ascent = CoordinateAscent("AP", space=space, starts=[grid.best_params_]).fit(pool)
-    assert ascent.best_score_ >= grid.best_score_
+    assert ascent.best_value_ >= grid.best_value_
     assert space.named(space.clip(space.vector(ascent.best_params_))) == ascent.best_params_
 
 
@@ -111,7 +111,7 @@ def test_ranknet_finds_the_least_cost_of_the_line(name: str, optimizer: str) -> 
     low, high = space.ranges["lambda"] if "mu" in model.fixed else map(math.log, space.ranges["mu"])
     ends = np.linspace(low, high, 60).tolist()
     least = min(minimize_scalar(cost, bounds=part, method="bounded").fun for part in itertools.pairwise(ends))
-    assert tuner.cost_ <= least * (1 + 1e-7)
+    assert tuner.best_value_ <= least * (1 + 1e-7)
     assert tuner.converged_
     assert space.named(space.clip(space.vector(tuner.best_params_))) == tuner.best_params_
 
@@ -125,7 +125,7 @@ def test_certificates_hold_along_the_line(name: str) -> None:
         optimum = CertifiedOptimum("AP", space=space, tolerance=1e-4).fit(pool)
         values = measure_settings(pool, at(lambdas, mus), [parse_measure("AP")])[:, :, 0].mean(0)
         assert values.max() <= optimum.bound_
-        assert optimum.best_score_ >= values.max() - max(1e-4, optimum.gap_)
+        assert optimum.best_value_ >= values.max() - max(1e-4, optimum.gap_)
         assert optimum.certified_ or optimum.stopped_ is None
         assert optimum.gap_ < 0.01
 

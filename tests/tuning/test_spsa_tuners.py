@@ -41,7 +41,7 @@ def test_every_evaluation_is_what_the_measure_is_there(pool: CandidatePool, tune
         assert row["AP"] == pytest.approx(alone["AP"].mean(), rel=1e-13)
     best = fitted.results_.iloc[int(fitted.results_["AP"].argmax())]
     assert fitted.best_params_ == {"lambda": best["lambda"], "mu": best["mu"]}
-    assert fitted.best_score_ == best["AP"]
+    assert fitted.best_value_ == best["AP"]
     assert fitted.n_evaluations_ == len(fitted.results_) == len(fitted.seconds_)
     assert fitted.seconds_ == sorted(fitted.seconds_)
 
@@ -54,8 +54,8 @@ def test_it_climbs(pool: CandidatePool) -> None:
         SPSA("nDCG", start={"lambda": 0.1, "mu": 2.0}),
         FDSA("nDCG", start={"lambda": 0.1, "mu": 2.0}),
     ):
-        found = tuner.fit(pool).best_score_
-        assert found > start + 0.5 * (grid.best_score_ - start) > start
+        found = tuner.fit(pool).best_value_
+        assert found > start + 0.5 * (grid.best_value_ - start) > start
 
 
 @pytest.mark.parametrize("evaluations", [8, 10, 50, 51, 200])
@@ -142,9 +142,9 @@ def test_a_step_goes_up_the_slope_of_the_first_estimates(pool: CandidatePool) ->
         {"measure": "nothing"},
     ],
 )
-def test_bad_input(options: dict[str, Any]) -> None:
+def test_bad_input(pool: CandidatePool, options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        SPSA(**options)
+        SPSA(**options).fit(pool)
 
 
 def test_they_are_public() -> None:
@@ -166,7 +166,7 @@ def test_rows_of_an_experiment(pool: CandidatePool) -> None:
             alone = SPSA(name, evaluations=30, seed=4).fit(pool, topics=fold.train)
             fit = rows[name, "SPSA"].fits[number]
             assert (fit.params, fit.evaluations) == (alone.best_params_, 30)
-            assert fit.train_value == pytest.approx(alone.best_score_, rel=1e-12)
+            assert fit.train_value == pytest.approx(alone.best_value_, rel=1e-12)
             assert rows[name, OPTIMAL].fits[number].test_value >= fit.test_value - 1e-12
             assert result.traces[f"spsa-{name}-fold{number + 1}"].equals(alone.results_)
         assert set(rows[name, "SPSA"].p_values) == {DIRECT, RANKNET}

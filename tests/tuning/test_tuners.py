@@ -42,7 +42,7 @@ def test_grid_search_finds_the_best_point(pool: CandidatePool) -> None:
         for row in grid.results_.to_dict("records")
     ]
     np.testing.assert_allclose(grid.results_["AP"], means, rtol=1e-13)
-    assert grid.best_score_ == pytest.approx(max(means), rel=1e-13)
+    assert grid.best_value_ == pytest.approx(max(means), rel=1e-13)
     best = grid.results_.iloc[int(np.argmax(means))]
     assert grid.best_params_ == {"lambda": best["lambda"], "mu": best["mu"]}
 
@@ -67,7 +67,7 @@ def test_coordinate_ascent_never_ends_below_its_starts(pool: CandidatePool) -> N
     starts = [{"lambda": 0.2, "mu": 30.0}, {"lambda": 0.9, "mu": 3000.0}]
     ascent = CoordinateAscent("Bpref", starts=starts, restarts=3, seed=4).fit(pool)
     began = measure_settings(pool, starts, [parse_measure("Bpref")])[:, :, 0].mean(0)
-    assert ascent.best_score_ >= began.max()
+    assert ascent.best_value_ >= began.max()
     assert ascent.results_["start"].nunique() == 5
     assert ascent.n_evaluations_ == len(ascent.results_[["lambda", "mu"]].drop_duplicates())
     again = CoordinateAscent("Bpref", starts=starts, restarts=3, seed=4).fit(pool)
@@ -83,7 +83,7 @@ def test_coordinate_ascent_ends_where_no_last_step_improves(pool: CandidatePool)
         along = best_mu * np.exp(step * 0.5 / 32)
         for lambda_, mu in ((aside, best_mu), (best_lambda, along)):
             value = measure(pool, {"lambda": lambda_, "mu": mu}, measures=["AP"])["AP"].mean()
-            assert value <= ascent.best_score_ + 1e-12
+            assert value <= ascent.best_value_ + 1e-12
 
 
 def test_coordinate_ascent_reaches_a_smooth_optimum() -> None:
@@ -93,7 +93,7 @@ def test_coordinate_ascent_reaches_a_smooth_optimum() -> None:
     ascent = CoordinateAscent("AP", starts=[{"lambda": 0.5, "mu": 500.0}], restarts=0, steps={"mu": 3.0}).fit(
         pool
     )
-    assert ascent.best_score_ == 1.0
+    assert ascent.best_value_ == 1.0
 
 
 @pytest.mark.parametrize("optimizer", ["coordinate-descent", "l-bfgs"])
@@ -105,8 +105,8 @@ def test_ranknet_reaches_the_lowest_cost(pool: CandidatePool, optimizer: str) ->
     costs = [
         pairs.cost({"lambda": float(l_), "mu": float(m_)}).value for l_, m_ in zip(lambdas, mus, strict=True)
     ]
-    assert tuner.cost_ <= min(costs) * (1 + 1e-9)
-    assert tuner.cost_ == pytest.approx(pairs.cost(tuner.best_params_).value, rel=1e-9)
+    assert tuner.best_value_ <= min(costs) * (1 + 1e-9)
+    assert tuner.best_value_ == pytest.approx(pairs.cost(tuner.best_params_).value, rel=1e-9)
     assert tuner.n_pairs_ == pairs.per_topic.sum()
     assert tuner.converged_
 
@@ -118,8 +118,8 @@ def test_the_two_optimizers_agree(seed: int) -> None:
     small = CandidatePool.build(index, topics, qrels)
     one, two = (RankNetTuner(optimizer=o).fit(small) for o in ("coordinate-descent", "l-bfgs"))
     assert one.converged_
-    assert one.cost_ <= two.cost_ * (1 + 1e-8)
-    if one.cost_ >= two.cost_ * (1 - 1e-8):  # else L-BFGS ended in another valley
+    assert one.best_value_ <= two.best_value_ * (1 + 1e-8)
+    if one.best_value_ >= two.best_value_ * (1 - 1e-8):  # else L-BFGS ended in another valley
         assert one.best_params_["lambda"] == pytest.approx(two.best_params_["lambda"], abs=1e-4)
         assert one.best_params_["mu"] == pytest.approx(two.best_params_["mu"], rel=1e-3)
 
@@ -144,7 +144,7 @@ def test_tuners_know_when_they_were_where(pool: CandidatePool) -> None:
         begin = time.monotonic()
         tuner = RankNetTuner(optimizer=optimizer, seed=1, measures=["AP"]).fit(pool)
         took = time.monotonic() - begin
-        assert len(tuner.seconds_) == len(tuner.trace_)
+        assert len(tuner.seconds_) == len(tuner.results_)
         assert tuner.seconds_[0] >= 0.0
         assert (np.diff(tuner.seconds_) >= 0.0).all()
         assert tuner.seconds_[-1] <= took
@@ -163,7 +163,7 @@ def test_a_fixed_parameter_stays_and_is_on_no_edge(pool: CandidatePool) -> None:
     ).fit(pool)
     assert dirichlet.best_params_["lambda"] == 0.0
     cost = Pairs.build(pool).cost({"lambda": 0.0, "mu": dirichlet.best_params_["mu"]})
-    assert dirichlet.cost_ == pytest.approx(cost.value, rel=1e-12)
+    assert dirichlet.best_value_ == pytest.approx(cost.value, rel=1e-12)
     assert not [edge for edge in dirichlet.at_edge_ if "lambda" in edge]
     fixed = RankNetTuner(
         space=ParameterSpace.of("two-stage", {"lambda": (0.0, 0.9), "mu": (50.0, 50.0)})
@@ -199,8 +199,8 @@ def test_descent_finds_the_bottom_of_any_valley(width: float, slant: float, a: f
 
 def test_the_trace_descends_and_repeats(pool: CandidatePool) -> None:
     tuner = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(pool, topics=pool.topics[:9])
-    trace = tuner.trace_
-    assert list(trace.columns) == ["start", "iteration", "cost", "lambda", "mu", "AP", "P@10"]
+    trace = tuner.results_
+    assert list(trace.columns) == ["start", "step", "lambda", "mu", "cost", "AP", "P@10"]
     for _, part in trace.groupby("start"):
         assert (np.diff(part["cost"]) < 0).all()
     last = trace.iloc[len(trace) // 2]
@@ -209,18 +209,18 @@ def test_the_trace_descends_and_repeats(pool: CandidatePool) -> None:
     )
     assert last["AP"] == pytest.approx(values["AP"].mean(), rel=1e-12)
     again = RankNetTuner(seed=3, starts=3, measures=["AP", "P@10"]).fit(pool, topics=pool.topics[:9])
-    assert again.trace_.equals(trace)
+    assert again.results_.equals(trace)
 
 
 def test_validation_picks_the_iterate_that_measures_best(pool: CandidatePool) -> None:
     tuner = RankNetTuner().fit(pool, topics=pool.topics[:8])
     before = tuner.n_evaluations_
     tuner.stop_on(pool, "AP", topics=pool.topics[8:14])
-    assert tuner.n_evaluations_ == before + len(tuner.trace_)
-    row = tuner.trace_.iloc[int(tuner.trace_["validation AP"].argmax())]
+    assert tuner.n_evaluations_ == before + len(tuner.results_)
+    row = tuner.results_.iloc[int(tuner.results_["validation AP"].argmax())]
     assert tuner.best_params_ == {"lambda": row["lambda"], "mu": row["mu"]}
     values = measure(pool, tuner.best_params_, measures=["AP"], topics=pool.topics[8:14])
-    assert values["AP"].mean() == pytest.approx(tuner.trace_["validation AP"].max(), rel=1e-12)
+    assert values["AP"].mean() == pytest.approx(tuner.results_["validation AP"].max(), rel=1e-12)
 
 
 def test_a_fit_on_the_edge_says_so(pool: CandidatePool) -> None:
@@ -232,9 +232,9 @@ def test_a_fit_on_the_edge_says_so(pool: CandidatePool) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"optimizer": "adam"}, {"starts": 0}, {"seed": -1}])
-def test_ranknet_refuses_bad_arguments(arguments: dict[str, object]) -> None:
+def test_ranknet_refuses_bad_arguments(pool: CandidatePool, arguments: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        RankNetTuner(**arguments)  # type: ignore[arg-type]
+        RankNetTuner(**arguments).fit(pool)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("tuner", [GridSearch(shape=(2, 2)), CoordinateAscent(), RankNetTuner()])

@@ -109,7 +109,7 @@ def convergence(searches: Sequence[Search], *, measure: str, title: str = "") ->
     Examples
     --------
     >>> tuner = RankNetTuner(measures=["AP"]).fit(pool, topics=train)  # doctest: +SKIP
-    >>> best = at_lowest(tuner.trace_["cost"], tuner.trace_["AP"])  # doctest: +SKIP
+    >>> best = at_lowest(tuner.results_["cost"], tuner.results_["AP"])  # doctest: +SKIP
     >>> steps = range(1, len(best) + 1)  # doctest: +SKIP
     >>> search = Search("RankNet", steps, best, seconds=tuner.seconds_)  # doctest: +SKIP
     >>> figure = convergence([search], measure="MAP")  # doctest: +SKIP

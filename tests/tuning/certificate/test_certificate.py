@@ -160,14 +160,14 @@ def test_certificates_hold_and_reach_their_tolerance(name: str) -> None:
             optimum = CertifiedOptimum(name, tolerance=0.004, depth=depth).fit(pool, topics=chosen)
             assert optimum.certified_
             assert optimum.stopped_ is None
-            assert optimum.gap_ == optimum.bound_ - optimum.best_score_ <= 0.004 + 1e-15
+            assert optimum.gap_ == optimum.bound_ - optimum.best_value_ <= 0.004 + 1e-15
             measure = parse_measure(name)
             places = pool.positions(chosen)
             params = optimum.best_params_
             at_best = measure_settings(
                 pool, at(params["lambda"], params["mu"]), [measure], topics=places, depth=depth
             )
-            assert optimum.best_score_ == pytest.approx(at_best[:, 0, 0].mean(), rel=1e-14)
+            assert optimum.best_value_ == pytest.approx(at_best[:, 0, 0].mean(), rel=1e-14)
             lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(seed))
             grid = SPACE.grid((40, 40)).T
             values = measure_settings(
@@ -192,8 +192,8 @@ def check_boxes(
     for lambda_, mu, value in zip(lambdas, mus, values, strict=True):
         around = ((low.to_numpy() <= (lambda_, mu)) & (high.to_numpy() >= (lambda_, mu))).all(1)
         bounds = optimum.boxes_["bound"].to_numpy()[around]
-        assert value <= max([optimum.best_score_ + 1e-12, *bounds])
-    assert (optimum.boxes_["bound"] > optimum.best_score_).all()
+        assert value <= max([optimum.best_value_ + 1e-12, *bounds])
+    assert (optimum.boxes_["bound"] > optimum.best_value_).all()
     assert optimum.boxes_["bound"].max() <= optimum.bound_ or optimum.boxes_.empty
 
 
@@ -286,19 +286,20 @@ def test_an_interrupted_search_keeps_a_valid_bound(pool: CandidatePool, name: st
     highest = brute_force(pool, name)
     previous = 1.0
     for batches in (1, 2, 5):
-        calls: list[tuple[float, float, int]] = []
+        calls: list[tuple[float, int]] = []
+        optimum = CertifiedOptimum(name, tolerance=1e-6)
 
-        def stop(best: float, bound: float, boxes: int, after: int = batches) -> None:
-            calls.append((best, bound, boxes))  # noqa: B023 - used in this round only
+        def stop(done: int, total: int, after: int = batches) -> None:
+            assert 0 <= done <= total == 100
+            calls.append((optimum.bound_, optimum.n_boxes_))  # noqa: B023 - used in this round only
             if len(calls) == after:  # noqa: B023
                 raise KeyboardInterrupt
 
-        optimum = CertifiedOptimum(name, tolerance=1e-6).fit(pool, progress=stop)
+        optimum.fit(pool, progress=stop)
         assert optimum.stopped_ == "interrupted"
         assert not optimum.certified_
         assert highest <= optimum.bound_ <= previous
-        assert optimum.bound_ == calls[-1][1]
-        assert optimum.n_boxes_ == calls[-1][2]
+        assert (optimum.bound_, optimum.n_boxes_) == calls[-1]
         check_boxes(optimum, *surface(pool, name))
         previous = optimum.bound_
 
@@ -320,7 +321,7 @@ def test_an_interruption_inside_a_batch_keeps_its_bound(
     optimum = CertifiedOptimum("AP", tolerance=1e-6, workers=1).fit(pool)
     assert optimum.stopped_ == "interrupted"
     assert brute_force(pool, "AP") <= optimum.bound_ < 1.0
-    assert optimum.bound_ == optimum.results_["bound"].iloc[-1]
+    assert optimum.bound_ == optimum.bounds_["bound"].iloc[-1]
     check_boxes(optimum, *surface(pool, "AP"))
 
 
@@ -329,7 +330,7 @@ def test_time_runs_out_with_a_valid_bound(pool: CandidatePool) -> None:
     assert optimum.stopped_ == "time"
     assert optimum.n_boxes_ == 0
     assert brute_force(pool, "AP") <= optimum.bound_ <= 1.0
-    assert optimum.best_score_ > 0.0
+    assert optimum.best_value_ > 0.0
     optimum = CertifiedOptimum("AP", tolerance=1e-6, max_seconds=0.5).fit(pool)
     assert brute_force(pool, "AP") <= optimum.bound_
 
@@ -339,10 +340,12 @@ def test_the_result_does_not_depend_on_the_workers(pool: CandidatePool) -> None:
     assert one.results_.equals(three.results_)
     assert one.best_params_ == three.best_params_
     assert (one.bound_, one.n_boxes_) == (three.bound_, three.n_boxes_)
-    assert len(one.seconds_) == len(one.results_)
-    assert (np.diff(one.results_["bound"]) <= 0.0).all()
-    assert (np.diff(one.results_["best"]) >= 0.0).all()
-    assert (np.diff(one.results_["boxes"]) > 0).all()
+    assert len(one.seconds_) == len(one.results_) == one.n_evaluations_
+    assert one.results_["AP"].max() == one.best_value_
+    assert one.bounds_.equals(three.bounds_)
+    assert (np.diff(one.bounds_["bound"]) <= 0.0).all()
+    assert (np.diff(one.bounds_["best"]) >= 0.0).all()
+    assert (np.diff(one.bounds_["boxes"]) > 0).all()
 
 
 def test_little_memory_changes_the_order_not_the_proof(
@@ -358,7 +361,7 @@ def test_starts_are_measured_first(pool: CandidatePool) -> None:
     start = {"lambda": 0.123, "mu": 45.6}
     optimum = CertifiedOptimum("AP", starts=[start], max_seconds=0.0).fit(pool)
     value = measure_settings(pool, start, [parse_measure("AP")])[:, 0, 0].mean()
-    assert optimum.best_score_ >= value
+    assert optimum.best_value_ >= value
     assert optimum.n_evaluations_ == 2
 
 
@@ -367,7 +370,7 @@ def test_topics_that_find_nothing_count_zero() -> None:
     qrels = {"1": {"a": 1}, "2": {"a": 1, "gone": 1}, "3": {"b": 0}}
     pool = CandidatePool.build(index, {"1": "z", "2": "x", "3": "y"}, qrels)
     optimum = CertifiedOptimum("AP").fit(pool)
-    assert optimum.best_score_ == pytest.approx(0.5 / 3)
+    assert optimum.best_value_ == pytest.approx(0.5 / 3)
     assert optimum.bound_ == pytest.approx(0.5 / 3)
     assert CertifiedOptimum("AP").fit(pool, topics=["3"]).bound_ == 0.0
 
@@ -383,9 +386,9 @@ def test_topics_that_find_nothing_count_zero() -> None:
         {"workers": 0},
     ],
 )
-def test_bad_arguments_are_refused(arguments: dict[str, object]) -> None:
+def test_bad_arguments_are_refused(pool: CandidatePool, arguments: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        CertifiedOptimum(**arguments)  # type: ignore[arg-type]
+        CertifiedOptimum(**arguments).fit(pool)  # type: ignore[arg-type]
 
 
 def test_unknown_topics_are_refused(pool: CandidatePool) -> None:

@@ -1,0 +1,232 @@
+"""Formulas of one and of five parameters, written here alone: scored, measured and tuned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pytrec_eval import RelevanceEvaluator
+from support import random_collection
+
+import lmtune
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.skyband import skyband
+from lmtune.candidates.storage import pool_for
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measures
+from lmtune.models.formula import Formula
+from lmtune.models.kernels import Topic
+from lmtune.models.model import Model
+from lmtune.models.parameter import Parameter
+from lmtune.tuning.certificate.optimum import CertifiedOptimum
+from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.grid import GridSearch
+from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.spsa import FDSA, SPSA
+
+Array = NDArray[np.float64]
+
+
+class Saturated(Formula):
+    """The sum of log(1 + tf / k) / -log p: rarer terms count less, to be different."""
+
+    name = "saturated"
+    parameters = (Parameter("k", 0.05, 50.0, "log", 1.0, "where a frequency saturates", start=5.0),)
+
+    def differentiate(self, topic: Topic, setting: Array) -> tuple[Array, Array]:
+        [k] = setting
+        weight = (topic.counts / -np.log(topic.p))[:, None]
+        scores = (weight * np.log1p(topic.tf / k)).sum(axis=0)
+        slope = (weight * -topic.tf / (k * (k + topic.tf))).sum(axis=0)
+        return scores, slope[None]
+
+
+class Mixed(Formula):
+    """w times a saturated frequency to the power a, with pivoted length b, on two linear weights."""
+
+    name = "mixed"
+    parameters = (
+        Parameter("k", 0.1, 20.0, "log", 1.2, "where a frequency saturates"),
+        Parameter("b", 0.0, 0.95, "logit", 0.75, "how much the length counts"),
+        Parameter("rare", -2.0, 2.0, "linear", 0.5, "how much rarity counts", start=0.0),
+        Parameter("short", -1.0, 1.0, "linear", 0.0, "what is added for short documents"),
+        Parameter("fixed", 3.0, 3.0, "linear", 3.0, "what the pivot is"),
+    )
+
+    def differentiate(self, topic: Topic, setting: Array) -> tuple[Array, Array]:
+        k, b, rare, short, pivot = setting
+        count, idf = topic.counts[:, None], -np.log(topic.p)[:, None]
+        relative = topic.length / pivot
+        room = k * (1.0 - b + b * relative)
+        part = topic.tf / (topic.tf + room)
+        weight = count * np.exp(rare * np.log(idf))
+        scores = (weight * part).sum(axis=0) + short / (1.0 + topic.length)
+        inner = -topic.tf / (topic.tf + room) ** 2
+        gradients = [
+            (weight * inner).sum(axis=0) * room / k,
+            (weight * inner).sum(axis=0) * k * (relative - 1.0),
+            (weight * np.log(idf) * part).sum(axis=0),
+            1.0 / (1.0 + topic.length),
+            (weight * inner).sum(axis=0) * -k * b * relative / pivot,
+        ]
+        return scores, np.array(gradients)
+
+
+FORMULAS = [Saturated(), Mixed()]
+NAMES = ["map", "P_5", "bpref", "ndcg_cut_10"]
+every_formula = pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: formula.name)
+
+
+def pool_of(formula: Formula, **options: Any) -> CandidatePool:
+    return CandidatePool.build(*random_collection(5, documents=120, topics=20), model=formula, **options)
+
+
+def some_settings(formula: Formula, count: int) -> Array:
+    space, rng = ParameterSpace.of(formula), np.random.default_rng(0)
+    return np.array([space.low, space.high, *(space.random(rng) for _ in range(count - 2))])
+
+
+@every_formula
+def test_gradients_are_the_scores_differences(formula: Formula) -> None:
+    pool = pool_of(formula)
+    terms, rows = pool.term_rows(0), pool.candidates.rows(0)
+    tf, length = pool.tf_block(pool.candidates, 0).astype(np.int64), pool.candidates.length[rows]
+    topic = Topic(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
+    for setting in some_settings(formula, 8)[2:]:
+        _, gradients = formula.differentiate(topic, setting)
+        assert gradients.shape == (len(formula.parameters), rows.stop - rows.start)
+        for own, h in zip(gradients, 1e-6 * np.diag(np.abs(setting) + 0.1), strict=True):
+            up, down = (formula.differentiate(topic, setting + way * h)[0] for way in (1.0, -1.0))
+            np.testing.assert_allclose(own, (up - down) / (2.0 * h.sum()), rtol=1e-4, atol=1e-6)
+
+
+@every_formula
+def test_values_are_those_of_the_runs(formula: Formula) -> None:
+    index, topics, qrels = random_collection(5, documents=120, topics=20)
+    pool = CandidatePool.build(index, topics, qrels, model=formula)
+    measures = parse_measures(NAMES)
+    settings = some_settings(formula, 6)
+    values = measure_settings(pool, settings, measures)
+    for s, setting in enumerate(settings):
+        named = ParameterSpace.of(formula).named(setting)
+        # Scores by rank, for trec_eval knows nothing of our ties.
+        run = {
+            ranking.topic: {docno: -float(rank) for rank, docno in enumerate(ranking.docnos)}
+            for ranking in lmtune.rank(pool, named)
+        }
+        for t, topic in enumerate(pool.topics):
+            if not run[topic] or not any(gain > 0 for gain in qrels[topic].values()):
+                assert (values[t, s] == 0.0).all()
+                continue
+            judged = {docno: gain for docno, gain in qrels[topic].items() if gain >= 0}
+            found = RelevanceEvaluator({topic: judged}, set(NAMES)).evaluate({topic: run[topic]})[topic]
+            np.testing.assert_allclose(values[t, s], [found[name] for name in NAMES], atol=1e-12)
+        for ranking in lmtune.rank(pool, named):
+            assert (np.diff(ranking.scores) <= 0.0).all()
+    named_values = measure_settings(pool, ParameterSpace.of(formula).named(settings[3]), measures)
+    np.testing.assert_array_equal(named_values[:, 0], values[:, 3])
+
+
+@every_formula
+def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
+    pool = pool_of(formula)
+    pairs = Pairs.build(pool)
+    for setting in some_settings(formula, 5):
+        total, gradient = 0.0, np.zeros(setting.size)
+        for t in range(len(pool.topics)):
+            rows, terms = pool.judged.rows(t), pool.term_rows(t)
+            if not pool.terms[t]:
+                continue
+            tf, length = pool.tf_block(pool.judged, t).astype(np.int64), pool.judged.length[rows]
+            topic = Topic(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
+            scores, slopes = formula.differentiate(topic, setting)
+            for r in np.flatnonzero(pool.judged.gain[rows] >= 1):
+                for n in np.flatnonzero(pool.judged.gain[rows] < 1):
+                    y = scores[n] - scores[r]
+                    total += math.log1p(math.exp(y))
+                    gradient += (slopes[:, n] - slopes[:, r]) / (1.0 + math.exp(-y))
+        cost = pairs.cost(setting)
+        assert cost.value == pytest.approx(total, rel=1e-11)
+        np.testing.assert_allclose(cost.gradient, gradient, rtol=1e-9, atol=1e-9)
+
+
+@every_formula
+def test_every_tuner_tunes_them(formula: Formula) -> None:
+    pool, space = pool_of(formula), ParameterSpace.of(formula)
+    begin = measure_settings(pool, space.start, parse_measures(["nDCG"]))[:, 0, 0].mean()
+    grid = GridSearch("nDCG", shape=[5] * len(formula.parameters)).fit(pool)
+    assert grid.n_evaluations_ == 5 ** len(space.free)
+    for tuner in (
+        CoordinateAscent("nDCG", starts=[grid.best_params_], restarts=1),
+        SPSA("nDCG", evaluations=60),
+        FDSA("nDCG", evaluations=60),
+    ):
+        tuner.fit(pool)
+        assert tuner.best_value_ >= begin - 1e-12
+        assert list(tuner.results_.columns) == ["start", "step", *space.names, "nDCG"]
+        settings = tuner.results_[space.names].to_numpy()
+        assert ((settings >= space.low) & (settings <= space.high)).all()
+        values = measure_settings(pool, settings, parse_measures(["nDCG"]))[:, :, 0].mean(axis=0)
+        np.testing.assert_allclose(tuner.results_["nDCG"], values, rtol=1e-12)
+    assert CoordinateAscent("nDCG", starts=[grid.best_params_]).fit(pool).best_value_ >= grid.best_value_
+
+
+@every_formula
+def test_ranknet_descends_to_where_no_step_helps(formula: Formula) -> None:
+    pool, space = pool_of(formula), ParameterSpace.of(formula)
+    pairs = Pairs.build(pool)
+    descents = [
+        RankNetTuner(optimizer=o, measures=["AP"]).fit(pool) for o in ("coordinate-descent", "l-bfgs")
+    ]
+    for tuner in descents:
+        best = space.vector(tuner.best_params_)
+        assert tuner.best_value_ == pytest.approx(pairs.cost(best).value, rel=1e-9)
+        assert tuner.best_value_ < pairs.cost(space.start).value
+        at = space.to_unbounded(best)
+        for axis in np.eye(at.size):
+            for step in (-0.05, 0.05):
+                aside = space.clip(space.from_unbounded(at + step * axis))
+                assert pairs.cost(aside).value >= tuner.best_value_ * (1.0 - 1e-7)
+    one, two = (tuner.best_value_ for tuner in descents)
+    # One coordinate at a time creeps where five make up for each other.
+    assert one == pytest.approx(two, rel=1e-6 if len(space.free) == 1 else 1e-3)
+
+
+def test_a_model_gives_a_formula_other_ranges() -> None:
+    formula = FORMULAS[0]
+    narrow = Model("narrow", "a saturated sum", formula, (Parameter("k", 2.0, 3.0, "log", 2.5),))
+    pool = pool_of(formula)
+    assert CandidatePool.build(pool.index, {"1": "w1"}, {}, model=narrow).formula is formula
+    tuner = GridSearch("AP", space=ParameterSpace.of(narrow), shape=[4]).fit(pool)
+    assert tuner.results_["k"].tolist() == pytest.approx([2.0, 2.289, 2.621, 3.0])
+
+
+def test_what_is_not_proved_for_them_is_refused() -> None:
+    formula = FORMULAS[1]
+    pool = pool_of(formula)
+    with pytest.raises(InputError, match="two-stage smoothing alone"):
+        CertifiedOptimum().fit(pool)
+    with pytest.raises(InputError, match="which documents this model may drop"):
+        skyband(pool)
+    index, topics, qrels = random_collection(5, documents=120, topics=20)
+    assert pool_for(index, topics, qrels, name="own", model=formula, depth=1).pruning is None  # type: ignore[arg-type]
+
+
+def test_bad_settings_are_refused() -> None:
+    pool = pool_of(FORMULAS[1])
+    with pytest.raises(InputError, match=r"no such parameter.*'mu'.*k, b, rare"):
+        lmtune.measure(pool, {"mu": 3.0})
+    with pytest.raises(InputError, match=r"b is outside its domain: 1\.0; accepted: 0 <= b < 1"):
+        lmtune.measure(pool, {"b": 1.0})
+    with pytest.raises(InputError, match="mixed has no fixed"):
+        lmtune.measure(pool, {"fixed": 2.0})
+    with pytest.raises(InputError, match="a value each of k, b"):
+        measure_settings(pool, np.zeros((2, 3)), parse_measures(["AP"]))
+    with pytest.raises(InputError, match="grid needs points"):
+        GridSearch(shape=(3, 3)).fit(pool)
