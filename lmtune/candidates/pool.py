@@ -266,6 +266,11 @@ class CandidatePool:
             )
 
     @cached_property
+    def judged_candidates(self) -> NDArray[np.int64]:
+        """The places of judged documents in `candidates`, ascending."""
+        return np.flatnonzero(self.candidates.gain >= 0)
+
+    @cached_property
     def longest(self) -> int:
         """The length of the collection's longest document, in tokens, as the model takes it."""
         return int(np.max(self._lengths, initial=1))

@@ -110,7 +110,7 @@ def measure_settings(
     cells = np.full(len(settings), OUTSIDE) if regions is None else regions.cells(settings)
     groups = [(int(cell), np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
     whole = pool.documents(pool.candidates)
-    judged = kernels.Judged.find(whole.docs, pool.candidates.gain)
+    judged = kernels.Judged.at(pool.judged_candidates, whole.docs, pool.candidates.gain)
 
     def work(chunk: slice) -> None:
         some = topics[chunk]
@@ -120,7 +120,7 @@ def measure_settings(
                 documents, own = whole.of(some), judged.of(some)
             else:
                 documents, gain = regions.gather(some, cell)
-                own = kernels.Judged.find(documents.docs, gain)
+                own = kernels.Judged.at(np.flatnonzero(gain >= 0), documents.docs, gain)
             values[:, places] = _measure(pool.formula, documents, own, settings[places], targets.of(some))
         out[chunk, :, fast] = values
 
@@ -147,13 +147,12 @@ def _measure(
             docs, end = docs + sizes[end], end + 1
         topics = slice(first, end)
         some = formula.prepare(documents.of(topics))
-        own, wanted = judged.of(topics), targets.of(topics)
         step = max(1, _SCORES // max(docs, 1))
         for begin in range(0, len(settings), step):
             part = settings[begin : begin + step]
             found = np.empty((end - first, len(part), targets.kind.size))
             formula.rank_scores(some, part, scores)
-            kernels.measure_scores(scores, own, wanted, found)
+            kernels.measure_scores(scores, judged, targets, first, found)
             values[topics, begin : begin + step] = found
         first = end
     return values

@@ -64,9 +64,8 @@ class Judged(NamedTuple):
     gain: NDArray[np.int32]
 
     @classmethod
-    def find(cls, docs: NDArray[np.int64], gain: NDArray[np.int32]) -> Judged:
-        """Find the judged among candidates, topic i's being ``gain[docs[i, 0] : docs[i, 1]]``."""
-        places = np.flatnonzero(gain >= 0)
+    def at(cls, places: NDArray[np.int64], docs: NDArray[np.int64], gain: NDArray[np.int32]) -> Judged:
+        """Take the judged from their places among all candidates, topic i's from docs[i, 0] to docs[i, 1]."""
         bounds = np.searchsorted(places, docs)
         topic = np.repeat(docs[:, 0], bounds[:, 1] - bounds[:, 0])
         return cls(docs[:, 1] - docs[:, 0], bounds, places - topic, gain[places])
@@ -78,20 +77,20 @@ class Judged(NamedTuple):
 
 @compiled()
 def measure_scores(
-    scores: NDArray[np.float64], judged: Judged, targets: Targets, out: NDArray[np.float64]
+    scores: NDArray[np.float64], judged: Judged, targets: Targets, first: int, out: NDArray[np.float64]
 ) -> None:
-    """Fill out[i, s, m] for every topic i, setting s and measure m.
+    """Fill out[i, s, m] for topic ``first + i``, setting s and measure m.
 
     ``scores`` holds topic by topic and, within a topic, setting by setting, a score of each of its
     candidates, which stand in tie order.
     """
     settings = out.shape[1]
     filled = 0
-    for i in range(judged.docs.size):
-        size = judged.docs[i] * settings
-        own = scores[filled : filled + size].reshape(settings, judged.docs[i])
-        filled += size
-        _measure_topic(own, judged, targets, i, out[i])
+    for i in range(out.shape[0]):
+        docs = judged.docs[first + i]
+        own = scores[filled : filled + docs * settings].reshape(settings, docs)
+        filled += docs * settings
+        _measure_topic(own, judged, targets, first + i, out[i])
 
 
 @compiled()

@@ -55,7 +55,8 @@ class Documents(NamedTuple):
 
     def of(self, topics: NDArray[np.int64] | slice) -> Documents:
         """Return the documents of some of the topics; the columns are shared."""
-        return self._replace(docs=self.docs[topics], tfs=self.tfs[topics], terms=self.terms[topics])
+        bounds = self.docs[topics], self.tfs[topics], self.terms[topics]
+        return Documents(*bounds, self.length, self.tf, self.p, self.counts, self.longest)
 
 
 @compiled()
@@ -84,19 +85,27 @@ def scores_as_product(p_min: float, longest: int, weight: int, lambda_: float, m
 
 
 @compiled()
-def relative_frequencies(documents: Documents, y: NDArray[np.float64]) -> None:
-    """Fill y = tf / P(w|C), which does not depend on the parameters, one topic after another."""
+def relative_frequencies(documents: Documents) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return y = tf / P(w|C), which does not depend on the parameters, and where topics begin and end."""
+    topics = documents.docs.shape[0]
+    bounds = np.empty((topics, 2), np.int64)
     filled = 0
-    for i in range(documents.docs.shape[0]):
-        docs = documents.docs[i, 1] - documents.docs[i, 0]
+    for i in range(topics):
+        bounds[i, 0] = filled
+        filled += documents.tfs[i, 1] - documents.tfs[i, 0]
+        bounds[i, 1] = filled
+    y = np.empty(filled)
+    for i in range(topics):
         p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        docs = documents.docs[i, 1] - documents.docs[i, 0]
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        own = y[bounds[i, 0] : bounds[i, 1]].reshape(p.size, docs)
         for w in range(p.size):
-            first = documents.tfs[i, 0] + w * docs
-            row, out = documents.tf[first : first + docs], y[filled : filled + docs]
-            filled += docs
+            row, out = tf[w], own[w]
             scale = 1.0 / p[w]
             for j in range(docs):
                 out[j] = row[j] * scale
+    return bounds, y
 
 
 @compiled()

@@ -74,11 +74,8 @@ class TwoStage(Formula):
 
     def prepare(self, documents: Documents) -> Documents:
         """Return documents with tf / P(w|C) in place of tf."""
-        sizes = documents.tfs[:, 1] - documents.tfs[:, 0]
-        ends = np.cumsum(sizes)
-        y = np.empty(int(sizes.sum()))
-        kernels.relative_frequencies(documents, y)
-        return documents._replace(tfs=np.stack((ends - sizes, ends), axis=1), tf=y)
+        bounds, y = kernels.relative_frequencies(documents)
+        return documents._replace(tfs=bounds, tf=y)
 
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]

@@ -34,27 +34,32 @@ def sum_pairs(
     for i in range(sizes.size):
         split, docs = relevant[i], sizes[i]
         own = likelihood[first : first + docs]
-        slopes = gradient[:, first : first + docs].copy()
+        begin = first
         first += docs
         out[i] = 0.0
         if product[i]:
             spread = math.log(own[split:].max()) - math.log(own[:split].min())
             if _SMALLEST_LOG_RATIO < spread < _LARGEST_LOG_RATIO:
-                _pairs_by_products(own, slopes, split, out[i])
+                _pairs_by_products(own, gradient, begin, split, out[i])
                 continue
             for j in range(docs):
                 own[j] = math.log(own[j])
-        _pairs_by_logarithms(own, slopes, split, out[i])
+        _pairs_by_logarithms(own, gradient, begin, split, out[i])
 
 
 @compiled()
 def _pairs_by_products(
-    likelihood: NDArray[np.float64], gradient: NDArray[np.float64], split: int, out: NDArray[np.float64]
+    likelihood: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    begin: int,
+    split: int,
+    out: NDArray[np.float64],
 ) -> None:
     """Sum log(1 + P_n / P_r) over pairs: multiply up to eight factors, then take one logarithm.
 
-    Derivatives are summed document by document, so that the inner loops vectorise in the order of
-    the text: sums in any other order would depend on how the compiler was called.
+    The topic's columns of ``gradient`` begin at ``begin``. Derivatives are summed document by
+    document, so that the inner loops vectorise in the order of the text: sums in any other order
+    would depend on how the compiler was called.
     """
     other = likelihood[split:]
     factors = np.ones(other.size)
@@ -69,7 +74,8 @@ def _pairs_by_products(
             share[n] = odds / factor
             factors[n] *= factor
         for k in range(gradient.shape[0]):
-            slope, own, total = gradient[k, split:], gradient[k, r], sums[k]
+            own, total = gradient[k, begin + r], sums[k]
+            slope = gradient[k, begin + split : begin + likelihood.size]
             for n in range(other.size):
                 total[n] += share[n] * (slope[n] - own)
         if (r + 1) % _BLOCK == 0 or r + 1 == split:
@@ -84,7 +90,11 @@ def _pairs_by_products(
 
 @compiled()
 def _pairs_by_logarithms(
-    score: NDArray[np.float64], gradient: NDArray[np.float64], split: int, out: NDArray[np.float64]
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    begin: int,
+    split: int,
+    out: NDArray[np.float64],
 ) -> None:
     """Sum softplus(g_n - g_r) over pairs, safe for any difference of scores."""
     for r in range(split):
@@ -94,4 +104,4 @@ def _pairs_by_logarithms(
             out[0] += max(difference, 0.0) + math.log1p(small)
             share = (1.0 if difference >= 0.0 else small) / (1.0 + small)
             for k in range(gradient.shape[0]):
-                out[1 + k] += share * (gradient[k, n] - gradient[k, r])
+                out[1 + k] += share * (gradient[k, begin + n] - gradient[k, begin + r])
