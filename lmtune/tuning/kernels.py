@@ -62,20 +62,23 @@ def _pairs_by_products(
     would depend on how the compiler was called.
     """
     other = likelihood[split:]
+    others, end = begin + split, begin + likelihood.size
     factors = np.ones(other.size)
     share = np.empty(other.size)
     sums = np.zeros((gradient.shape[0], other.size))
     cost = 0.0
     for r in range(split):
         inverse = 1.0 / likelihood[r]
+        # The first parameter's sum goes along: a loop less.
+        slope, own, total = gradient[0, others:end], gradient[0, begin + r], sums[0]
         for n in range(other.size):
             odds = other[n] * inverse
             factor = 1.0 + odds
             share[n] = odds / factor
             factors[n] *= factor
-        for k in range(gradient.shape[0]):
-            own, total = gradient[k, begin + r], sums[k]
-            slope = gradient[k, begin + split : begin + likelihood.size]
+            total[n] += share[n] * (slope[n] - own)
+        for k in range(1, gradient.shape[0]):
+            slope, own, total = gradient[k, others:end], gradient[k, begin + r], sums[k]
             for n in range(other.size):
                 total[n] += share[n] * (slope[n] - own)
         if (r + 1) % _BLOCK == 0 or r + 1 == split:
