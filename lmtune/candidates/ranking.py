@@ -39,12 +39,12 @@ def rank(
     hits : int
         Documents per topic at most; documents that match no query term are not ranked.
     topics : sequence of str, optional
-        TopicDocuments identifiers; all by default.
+        Topic identifiers; all by default.
 
     Yields
     ------
     Ranking
-        TopicDocuments, docnos best first, and their log likelihoods, or what else the formula's scores
+        Topic, docnos best first, and their log likelihoods, or what else the formula's scores
         are. Equal scores rank by length (as the formula takes it) ascending, summed term
         frequency descending, docno descending; Lucene's own ties go by document number.
 

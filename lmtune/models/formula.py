@@ -99,7 +99,7 @@ class Formula(ABC):
         settings : numpy.ndarray of float64, shape (settings, parameters)
             Inside the domain.
         out : numpy.ndarray of float64
-            TopicDocuments by topic and, within a topic, setting by setting, a score of each document.
+            Topic by topic and, within a topic, setting by setting, a score of each document.
         """
         filled = 0
         for topic in _topics(documents):
