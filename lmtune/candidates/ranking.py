@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
-from lmtune.models.kernels import Topic
+from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import Setting, as_settings
 
 
@@ -59,7 +59,7 @@ def rank(
     for t in pool.positions(topics):
         top = top_positions(pool, int(t), vector, hits)
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-        topic = Topic(
+        topic = TopicDocuments(
             np.ascontiguousarray(pool.tf_block(pool.candidates, t)[:, top], np.int64),
             pool.candidates.length[rows][top].astype(np.int64),
             pool.p[terms],

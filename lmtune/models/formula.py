@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index
-from lmtune.models.kernels import Documents, Topic
+from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
 
 
@@ -39,13 +39,13 @@ class Formula(ABC):
 
     @abstractmethod
     def differentiate(
-        self, topic: Topic, setting: NDArray[np.float64]
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Score one topic's documents and differentiate the scores.
 
         Parameters
         ----------
-        topic : Topic
+        topic : TopicDocuments
             Its documents and terms.
         setting : numpy.ndarray of float64, shape (parameters,)
             Inside the domain.
@@ -138,8 +138,8 @@ class Formula(ABC):
             filled = end
 
 
-def _topics(documents: Documents) -> Iterator[Topic]:
+def _topics(documents: Documents) -> Iterator[TopicDocuments]:
     for docs, tfs, terms in zip(documents.docs, documents.tfs, documents.terms, strict=True):
         length, p = documents.length[slice(*docs)], documents.p[slice(*terms)]
         tf = documents.tf[slice(*tfs)].reshape(p.size, length.size)
-        yield Topic(tf.astype(np.int64), length.astype(np.int64), p, documents.counts[slice(*terms)])
+        yield TopicDocuments(tf.astype(np.int64), length.astype(np.int64), p, documents.counts[slice(*terms)])

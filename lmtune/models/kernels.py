@@ -197,7 +197,7 @@ def _add_term(
             score[i] += count * math.log((y[i] + mu) * ratio[i] + lambda_)
 
 
-class Topic(NamedTuple):
+class TopicDocuments(NamedTuple):
     """One topic's documents and terms.
 
     Attributes
@@ -220,7 +220,11 @@ class Topic(NamedTuple):
 
 @compiled()
 def log_likelihood(
-    topic: Topic, lambda_: float, mu: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
+    topic: TopicDocuments,
+    lambda_: float,
+    mu: float,
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
 ) -> None:
     """Fill the scores, shape (documents,), and both derivatives, shape (2, documents).
 
@@ -251,7 +255,7 @@ def log_likelihood(
 
 @compiled()
 def floored_log_likelihood(
-    topic: Topic, mu: float, score: NDArray[np.float64], slope: NDArray[np.float64]
+    topic: TopicDocuments, mu: float, score: NDArray[np.float64], slope: NDArray[np.float64]
 ) -> None:
     """Fill Lucene's Dirichlet score and its derivative in mu, one document at a time.
 

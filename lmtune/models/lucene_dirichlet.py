@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.indexing.index import Index
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import kernels
-from lmtune.models.kernels import Documents, Topic
+from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.two_stage import LAMBDA, MU, TwoStage, as_topic, check_parameters
 
 
@@ -45,7 +45,7 @@ class LuceneDirichlet(TwoStage):
         return quantised_lengths(np.asarray(index.lengths))
 
     def differentiate(
-        self, topic: Topic, setting: NDArray[np.float64]
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return `score_and_slope`; nothing is checked any more."""
         scores, gradients = np.empty(topic.length.size), np.zeros((2, topic.length.size))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 from lmtune.models import kernels
 from lmtune.models.formula import Formula
-from lmtune.models.kernels import Documents, Topic
+from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
 
 LAMBDA = Parameter("lambda", 0.0, 0.95, "logit", 0.0, "the weight of the collection model", start=0.5)
@@ -65,7 +65,7 @@ class TwoStage(Formula):
         super().check(settings)
 
     def differentiate(
-        self, topic: Topic, setting: NDArray[np.float64]
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return `score_and_gradient`; nothing is checked any more."""
         scores, gradients = np.empty(topic.length.size), np.empty((2, topic.length.size))
@@ -225,7 +225,7 @@ def score_and_gradient(
     return Gradient(scores, *gradients)
 
 
-def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None) -> Topic:
+def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | None) -> TopicDocuments:
     """Convert tf, length, p and count, described in `score`, to what kernels take.
 
     Raises
@@ -249,10 +249,10 @@ def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | 
         ("a term frequency", (tf_ < 0).any(axis=0), tf_.min(axis=0, initial=0), "0 or more"),
         ("a document's length", length_ < 0, length_, "0 or more"),
     )
-    return Topic(tf_, length_, p_, count_)
+    return TopicDocuments(tf_, length_, p_, count_)
 
 
-def _check_lengths(topic: Topic, mu: float) -> None:
+def _check_lengths(topic: TopicDocuments, mu: float) -> None:
     tf, length = topic.tf, topic.length
     _check(
         ("a document's length", length < tf.sum(axis=0), length, "at least its term frequencies"),

@@ -19,7 +19,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.formula import Formula
-from lmtune.models.kernels import Topic
+from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import Model
 from lmtune.models.parameter import Parameter
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
@@ -39,7 +39,7 @@ class Saturated(Formula):
     name = "saturated"
     parameters = (Parameter("k", 0.05, 50.0, "log", 1.0, "where a frequency saturates", start=5.0),)
 
-    def differentiate(self, topic: Topic, setting: Array) -> tuple[Array, Array]:
+    def differentiate(self, topic: TopicDocuments, setting: Array) -> tuple[Array, Array]:
         [k] = setting
         weight = (topic.counts / -np.log(topic.p))[:, None]
         scores = (weight * np.log1p(topic.tf / k)).sum(axis=0)
@@ -59,7 +59,7 @@ class Mixed(Formula):
         Parameter("fixed", 3.0, 3.0, "linear", 3.0, "what the pivot is"),
     )
 
-    def differentiate(self, topic: Topic, setting: Array) -> tuple[Array, Array]:
+    def differentiate(self, topic: TopicDocuments, setting: Array) -> tuple[Array, Array]:
         k, b, rare, short, pivot = setting
         count, idf = topic.counts[:, None], -np.log(topic.p)[:, None]
         relative = topic.length / pivot
@@ -97,7 +97,7 @@ def test_gradients_are_the_scores_differences(formula: Formula) -> None:
     pool = pool_of(formula)
     terms, rows = pool.term_rows(0), pool.candidates.rows(0)
     tf, length = pool.tf_block(pool.candidates, 0).astype(np.int64), pool.candidates.length[rows]
-    topic = Topic(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
+    topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
     for setting in some_settings(formula, 8)[2:]:
         _, gradients = formula.differentiate(topic, setting)
         assert gradients.shape == (len(formula.parameters), rows.stop - rows.start)
@@ -144,7 +144,7 @@ def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
             if not pool.terms[t]:
                 continue
             tf, length = pool.tf_block(pool.judged, t).astype(np.int64), pool.judged.length[rows]
-            topic = Topic(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
+            topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
             scores, slopes = formula.differentiate(topic, setting)
             for r in np.flatnonzero(pool.judged.gain[rows] >= 1):
                 for n in np.flatnonzero(pool.judged.gain[rows] < 1):

@@ -77,7 +77,7 @@ class Topics(NamedTuple):
     divisor: Doubles
 
 
-class Documents(NamedTuple):
+class DocumentGroups(NamedTuple):
     """Documents, or groups of equal ones, topic by topic.
 
     Attributes
@@ -104,7 +104,7 @@ class Documents(NamedTuple):
     twin: Integers
 
 
-class Columns(NamedTuple):
+class BoundColumns(NamedTuple):
     """What to bound, whatever the box.
 
     Attributes
@@ -113,17 +113,17 @@ class Columns(NamedTuple):
         The measure's, as in `lmtune.measures.kernels`; the cutoff is the run depth where the
         measure has no smaller one.
     topics : Topics
-    groups : Documents
+    groups : DocumentGroups
         Nonrelevant documents.
-    relevant : Documents
+    relevant : DocumentGroups
         Relevant candidates.
     """
 
     kind: int
     cutoff: int
     topics: Topics
-    groups: Documents
-    relevant: Documents
+    groups: DocumentGroups
+    relevant: DocumentGroups
 
 
 class State(NamedTuple):
@@ -155,7 +155,7 @@ class State(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-class Scale(NamedTuple):
+class MeasureScale(NamedTuple):
     """What makes counts a value: the measure, a topic's R and N, what a sum is divided by."""
 
     kind: int
@@ -176,7 +176,13 @@ class _Relevant(NamedTuple):
 
 @compiled()
 def bound_box(
-    columns: Columns, box: Sides, old: State, new: State, bound: Doubles, centre: Doubles, spread: Doubles
+    columns: BoundColumns,
+    box: Sides,
+    old: State,
+    new: State,
+    bound: Doubles,
+    centre: Doubles,
+    spread: Doubles,
 ) -> None:
     """Bound every topic over a box, from the state that its parent box left.
 
@@ -210,7 +216,7 @@ def bound_box(
             for c in range(2):
                 total[i] += base[c, i] + counts[c, CERTAIN, i]
                 now_base[c, i] = base[c, i] + counts[c, SETTLED, i]
-        scale = Scale(
+        scale = MeasureScale(
             columns.kind, columns.cutoff, topics.relevant[t], topics.nonrelevant[t], topics.divisor[t]
         )
         _deactivate(scale, total, base, counts, now_base, now_active)
@@ -225,7 +231,7 @@ def bound_box(
 
 @compiled()
 def _count_topic(
-    columns: Columns,
+    columns: BoundColumns,
     t: int,
     box: Sides,
     old: State,
@@ -378,7 +384,7 @@ def _place(value: Doubles, limit: float) -> int:
 
 @compiled()
 def _deactivate(
-    scale: Scale,
+    scale: MeasureScale,
     total: Integers,
     base: NDArray[np.int32],
     counts: NDArray[np.int64],
@@ -411,7 +417,7 @@ def _deactivate(
 
 
 @compiled()
-def value_from_counts(scale: Scale, above: Integers, judged_above: Integers) -> float:
+def value_from_counts(scale: MeasureScale, above: Integers, judged_above: Integers) -> float:
     """Return the measure for counts of nonrelevant documents above each relevant candidate.
 
     Sums run as in the measuring kernel, and each operation is monotone: rounding cannot put the

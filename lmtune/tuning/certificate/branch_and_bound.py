@@ -83,7 +83,7 @@ class Box:
 
 
 @dataclass
-class Search:
+class BranchAndBound:
     """A branch and bound in progress; `bound` is valid whenever it is read.
 
     Parameters

@@ -16,7 +16,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.models.two_stage import require_two_stage
-from lmtune.tuning.certificate.branch_and_bound import Search
+from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.grid import GridSearch
@@ -157,7 +157,7 @@ class CertifiedOptimum(Tuner):
         middle = 0.5 * (lambdas.low + lambdas.high), math.sqrt(mus.low * mus.high)
         first = measure(*map(space.vector, self.starts), middle)
         problem = Problem.build(pool, what, space=space, topics=record.places, depth=self.depth)
-        search = Search(
+        search = BranchAndBound(
             problem,
             self.tolerance,
             first,
@@ -193,7 +193,7 @@ class CertifiedOptimum(Tuner):
         self.boxes_ = self._boxes(search, space)
         return self
 
-    def _boxes(self, search: Search, space: ParameterSpace) -> pd.DataFrame:
+    def _boxes(self, search: BranchAndBound, space: ParameterSpace) -> pd.DataFrame:
         import pandas as pd
 
         rows = []

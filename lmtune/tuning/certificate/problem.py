@@ -15,7 +15,7 @@ from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.measure import Measure
 from lmtune.models.kernels import product_is_safe
-from lmtune.tuning.certificate.bound_kernels import Columns, Documents, State, Topics
+from lmtune.tuning.certificate.bound_kernels import BoundColumns, DocumentGroups, State, Topics
 from lmtune.tuning.certificate.taylor_kernels import Sides
 from lmtune.tuning.space import ParameterSpace
 
@@ -58,7 +58,7 @@ class Problem:
     ----------
     topics : int
         Topics in the mean, those without a relevant candidate included.
-    columns : Columns
+    columns : BoundColumns
         Topics here, their groups and relevant candidates.
     ceiling : numpy.ndarray of float64, shape (topics here,)
         What the measure cannot exceed whatever the ranking: not all relevant documents match.
@@ -69,7 +69,7 @@ class Problem:
     """
 
     topics: int
-    columns: Columns
+    columns: BoundColumns
     ceiling: NDArray[np.float64]
     state: State
     sides: Sides
@@ -110,7 +110,7 @@ class Problem:
         doc_start[1::2] = doc_start[:-1:2] + [part.judged_groups for part in parts]
         return cls(
             topics=topics.size,
-            columns=Columns(
+            columns=BoundColumns(
                 _KINDS[measure.kind],
                 cutoff,
                 Topics(
@@ -136,7 +136,7 @@ class Problem:
         )
 
 
-class _Documents(NamedTuple):
+class _TopicGroups(NamedTuple):
     """One topic's documents, or groups of equal ones; y is (terms x documents)."""
 
     y: NDArray[np.float64]
@@ -150,8 +150,8 @@ class _Topic(NamedTuple):
     product: bool
     slack: float
     judged_groups: int
-    groups: _Documents
-    relevant: _Documents
+    groups: _TopicGroups
+    relevant: _TopicGroups
     base: NDArray[np.int32]
 
 
@@ -189,14 +189,14 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, space: ParameterSpace)
         product=product,
         slack=slack,
         judged_groups=int(judged[leaders].sum()),
-        groups=_Documents(y[:, leaders], length[leaders], weight, twin),
-        relevant=_Documents(y[:, rels], length[rels], np.ones_like(rels), alike[rels]),
+        groups=_TopicGroups(y[:, leaders], length[leaders], weight, twin),
+        relevant=_TopicGroups(y[:, rels], length[rels], np.ones_like(rels), alike[rels]),
         base=base,
     )
 
 
-def _documents(parts: Sequence[_Documents]) -> Documents:
-    return Documents(
+def _documents(parts: Sequence[_TopicGroups]) -> DocumentGroups:
+    return DocumentGroups(
         start=_starts([part.length for part in parts]),
         y=_join([part.y.ravel() for part in parts], np.float64),
         y_start=_starts([part.y for part in parts]),
