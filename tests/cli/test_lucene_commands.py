@@ -169,7 +169,7 @@ def test_failures_are_one_line_each(home: Path) -> None:
     assert "unknown lengths: 'x'; accepted: exact or lucene" in refused(
         "tune", "one", "--index", "lucene:ix/one", "--lengths", "x"
     )
-    assert "unknown --engine: 'x'; accepted: embedded or lucene" in refused("index", "one", "--engine", "x")
+    assert "unknown --engine: 'x'; accepted: embedded, lucene" in refused("index", "one", "--engine", "x")
     assert "--engine lucene needs --output" in refused("index", "one", "--engine", "lucene")
     assert "there is no index of wt10g; accepted" in refused(
         "search", "wt10g", "--topics", "one/topics.tsv"

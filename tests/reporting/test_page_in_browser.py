@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from matplotlib.colors import to_rgb
 from reported import made_picture, made_results, write_made
 
-from lmtune.reporting.figures.style import COLUMN
+from lmtune.reporting.figures.style import COLUMN, PAGE
 from lmtune.reporting.page import page
 from lmtune.reporting.results_reader import read_results
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult
@@ -218,19 +219,25 @@ def test_the_page_never_scrolls_sideways(opened: Chrome, width: int) -> None:
 
 def test_every_picture_loads_and_has_words(opened: Chrome) -> None:
     pictures = script(opened, "return [...document.images].map((i) => [i.alt, i.complete, i.naturalWidth])")
-    assert pictures == [["A rectangle", True, 80], ["A point", True, 1]]
+    pixels = {"A rectangle": int(96 * PAGE), "A point": int(96 * COLUMN)}
+    assert pictures == [[alt, True, width] for alt, width in pixels.items()]
     named = "svg => svg.getAttribute('role') === 'img' && svg.getAttribute('aria-label')"
     assert script(opened, f"return [...document.querySelectorAll('svg')].every({named})")
     loaded = script(opened, "return performance.getEntriesByType('resource').map((e) => e.name)")
     assert [name for name in loaded if not name.startswith("data:")] == []
-    # The page's policy must not keep a picture from its own style.
-    pixel = script(
+    # The page's policy must not keep a picture from its own style: without it, the point is black.
+    colours = script(
         opened,
         "const c = document.createElement('canvas').getContext('2d');"
-        "c.drawImage(document.querySelector('img'), 0, 0);"
-        "return [...c.getImageData(5, 5, 1, 1).data]",
+        "const picture = document.querySelector('img');"
+        "c.canvas.width = picture.naturalWidth; c.canvas.height = picture.naturalHeight;"
+        "c.drawImage(picture, 0, 0);"
+        "const data = c.getImageData(0, 0, c.canvas.width, c.canvas.height).data, found = new Set();"
+        "for (let i = 0; i < data.length; i += 4) found.add(`${data.slice(i, i + 3)}`);"
+        "return [...found]",
     )
-    assert pixel == [0x12, 0x34, 0x56, 255]
+    line = made_picture("", "", "").figure.axes[0].lines[0]
+    assert ",".join(str(round(255 * part)) for part in to_rgb(line.get_color())) in colours
 
 
 def _luminance(color: str) -> float:
