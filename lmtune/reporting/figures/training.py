@@ -92,7 +92,7 @@ def training_courses(courses: Sequence[Course], *, measure: str, title: str = ""
     bottom, top = right.get_ylim()
     right.set_ylim(max(bottom, min(floors) - 0.05 * (top - min(floors))), top)
     left.set_ylabel("training objective, rescaled")
-    right.set_ylabel(f"{measure}, validation queries")
+    right.set_ylabel(f"{measure},\nvalidation queries")
     for ax in (left, right):
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
