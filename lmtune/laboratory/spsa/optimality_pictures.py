@@ -117,7 +117,7 @@ def draw_sweeps(sweeps: pd.DataFrame, *, title: str) -> Picture:
             [highest] = panel.plot(best.index, best, linewidth=1.2, color="#D55E00")
             panel.set_title(f"{network}, {loss}")
             words.append(f"{network} by {loss} {own['gain'].max():.5f}")
-        row[0].set_ylabel(f"change of mean {title}")
+        row[0].set_ylabel(f"change of mean\n{title}")
     figure.legend([each, highest], ["one weight", "the highest of all"], loc="outside upper right", ncols=2)
     figure.supxlabel("shift of one weight (% of its trained value)", fontsize=8.0)
     alt = (

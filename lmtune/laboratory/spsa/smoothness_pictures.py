@@ -51,7 +51,7 @@ def draw_curves(curves: pd.DataFrame, rough: pd.DataFrame, *, title: str) -> Pic
         for panel, size in zip(row, sizes, strict=True):
             here = curves[(curves["network"] == network) & (curves["queries"] == size)]
             _inset(panel, here[here["part"] == "zoom"])
-        row[0].set_ylabel(f"mean {title} on training queries")
+        row[0].set_ylabel(f"mean {title}\non training queries")
     axes[-1][len(sizes) // 2].set_xlabel("shift of a weight (% of its trained value)")
     alt = (
         f"Mean {title} against the shift of single weights of trained nets, one line a weight, by "
