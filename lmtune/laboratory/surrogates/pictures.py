@@ -165,7 +165,7 @@ def _courses(table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str
         room = (high - low) or 1e-3
         upwards = table[course].iloc[0] < low
         ax.set_ylim(low - (_WAY if upwards else _MARGIN) * room, high + (_MARGIN if upwards else _WAY) * room)
-        ax.set_ylabel(_NAMES[course].format(exponential_ndcg(cutoff)))
+        ax.set_ylabel(_NAMES[course].format(exponential_ndcg(cutoff)).replace(", ", ",\n"))
         ax.set_xlabel("epoch")
         ax.margins(x=0.02)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
