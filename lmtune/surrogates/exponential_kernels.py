@@ -1,11 +1,11 @@
-"""e^-x and ln(1 + x) that a compiler can turn into vector instructions, in single precision.
+"""e^-x and ln(1 + t) that a compiler can turn into vector instructions, as polynomials.
 
-In double precision they are the library's own.
+The library's own take one number at a time, and so would a loop over a tuple of coefficients. A
+power of e is taken as one of 2 times one of e with an exponent of at most ln(2) / 2.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ _L3, _L4, _L5 = _F(-0.24951616262872076), _F(0.19663274257204805), _F(-0.1526966
 _L6, _L7, _L8 = _F(0.10543623795419527), _F(-0.05637361283010733), _F(0.019542527261014103)
 _L9 = _F(-0.00317605701843196)
 _ONE = _F(1.0)
+# In double precision; the high part has 21 zeros at its end, k at most 10 bits.
+_LN2_HIGH64, _LN2_LOW64 = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @compiled(contract=True)
@@ -63,23 +65,65 @@ def _log1p32(t: Any) -> Any:
     return p * t
 
 
-@compiled()
-def _decay64(x: float) -> float:
-    return math.exp(-x)
+@compiled(contract=True)
+def _decay64(x: Any) -> Any:
+    """Let e^r be 1 + r + r^2 p(r); p interpolates at Chebyshev's points, error 1.6e-17 of e^r."""
+    x = -min(x, 708.0)
+    k = np.rint(x * 1.4426950408889634)
+    r = x - k * _LN2_HIGH64
+    r = r - k * _LN2_LOW64
+    p = 2.5100375832561234e-08
+    p = p * r + 2.7620075879983367e-07
+    p = p * r + 2.7557268480310024e-06
+    p = p * r + 2.4801521322368692e-05
+    p = p * r + 0.00019841269863040545
+    p = p * r + 0.0013888888917196719
+    p = p * r + 0.008333333333330065
+    p = p * r + 0.041666666666624164
+    p = p * r + 0.16666666666666669
+    p = p * r + 0.5000000000000001
+    p = p * (r * r) + r + 1.0
+    power_of_two = np.int64((np.int64(np.int32(k)) + np.int64(1023)) << np.int64(52))
+    return p * power_of_two.view(np.float64)
 
 
-@compiled()
-def _log1p64(t: float) -> float:
-    return math.log1p(t)
+@compiled(contract=True)
+def _log1p64(t: Any) -> Any:
+    """Let ln(1 + t) be t + t^2 p(t); p interpolates at Chebyshev's points, error 4.2e-17 of it."""
+    p = -2.2938856818471438e-05
+    p = p * t + 0.000265295970542531
+    p = p * t - 0.0014569248473329174
+    p = p * t + 0.005081090478548994
+    p = p * t - 0.012732150528247672
+    p = p * t + 0.024682950191684934
+    p = p * t - 0.03912505115233944
+    p = p * t + 0.053223522460321214
+    p = p * t - 0.06504010366036855
+    p = p * t + 0.07444817019942226
+    p = p * t - 0.0825618541627825
+    p = p * t + 0.09071835292534261
+    p = p * t - 0.09996324347550137
+    p = p * t + 0.11110571142855806
+    p = p * t - 0.12499941281507687
+    p = p * t + 0.14285709745445543
+    p = p * t - 0.1666666643097834
+    p = p * t + 0.1999999999247163
+    p = p * t - 0.2499999999987205
+    p = p * t + 0.33333333333332466
+    p = p * t - 0.5
+    return p * (t * t) + t
 
 
 def decay(x: Any) -> Any:
-    """Return e^-x for x >= 0, to about a unit in the last place; no less than e^-87 in float32."""
+    """Return e^-x for x >= 0, to about a unit in the last place.
+
+    Beyond x = 87 in float32 and 708 in float64, where numbers cease to be normal, it stays as there.
+    """
     raise NotImplementedError("for compiled code only")
 
 
 def log1p(t: Any) -> Any:
-    """Return ln(1 + t) for 0 <= t <= 1, to about a unit in the last place."""
+    """Return ln(1 + t) for 0 <= t <= 1, to less than two units in the last place."""
     raise NotImplementedError("for compiled code only")
 
 
