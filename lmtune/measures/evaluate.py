@@ -211,7 +211,7 @@ def _targets(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> ke
         rel=np.array([m.rel for m in measures], np.int64),
         relevant=np.stack([relevant for relevant, _ in counts], axis=1),
         nonrelevant=np.stack([nonrelevant for _, nonrelevant in counts], axis=1),
-        ideal=np.stack([_ideal_dcg(pool, m) for m in measures], axis=1),
+        ideal=np.stack([ideal_dcg(pool, m) for m in measures], axis=1),
         depth=depth,
     )
 
@@ -221,7 +221,7 @@ def _kind_code(measure: Measure) -> int:
     return kernels.EXPONENTIAL_DCG if code == kernels.DCG and measure.dcg == "exp-log2" else code
 
 
-def _ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
+def ideal_dcg(pool: CandidatePool, measure: Measure) -> NDArray[np.float64]:
     """Return the DCG of each topic's best possible ranking; 1 where it plays no part."""
     ideal = np.ones(len(pool.topics))
     if measure.kind != "nDCG":

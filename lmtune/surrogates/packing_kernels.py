@@ -95,12 +95,3 @@ def doubled_ranks(scores: Floats, labels: Floats, by_score: Places) -> NDArray[n
             first = last + 1
         start = stop
     return doubled
-
-
-@compiled()
-def ideal_dcg(gains: Floats, discounts: Floats) -> float:
-    """Sum falling gains times the discounts of places; ``discounts[2 r]`` is that of rank r."""
-    total = 0.0
-    for i in range(gains.size):
-        total += gains[i] * discounts[2 * (i + 1)]
-    return total

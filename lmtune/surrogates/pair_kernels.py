@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.surrogates.exponential_kernels import decay, log1p
-from lmtune.surrogates.packing_kernels import (
-    ByLabel,
-    Floats,
-    Places,
-    below,
-    doubled_ranks,
-    ideal_dcg,
-    spoiled,
-)
+from lmtune.surrogates.packing_kernels import ByLabel, Floats, Places, below, doubled_ranks, spoiled
 from lmtune.surrogates.sum_kernels import lane_sum
 
 # Terms of a single-precision sum: along a row, and down a column.
@@ -34,8 +26,14 @@ class Swaps(NamedTuple):
     Attributes
     ----------
     gains : array of shape (queries, items)
+    ideal : float64 array of shape (queries,)
+        What sums are divided by; a query with 0 has no loss.
+    at : array of shape (queries, items)
+        The scores that items are ranked by: those of the call, or earlier ones.
     by_score : int64 array of shape (queries, items)
-        Each query's items by falling score, padding last.
+        Each query's items by falling `at`, padding last.
+    precision : bool
+        Whether average precision changes and not DCG: gains are 1 or 0, and the rest is not used.
     discounts : float64 array of shape (2 items + 1,)
         ``discounts[2 r]`` is the discount of rank r, which may be a half; 0 beyond k.
     tightness : array of shape (2 items + 1,), or empty
@@ -45,15 +43,22 @@ class Swaps(NamedTuple):
     """
 
     gains: Floats
+    ideal: NDArray[np.float64]
+    at: Floats
     by_score: Places
+    precision: bool
     discounts: NDArray[np.float64]
     tightness: Floats
     deepest: int
 
 
 class Weights(NamedTuple):
-    """What one query's pairs are weighted by: of its items by falling label, and as in `Swaps`."""
+    """What one query's pairs are weighted by: of its items by falling label, and as in `Swaps`.
 
+    Where average precision changes, ``gain`` and ``discount`` are what `_precision_ends` returns.
+    """
+
+    precision: bool
     gain: Floats
     discount: Floats
     rank: NDArray[np.int32]
@@ -102,6 +107,47 @@ def _swap_row(
         shares[j] = share
         gradient[j] += share
     return lane_sum(costs), lane_sum(shares)
+
+
+@compiled()
+def _precision_row(
+    s: Floats, i: int, first: int, weights: Weights, sigma: Any, gradient: Floats, terms: Terms
+) -> tuple[Any, Any]:
+    """Do the same with each pair weighted by what swapping it does to average precision."""
+    zero, one = s.dtype.type(0.0), s.dtype.type(1.0)
+    costs, shares = terms.costs[: gradient.size], terms.shares[: gradient.size]
+    s_i, ahead_i, behind_i, rank_i = s[i], weights.gain[i], weights.discount[i], weights.rank[i]
+    s, ahead, behind, rank = s[first:], weights.gain[first:], weights.discount[first:], weights.rank[first:]
+    for j in range(gradient.size):
+        x = sigma * (s[j] - s_i)
+        t = decay(abs(x))
+        weight = ahead_i - behind[j] if rank_i < rank[j] else ahead[j] - behind_i
+        share = weight * (one if x >= zero else t) / (one + t)
+        costs[j] = weight * (max(x, zero) + log1p(t))
+        shares[j] = share
+        gradient[j] += share
+    return lane_sum(costs), lane_sum(shares)
+
+
+@compiled()
+def _precision_ends(gain: Floats, rank: NDArray[np.int32], by_rank: Places) -> tuple[Floats, Floats]:
+    """Return a and b with |change of R AP| = a_i - b_j, if i ranks ahead of j and they are swapped.
+
+    With c the number of relevant items down to an item, r its rank, and H the sum of 1 / r over
+    those items: a = c / r - H for a relevant item, (c + 1) / r - H for another; b = (c + 1) / r - H
+    for a relevant item, c / r - H for another. ``by_rank`` has the items by rank.
+    """
+    ahead, behind = np.empty(gain.size, gain.dtype), np.empty(gain.size, gain.dtype)
+    found, harmonic = 0, 0.0
+    for i in by_rank:
+        r = 0.5 * rank[i]
+        relevant = gain[i] > 0
+        if relevant:
+            found += 1
+            harmonic += 1.0 / r
+        ahead[i] = (found + (0.0 if relevant else 1.0)) / r - harmonic
+        behind[i] = (found + (1.0 if relevant else 0.0)) / r - harmonic
+    return ahead, behind
 
 
 @compiled()
@@ -159,6 +205,8 @@ def _sum_pairs(
             b = min(a + ACROSS, n)
             if weights.gain.size == 0:
                 cost, force = _even_row(s[i], s[a:b], sigma, sums[a:b], terms)
+            elif weights.precision:
+                cost, force = _precision_row(s, i, a, weights, sigma, sums[a:b], terms)
             elif weights.tightness.size == 0:
                 cost, force = _swap_row(s, i, a, weights, sigma, sums[a:b], terms)
             else:
@@ -194,7 +242,7 @@ def ranknet_queries(
             continue
         after = below(lists.labels[q][order])
         gradient = np.zeros(s.size)
-        even = Weights(s[:0], s[:0], np.empty(0, np.int32), s[:0], 0)
+        even = Weights(False, s[:0], s[:0], np.empty(0, np.int32), s[:0], 0)
         total = _sum_pairs(s, after, even, sigma, gradient)
         pairs = (s.size - after).sum()
         share = 1.0 / max(pairs, 1) if mean else 1.0
@@ -215,20 +263,22 @@ def weighted_queries(
         n = s.size
         if spoiled(s, order, q, losses, gradients):
             continue
-        label = lists.labels[q][order]
-        gain = swaps.gains[q][order]
-        ideal = ideal_dcg(gain, swaps.discounts)
+        ideal = swaps.ideal[q]
         if ideal == 0.0:
             losses[q] = 0.0
             continue
         for i in range(n):
             place[order[i]] = i
-        rank = doubled_ranks(s, label, place[swaps.by_score[q, :n]])
+        label, gain = lists.labels[q][order], swaps.gains[q][order]
+        rank = doubled_ranks(swaps.at[q][order], label, place[swaps.by_score[q, :n]])
         discount = np.empty(n, s.dtype)
-        for i in range(n):
-            discount[i] = swaps.discounts[rank[i]]
+        if swaps.precision:
+            gain, discount = _precision_ends(gain, rank, np.argsort(rank))
+        else:
+            for i in range(n):
+                discount[i] = swaps.discounts[rank[i]]
         gradient = np.zeros(n)
-        weights = Weights(gain, discount, rank, swaps.tightness, swaps.deepest)
+        weights = Weights(swaps.precision, gain, discount, rank, swaps.tightness, swaps.deepest)
         total = _sum_pairs(s, below(label), weights, sigma, gradient)
         losses[q] = total / ideal
         for i in range(n):

@@ -14,7 +14,7 @@ Box = tuple[tuple[float, float], ...]
 _FIRST_STEP, _LONGEST_STEP = 0.5, 4.0
 _MOST_ROUNDS, _MOST_STEPS = 200, 40
 # A cost of order 1 cannot tell points apart whose gradients are smaller.
-_FLAT = 1e-8
+FLAT = 1e-8
 _ENOUGH = 0.1
 _CLOSE = 0.05
 # Secants keep this share of the bracket away from its ends.
@@ -87,6 +87,8 @@ def l_bfgs(
     x: NDArray[np.float64],
     box: Box,
     known: Sequence[Point] = (),  # noqa: ARG001 - it is quick enough without
+    *,
+    flat: float = FLAT,
 ) -> Descent:
     """Minimise all coordinates jointly by L-BFGS-B; parameters and result as above."""
     from scipy.optimize import minimize
@@ -104,16 +106,16 @@ def l_bfgs(
         method="L-BFGS-B",
         bounds=box,
         callback=record,
-        options={"ftol": 1e-15, "gtol": _FLAT / 10},
+        options={"ftol": 1e-15, "gtol": flat / 10},
     )
-    return Descent(points, converged=is_minimum(points[-1], box))
+    return Descent(points, converged=is_minimum(points[-1], box, flat))
 
 
-def is_minimum(point: Point, box: Box) -> bool:
+def is_minimum(point: Point, box: Box, flat: float = FLAT) -> bool:
     """Say whether the gradient vanishes but for components that point out of the box."""
     low, high = np.array(box).T
     outward = ((point.x <= low) & (point.gradient > 0)) | ((point.x >= high) & (point.gradient < 0))
-    return bool((outward | (np.abs(point.gradient) <= _FLAT)).all())
+    return bool((outward | (np.abs(point.gradient) <= flat)).all())
 
 
 def _move(

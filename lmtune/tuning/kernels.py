@@ -1,4 +1,4 @@
-"""The RankNet cost over all pairs and its gradient, without an exp or a log for each pair."""
+"""The RankNet cost over all pairs without an exp or a log for each; scores over their spread, and back."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from lmtune.compiled import compiled
 # under e**-12, what 1 + ratio rounds away would show in the cost's twelfth digit.
 _BLOCK = 8
 _SMALLEST_LOG_RATIO, _LARGEST_LOG_RATIO = -12.0, 80.0
+# Equal scores of a topic differ from their mean by less.
+_ROUNDING = 1e-13
 
 
 @compiled()
@@ -108,3 +110,66 @@ def _pairs_by_logarithms(
             share = (1.0 if difference >= 0.0 else small) / (1.0 + small)
             for k in range(gradient.shape[0]):
                 out[1 + k] += share * (gradient[k, begin + n] - gradient[k, begin + r])
+
+
+@compiled()
+def standardise(
+    sizes: NDArray[np.int64],
+    product: NDArray[np.bool_],
+    likelihood: NDArray[np.float64],
+    out: NDArray[np.float64],
+    spread: NDArray[np.float64],
+) -> None:
+    """Fill out[i, :sizes[i]] with (s - mean of s) / z, where z = spread[i] is the deviation of topic i's s.
+
+    ``likelihood`` and ``product`` are those of `lmtune.models.formula.Formula.likelihoods`. Where all
+    scores are equal, but for rounding, z is infinite.
+    """
+    first = 0
+    for i in range(sizes.size):
+        score = likelihood[first : first + sizes[i]]
+        first += sizes[i]
+        if product[i]:
+            for j in range(score.size):
+                score[j] = math.log(score[j])
+        mean, square = score.mean(), 0.0
+        for j in range(score.size):
+            square += (score[j] - mean) ** 2
+        spread[i] = math.sqrt(square / score.size)
+        if spread[i] <= _ROUNDING * (1.0 + abs(mean)):
+            spread[i] = np.inf
+        for j in range(score.size):
+            out[i, j] = (score[j] - mean) / spread[i]
+
+
+@compiled()
+def chain_topics(
+    sizes: NDArray[np.int64],
+    standard: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+    spread: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Fill out[i] with the derivatives of topic i's cost in each parameter, and in log alpha.
+
+    ``standard`` and ``spread`` are those of `standardise`, ``slopes`` the derivatives in the former,
+    ``gradient`` those of scores in each parameter. With u = (s - mean) / z and g the slopes, the
+    derivative in s_j is (g_j - mean(g) - u_j mean(g u)) / z; as the cost is one of alpha u, that in
+    log alpha is sum(g u).
+    """
+    first = 0
+    for i in range(sizes.size):
+        docs = sizes[i]
+        u, g = standard[i, :docs], slopes[i, :docs]
+        along = 0.0
+        for j in range(docs):
+            along += g[j] * u[j]
+        mean = g.mean()
+        for k in range(gradient.shape[0]):
+            own, total = gradient[k, first : first + docs], 0.0
+            for j in range(docs):
+                total += (g[j] - mean - u[j] * (along / docs)) * own[j]
+            out[i, k] = total / spread[i]
+        out[i, gradient.shape[0]] = along
+        first += docs

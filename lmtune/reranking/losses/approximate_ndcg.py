@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,8 +12,7 @@ from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
-from lmtune.surrogates.approx_kernels import approx_ndcg_queries
-from lmtune.surrogates.discounts import discount_table
+from lmtune.surrogates.approx_kernels import DCG, Aims, approx_queries
 
 
 @checked
@@ -80,9 +80,11 @@ def approx_ndcg(
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         a = Arrays.of(lists)
-        gain = lists.gains(gains).contiguous().numpy()
-        table = discount_table(a.scores.shape[1], k)
-        return run(a, approx_ndcg_queries, a.by_label(), gain, table, a.number(alpha), k or 0, alpha_k)
+        gain = lists.gains(gains).contiguous()
+        ideal = ideal_dcg(gain.double(), k).numpy()
+        none = np.zeros((ideal.size, 2), np.int64)
+        aims = Aims(DCG, k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
+        return run(a, approx_queries, a.by_label(), aims, a.number(alpha))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         gain = lists.gains(gains)

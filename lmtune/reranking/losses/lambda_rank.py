@@ -154,7 +154,9 @@ def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Ga
         table = discount_table(items, k)
         tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
         gain = lists.gains(gains).contiguous().numpy()
-        swaps = Swaps(gain, a.by_score(), table, tightness, 2 * (items if k is None else k))
+        ideal = ideal_dcg(torch.from_numpy(gain).double(), k).numpy()
+        deepest = 2 * (items if k is None else k)
+        swaps = Swaps(gain, ideal, a.scores, a.by_score(), False, table, tightness, deepest)
         return run(a, weighted_queries, a.by_label(), swaps, a.number(sigma))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:

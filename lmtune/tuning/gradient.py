@@ -1,0 +1,167 @@
+"""What tuners that follow a gradient share: starts, descents, traces, stopping on other topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.measure import Measure, parse_measure, parse_measures
+from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
+from lmtune.tuning.space import ParameterSpace, space_for
+from lmtune.tuning.tuner import SearchRecord, Tuner, choose
+
+OPTIMIZERS = {"coordinate-descent": coordinate_descent, "l-bfgs": l_bfgs}
+
+Evaluation = tuple[float, NDArray[np.float64]]
+
+
+class Evaluations:
+    """Counts and times a cost's evaluations, and answers again where it has been asked before.
+
+    Parameters
+    ----------
+    cost : callable
+        Returns the cost at a point and its gradient.
+    begin : float
+        When the search began, on `time.monotonic`'s clock.
+    """
+
+    def __init__(self, cost: Callable[[NDArray[np.float64]], Evaluation], begin: float) -> None:
+        self._cost, self._begin = cost, begin
+        self._known: dict[bytes, tuple[Evaluation, float]] = {}
+
+    def __call__(self, x: NDArray[np.float64]) -> Evaluation:
+        """Return the cost at a point and its gradient."""
+        key = x.tobytes()
+        if key not in self._known:
+            self._known[key] = self._cost(x), time.monotonic() - self._begin
+        return self._known[key][0]
+
+    def __len__(self) -> int:
+        """Return how many points it has been evaluated at."""
+        return len(self._known)
+
+    def record(self, record: SearchRecord, start: int, points: Sequence[Point], *, scale: float = 1.0) -> None:
+        """Add a descent's iterates to a record, their costs times `scale`."""
+        parameters = len(record.space.names)
+        settings = np.array([record.space.from_unbounded(point.x[:parameters]) for point in points])
+        step = record.starts.count(start)
+        record.add(settings, [point.cost * scale for point in points], starts=[start] * len(points))
+        record.steps[-len(points) :] = range(step, step + len(points))
+        record.seconds[-len(points) :] = [self._known[point.x.tobytes()][1] for point in points]
+
+
+class GradientTuner(Tuner):
+    """A tuner that minimises a smooth cost in unbounded coordinates, from several starts.
+
+    Subclasses have the parameters and attributes named here besides their own.
+
+    Parameters
+    ----------
+    optimizer : {"coordinate-descent", "l-bfgs"}
+        One coordinate at a time by its derivative, as Metzler (SIGIR 2007) does, or all jointly; see
+        `lmtune.tuning.descent`.
+    space : ParameterSpace
+        The range of each parameter, the model's own by default; a fit that ends on its edge says so
+        in `at_edge_`.
+    starts : int
+        The first is the space's `ParameterSpace.start`; the others are drawn from the space.
+    seed : int
+        For the starts.
+    measures : sequence of str
+        Measured at every iterate, for the trace; they do not influence the fit.
+    depth : int
+        Run depth of the measures.
+
+    Attributes
+    ----------
+    converged_ : bool
+        Whether the start that won ended where the gradient vanishes, up to the space's edges.
+
+    Notes
+    -----
+    `best_value_` is the cost at the fitted setting. `results_` has a row an iterate, with ``cost`` and
+    then the measures' means on the fitting topics; `stop_on` adds a column. `n_evaluations_` counts
+    evaluations of the cost with its gradient; the time of the measures is not in `seconds_`.
+    """
+
+    converged_: bool
+
+    optimizer: str
+    space: ParameterSpace | None
+    starts: int
+    seed: int
+    measures: Sequence[str]
+    depth: int = DEPTH
+
+    def _check(self) -> list[Measure]:
+        """Check the constructor's arguments, and return the measures."""
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
+        if self.starts < 1:
+            raise InputError("a descent needs a start", value=self.starts, accepted="1 or more")
+        if self.seed < 0:
+            raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        return parse_measures(self.measures)
+
+    def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
+        rng = np.random.default_rng(self.seed)
+        settings = [space.start, *(space.random(rng) for _ in range(self.starts - 1))]
+        return [space.to_unbounded(setting) for setting in settings]
+
+    def _close(self, record: SearchRecord, measures: Sequence[Measure]) -> None:
+        """Keep what the record knows, and the measures at every iterate."""
+        # A start may come to a setting that an earlier one has been to.
+        record.seconds = np.maximum.accumulate(record.seconds).tolist()
+        record.close(self)
+        if measures:
+            self.results_[[str(measure) for measure in measures]] = self._means(
+                record.pool, measures, record.places
+            )
+
+    def stop_on(self, pool: CandidatePool, measure: str, *, topics: Sequence[str]) -> Self:
+        """Take the iterate whose measure is best on validation topics, not the lowest cost.
+
+        Metzler (SIGIR 2007) names this as the likely cure where the cost and the measure disagree.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The collection that was fitted.
+        measure : str
+            What to maximise.
+        topics : sequence of str
+            Topics that were not fitted on.
+
+        Returns
+        -------
+        This tuner, with the parameters of that iterate and a column ``validation MEASURE`` in
+        `results_`; measured iterates count in `n_evaluations_`.
+        """
+        column = f"validation {parse_measure(measure)}"
+        if column not in self.results_:
+            self.n_evaluations_ += len(self.results_)
+        self.results_[column] = self._means(pool, [parse_measure(measure)], pool.positions(topics))
+        self._choose(space_for(self.space, pool), int(self.results_[column].argmax()))
+        return self
+
+    def _choose(self, space: ParameterSpace, row: int) -> None:
+        """Take the iterate of a row of `results_`."""
+        best = self.results_.iloc[row]
+        self.best_value_ = float(best["cost"])
+        choose(self, space, [float(best[name]) for name in space.names])
+
+    def _means(
+        self, pool: CandidatePool, measures: Sequence[Measure], places: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        settings = self.results_[space_for(self.space, pool).names].to_numpy()
+        values = measure_settings(pool, settings, measures, topics=places, depth=self.depth)
+        mean: NDArray[np.float64] = values.mean(axis=0)
+        return mean

@@ -1,0 +1,82 @@
+"""The documents that smooth measures are taken over: those that some setting ranks high."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.columns import Columns
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.threads import over_slices
+from lmtune.tuning.space import ParameterSpace
+
+_SETTINGS = 16
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The documents that settings all over a space rank among a topic's best.
+
+    They stay the same throughout a fit: no document enters or leaves as the parameters move, so what
+    is smooth in the scores is smooth in the parameters. Exact pruning does not change them.
+
+    Attributes
+    ----------
+    pool : CandidatePool
+        Where the documents come from.
+    columns : Columns
+        Each topic's documents by falling gain, then by falling score at the space's start.
+    depth : int
+        How deep they are taken.
+    """
+
+    pool: CandidatePool
+    columns: Columns
+    depth: int
+
+    @classmethod
+    def build(cls, pool: CandidatePool, space: ParameterSpace, *, depth: int = 200, seed: int = 0) -> Self:
+        """Collect the best `depth` documents of the space's start and of 15 settings drawn from it.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The collection.
+        space : ParameterSpace
+            Of the pool's formula.
+        depth : int
+            Documents that score as the last one are among them.
+        seed : int
+            Of the draw.
+
+        Raises
+        ------
+        InputError
+            For a depth below 1, or one that the candidates were not made for.
+        """
+        if depth < 1:
+            raise InputError("bad depth of lists", value=depth, accepted="1 or more")
+        rng = np.random.default_rng(seed)
+        settings = np.array([space.start, *(space.random(rng) for _ in range(_SETTINGS - 1))])
+        pool.require(settings, depth)
+        documents = pool.documents(pool.candidates)
+        kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
+
+        def work(chunk: slice) -> None:
+            for t in range(chunk.start, chunk.stop):
+                rows = pool.candidates.rows(t)
+                scores = np.empty((_SETTINGS, rows.stop - rows.start))
+                topic = pool.formula.prepare(documents.of(slice(t, t + 1)))
+                pool.formula.rank_scores(topic, settings, scores.reshape(-1))
+                last = scores.shape[1] - depth
+                cut = np.partition(scores, last, axis=1)[:, last, None] if last > 0 else -np.inf
+                chosen = np.flatnonzero((scores >= cut).any(axis=0))
+                gain = pool.candidates.gain[rows][chosen]
+                kept[t] = chosen[np.lexsort((-scores[0, chosen], -gain))]
+
+        over_slices(work, len(kept))
+        return cls(pool, pool.candidates.take(kept), depth)

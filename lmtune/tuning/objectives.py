@@ -1,0 +1,259 @@
+"""What stands in for a measure of a formula's parameters: names, and costs with gradients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import ideal_dcg
+from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
+from lmtune.models.parameter import Setting, as_settings
+from lmtune.surrogates.approx_kernels import (
+    AP,
+    BPREF,
+    DCG,
+    PRECISION,
+    RECIPROCAL_RANK,
+    Aims,
+    approx_queries,
+)
+from lmtune.surrogates.discounts import discount_table
+from lmtune.surrogates.list_kernels import listnet_queries
+from lmtune.surrogates.packing_kernels import ByLabel
+from lmtune.surrogates.pair_kernels import Swaps, ranknet_queries, weighted_queries
+from lmtune.threads import over_slices
+from lmtune.tuning import kernels
+from lmtune.tuning.lists import Lists
+from lmtune.tuning.pairs import Cost
+
+_KINDS = {"AP": AP, "nDCG": DCG, "P": PRECISION, "R": PRECISION, "Bpref": BPREF, "RR": RECIPROCAL_RANK}
+ACCEPTED = "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
+ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
+
+Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a `SurrogateTuner` minimises, on scores divided by their spread.
+
+    Attributes
+    ----------
+    family : str
+        ``"approx"``, minus a measure of smooth ranks; ``"song"``, minus NDCG of SONG's bounds of
+        ranks; ``"lambda"``, RankNet's cost with pairs weighted by what swapping them does to a
+        measure; ``"ranknet"``, RankNet's mean cost of a topic's pairs; ``"softmax"``, ListNet's
+        cross-entropy.
+    measure : Measure
+        What it stands in for; of the last two, what is relevant.
+    """
+
+    family: Family
+    measure: Measure
+
+    def __str__(self) -> str:
+        has_measure = self.family in ("approx", "lambda")
+        return f"{self.family}-{self.measure}" if has_measure else self.family
+
+    @property
+    def fits_slope(self) -> bool:
+        """Whether the steepness is fitted along with the parameters: it is no measure's, but a likelihood's."""
+        return self.family in ("softmax", "ranknet", "lambda")
+
+
+def parse_objective(text: str) -> Objective:
+    """Read an objective's name.
+
+    Parameters
+    ----------
+    text : str
+        ``approx-MEASURE``, with AP, nDCG, P@k, R@k, Bpref or RR in any spelling of
+        `lmtune.measures.measure.parse_measure`, ``lambda-MEASURE`` with AP or nDCG, ``song``,
+        ``softmax`` or ``ranknet``.
+
+    Raises
+    ------
+    InputError
+        For another name.
+
+    Examples
+    --------
+    >>> str(parse_objective("approx-ndcg@10"))
+    'approx-nDCG@10'
+    """
+    if text == "song":
+        return Objective("song", Measure("nDCG", dcg=EXPONENTIAL))
+    if text == "softmax" or text == "ranknet":
+        return Objective(text, Measure("AP"))
+    match = re.fullmatch(r"(approx|lambda)-(.+)", text)
+    if match:
+        measure = parse_measure(match[2])
+        if match[1] == "approx" and measure.kind in _KINDS:
+            return Objective("approx", measure)
+        if match[1] == "lambda" and (measure.kind == "nDCG" or (measure.kind, measure.cutoff) == ("AP", None)):
+            return Objective("lambda", measure)
+    raise InputError("unknown objective", value=text, accepted=ACCEPTED)
+
+
+class SurrogateCost:
+    """An objective of topics' lists, as a cost with its gradient in a formula's parameters.
+
+    A topic's scores are divided by z, their standard deviation over its list: so no parameter can
+    lower the cost by shrinking or stretching all differences alike. The gradient includes that of z.
+
+    Parameters
+    ----------
+    lists : Lists
+        The documents.
+    objective : Objective
+        What to compute of them.
+    topics : numpy.ndarray of int64
+        Places of topics in the pool; the cost is the mean over them.
+    """
+
+    def __init__(self, lists: Lists, objective: Objective, topics: NDArray[np.int64]) -> None:
+        self.objective, self.formula = objective, lists.pool.formula
+        self._topics = topics.size
+        # The others' scores have nothing to say: their cost is 0.
+        topics = topics[[(lists.columns.gain[lists.columns.rows(t)] >= objective.measure.rel).any() for t in topics]]
+        if topics.size == 0:
+            raise InputError(
+                "no topic has a relevant document among those that settings rank high",
+                value=objective,
+                accepted="a topic with one, or deeper lists",
+            )
+        self._documents = lists.pool.documents(lists.columns).of(topics)
+        self._sizes = np.diff(self._documents.docs)[:, 0]
+        self._ends = np.concatenate(([0], np.cumsum(self._sizes)))
+        shape = topics.size, int(self._sizes.max())
+        self._real = np.arange(shape[1]) < self._sizes[:, None]
+        self._order = np.ascontiguousarray(np.broadcast_to(np.arange(shape[1]), shape))
+        gain = np.zeros(shape, np.int64)
+        gain[self._real] = np.concatenate([lists.columns.gain[lists.columns.rows(t)] for t in topics])
+        self._aims, self._labels = self._targets(lists, gain, topics)
+        self._swaps: Swaps | None = None
+
+    def _targets(
+        self, lists: Lists, gain: NDArray[np.int64], topics: NDArray[np.int64]
+    ) -> tuple[Aims, NDArray[np.float64]]:
+        """Return what documents of given gains count for, and their labels."""
+        measure, pool = self.objective.measure, lists.pool
+        relevant, nonrelevant = (counts[topics] for counts in pool.judged_counts(measure.rel))
+        is_relevant = self._real & (gain >= measure.rel)
+        if measure.kind == "nDCG":
+            labels = np.where(is_relevant, gain, 0).astype(np.float64)
+            worth = np.exp2(labels) - 1.0 if measure.dcg == EXPONENTIAL else labels
+            ideal = ideal_dcg(pool, measure)[topics]
+        else:
+            labels = worth = is_relevant.astype(np.float64)
+            ideal = np.maximum(relevant, 1).astype(np.float64)
+            if measure.kind in ("P", "RR"):
+                ideal[:] = measure.cutoff if measure.kind == "P" else 1.0
+        found = is_relevant.sum(axis=1)
+        part = np.zeros((topics.size, 2), np.int64)
+        if measure.kind == "AP":
+            part[:, 1] = found
+        elif measure.kind == "Bpref":
+            part[:, 0], part[:, 1] = found, (self._real & (gain >= 0)).sum(axis=1)
+        bound = np.maximum(np.minimum(relevant, nonrelevant), 1).astype(np.float64)
+        hinge = self.objective.family == "song"
+        kind, k = _KINDS[measure.kind], measure.cutoff or 0
+        return Aims(kind, k, 0.0, hinge, worth, ideal, part, bound), labels
+
+    def __call__(
+        self, setting: Setting | NDArray[np.float64], alpha: float, *, threads: int | None = None
+    ) -> Cost:
+        """Compute the mean cost.
+
+        Parameters
+        ----------
+        setting : mapping of str to float, or numpy.ndarray, shape (parameters,)
+            Parameters of the pool's formula: by name, or in its order.
+        alpha : float
+            Steepness, above 0: scores are multiplied by alpha / z.
+        threads : int, optional
+            Threads over topics; the result does not depend on them.
+
+        Returns
+        -------
+        Cost
+            Its gradient has one more entry than there are parameters: the derivative in log alpha,
+            with a measure's truncation held fixed.
+
+        Raises
+        ------
+        InputError
+            For parameters outside the formula's domain.
+        """
+        settings = as_settings(self.formula.parameters, setting)
+        self.formula.check(settings)
+        own = np.zeros((self._sizes.size, 2 + settings.shape[1]))
+        scores, losses, slopes = np.zeros(self._real.shape), own[:, 0], np.zeros(self._real.shape)
+        fill = self._kernel(scores, alpha)
+
+        def work(chunk: slice) -> None:
+            gradient, spread = self._standardise(chunk, settings[0], scores)
+            fill(chunk.start, chunk.stop, losses, slopes)
+            kernels.chain_topics(
+                self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, own[chunk, 1:]
+            )
+
+        over_slices(work, own.shape[0], threads=threads)
+        value, *gradient = own.sum(axis=0) / self._topics
+        return Cost(float(value), np.array(gradient))
+
+    def freeze(self, setting: NDArray[np.float64]) -> None:
+        """Weight pairs from now on by what swapping them does to the ranking at a setting."""
+        at = np.zeros(self._real.shape)
+        self._standardise(slice(0, at.shape[0]), setting, at)
+        measure, items = self.objective.measure, at.shape[1]
+        by_score = np.argsort(np.where(self._real, -at, np.inf), axis=1, kind="stable")
+        table = discount_table(items, measure.cutoff)
+        self._swaps = Swaps(
+            self._aims.gains, self._aims.ideal, at, by_score, measure.kind == "AP", table, table[:0], 0
+        )
+
+    def _standardise(
+        self, chunk: slice, setting: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Fill some topics' scores over their spread; return the scores' gradients and the spreads."""
+        documents = self._documents.of(chunk)
+        scores = np.empty(int(self._ends[chunk.stop] - self._ends[chunk.start]))
+        gradient, spread = np.empty((setting.size, scores.size)), np.empty(chunk.stop - chunk.start)
+        product = np.empty(spread.size, np.bool_)
+        self.formula.likelihoods(documents, setting, scores, gradient, product)
+        kernels.standardise(self._sizes[chunk], product, scores, out[chunk], spread)
+        return gradient, spread
+
+    def _kernel(
+        self, scores: NDArray[np.float64], alpha: float
+    ) -> Callable[[int, int, NDArray[np.float64], NDArray[np.float64]], None]:
+        lists = ByLabel(scores, self._labels, self._order, self._sizes)
+        family = self.objective.family
+        if family == "ranknet":
+            return lambda first, last, *out: ranknet_queries(first, last, lists, alpha, True, *out)
+        if family == "lambda":
+            assert self._swaps is not None
+            swaps = self._swaps
+            return lambda first, last, *out: weighted_queries(first, last, lists, swaps, alpha, *out)
+        if family == "softmax":
+            targets = self._labels / self._labels.sum(axis=1, keepdims=True)
+
+            def softmax(
+                first: int, last: int, losses: NDArray[np.float64], slopes: NDArray[np.float64]
+            ) -> None:
+                rows = slice(first, last)
+                own = alpha * scores[rows], targets[rows], self._real[rows]
+                listnet_queries(0, last - first, *own, False, losses[rows], slopes[rows])
+                slopes[rows] *= alpha
+
+            return softmax
+        # Ranks near k are as uncertain as the steepness makes them.
+        aims = self._aims._replace(alpha_k=alpha / max(self._aims.k, 1))
+        return lambda first, last, *out: approx_queries(first, last, lists, aims, alpha, *out)

@@ -1,0 +1,231 @@
+"""Fit parameters by the gradient of a smooth measure that is free of the scores' scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.measure import Measure
+from lmtune.tuning.descent import Point
+from lmtune.tuning.gradient import OPTIMIZERS, Evaluation, Evaluations, GradientTuner
+from lmtune.tuning.lists import Lists
+from lmtune.tuning.objectives import Objective, SurrogateCost, parse_objective
+from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.tuner import Progress, SearchRecord
+
+ALPHAS = (2.0, 4.0, 8.0, 16.0)
+LIST_DEPTH = 200
+
+# Where the gradient of a mean over topics is called flat: on the way, and at the end.
+_LOOSE, _FLAT = 1e-3, 1e-6
+# Descents that end this near to each other, in unbounded coordinates, go on as one.
+_MET = 0.05
+# Bounds of a steepness that is fitted.
+_STEEPNESS = (1e-2, 1e3)
+# Rounds of weighting pairs and minimising, and the movement that ends them.
+_MOST_ROUNDS, _STILL = 30, 1e-4
+
+
+class SurrogateTuner(GradientTuner):
+    """Fit a formula's parameters by an objective that stands in for a measure.
+
+    Scores are divided by their spread over each topic's list, so that parameters cannot lower the
+    cost by shrinking all differences: this is where RankNet goes astray on smoothing parameters,
+    which set the scale of the scores. Measures are of ranks that are smooth in the scores
+    (Qin, Liu and Li, Information Retrieval 2010; Bruch et al., SIGIR 2019). The first steepness is
+    wide; every start's end is followed as the steepness grows, and those that meet go on as one.
+
+    Parameters
+    ----------
+    objective : str
+        ``"approx-ap"`` and others; see `lmtune.tuning.objectives.parse_objective`.
+    alpha : float or sequence of float
+        Steepnesses, rising: of ranks in units of the scores' spread. ``softmax``, ``ranknet`` and
+        ``lambda-...`` fit theirs, from the first on.
+    optimizer, space, starts, seed, measures, depth
+        As of `lmtune.tuning.gradient.GradientTuner`.
+    list_depth : int, optional
+        How many of the best documents of settings all over the space make up a topic's list; by
+        default 200, or twice a measure's cutoff where that is more, within `depth`.
+
+    Attributes
+    ----------
+    objective_ : Objective
+        What was minimised. Bpref without a document judged nonrelevant is recall at `depth`.
+
+    Notes
+    -----
+    Costs are means over topics, minus a smooth measure for ``approx-...``; those of different
+    steepness, in the column ``alpha`` of `results_`, do not compare.
+
+    Examples
+    --------
+    >>> tuner = SurrogateTuner("approx-ndcg@10").fit(pool, topics=train)  # doctest: +SKIP
+    >>> tuner.best_params_  # doctest: +SKIP
+    """
+
+    objective_: Objective
+
+    def __init__(
+        self,
+        objective: str = "approx-ap",
+        *,
+        alpha: float | Sequence[float] = ALPHAS,
+        optimizer: str = "l-bfgs",
+        space: ParameterSpace | None = None,
+        starts: int = 4,
+        seed: int = 0,
+        list_depth: int | None = None,
+        measures: Sequence[str] = (),
+        depth: int = DEPTH,
+    ) -> None:
+        self.objective = objective
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.space = space
+        self.starts = starts
+        self.seed = seed
+        self.list_depth = list_depth
+        self.measures = measures
+        self.depth = depth
+
+    def fit(
+        self,
+        pool: CandidatePool,
+        *,
+        topics: Sequence[str] | None = None,
+        lists: Lists | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit on topics of a pool (all by default).
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The collection.
+        topics : sequence of str, optional
+            Topics to fit on.
+        lists : Lists, optional
+            Lists of this pool, built before.
+        progress : callable, optional
+            Called with (steepnesses done, steepnesses in all).
+
+        Raises
+        ------
+        InputError
+            For unknown topics, topics without a relevant document in the lists, lists of another
+            pool, or a constructor argument outside its domain.
+        """
+        measures = self._check()
+        alphas = self._alphas()
+        record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
+        self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
+        if lists is None:
+            depth = self.list_depth or lists_depth(self.objective_, self.depth)
+            lists = Lists.build(pool, record.space, depth=depth, seed=self.seed)
+        elif lists.pool is not pool:
+            raise InputError("the lists are of other candidates", value=lists.pool.name, accepted="this pool's")
+        search = _Search(self, record, SurrogateCost(lists, self.objective_, record.places))
+        paths = dict(enumerate(self._starts(record.space)))
+        ends: dict[int, _End] = {}
+        for number, alpha in enumerate(alphas):
+            ends = {}
+            for start, x in paths.items():
+                end = search.descend(start, x, alpha, _FLAT if alpha == alphas[-1] else _LOOSE)
+                if not any(np.abs(end.x - other.x).max() < _MET for other in ends.values()):
+                    ends[start] = end
+            paths = {start: end.x for start, end in ends.items()}
+            if progress is not None:
+                progress(number + 1, len(alphas))
+        end = min(ends.values(), key=lambda end: end.cost)
+        self._close(record, measures)
+        self.results_.insert(2, "alpha", search.alphas)
+        self._choose(record.space, end.row)
+        self.converged_, self.n_evaluations_ = end.converged, search.evaluations
+        return self
+
+    def _alphas(self) -> list[float]:
+        alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
+        rising = all(a < b for a, b in zip(alphas, alphas[1:], strict=False))
+        if not (alphas and rising and 0.0 < alphas[0] and np.isfinite(alphas[-1])):
+            raise InputError("bad alpha", value=self.alpha, accepted="numbers above 0, rising")
+        if parse_objective(self.objective).fits_slope:
+            return alphas[:1]
+        return alphas
+
+
+class _End(NamedTuple):
+    """Where a descent ended: the point, its cost and row, and whether the gradient vanishes there."""
+
+    x: NDArray[np.float64]
+    cost: float
+    row: int
+    converged: bool
+
+
+class _Search:
+    """The descents of a fit, each recorded."""
+
+    def __init__(self, tuner: SurrogateTuner, record: SearchRecord, cost: SurrogateCost) -> None:
+        self.minimise = OPTIMIZERS[tuner.optimizer]
+        self.record, self.cost = record, cost
+        self.evaluations = 0
+        self.alphas: list[float] = []
+
+    def descend(self, start: int, x: NDArray[np.float64], alpha: float, flat: float) -> _End:
+        """Minimise from a point, with the steepness held fixed unless it is fitted."""
+        box = self.record.space.unbounded_box
+        fitted = self.cost.objective.fits_slope
+        if fitted:
+            x, box = np.append(x, np.log(alpha)), (*box, tuple(np.log(_STEEPNESS)))
+        weighted = self.cost.objective.family == "lambda"
+        converged = False
+        for _ in range(_MOST_ROUNDS if weighted else 1):
+            if weighted:
+                self.cost.freeze(self.record.space.from_unbounded(x[: len(box) - 1]))
+            evaluations = Evaluations(lambda x: self._evaluate(x, alpha), self.record.begin)
+            found = self.minimise(evaluations, x, box, flat=flat)
+            self._keep(evaluations, start, found.points, alpha)
+            still = not weighted or bool(np.abs(found.points[-1].x - x).max() < _STILL)
+            x, converged = found.points[-1].x, found.converged and still
+            if still:
+                break
+        return _End(x[: len(self.record.space.names)], found.points[-1].cost, len(self.alphas) - 1, converged)
+
+    def _evaluate(self, x: NDArray[np.float64], alpha: float) -> Evaluation:
+        space = self.record.space
+        parameters = len(space.names)
+        setting = space.from_unbounded(x[:parameters])
+        if x.size == parameters:
+            cost = self.cost(setting, alpha)
+            return cost.value, space.chain(cost.gradient[:-1], setting)
+        cost = self.cost(setting, float(np.exp(x[-1])))
+        return cost.value, np.append(space.chain(cost.gradient[:-1], setting), cost.gradient[-1])
+
+    def _keep(self, evaluations: Evaluations, start: int, points: Sequence[Point], alpha: float) -> None:
+        evaluations.record(self.record, start, points)
+        fitted = self.cost.objective.fits_slope
+        self.alphas += [float(np.exp(point.x[-1])) if fitted else alpha for point in points]
+        self.evaluations += len(evaluations)
+
+
+def objective_for(objective: Objective, pool: CandidatePool, depth: int) -> Objective:
+    """Return what an objective comes to with a pool's judgements.
+
+    Where no document is judged nonrelevant, Bpref is recall at the run depth.
+    """
+    rel = objective.measure.rel
+    if objective.measure.kind == "Bpref" and not pool.judged_counts(rel)[1].any():
+        return Objective(objective.family, Measure("R", depth, rel))
+    return objective
+
+
+def lists_depth(objective: Objective, depth: int) -> int:
+    """Return how deep an objective's lists are by default: see `SurrogateTuner`."""
+    return min(max(LIST_DEPTH, 2 * (objective.measure.cutoff or 0)), depth)
