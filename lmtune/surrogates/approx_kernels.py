@@ -158,7 +158,8 @@ def _choice(s: Floats, relevant: int, alpha: Any) -> NDArray[np.float64]:
     best = s[:relevant].max()
     for i in range(relevant):
         share[i] = math.exp(alpha * (s[i] - best))
-    return share / share.sum()
+    share /= share.sum()
+    return share
 
 
 @compiled()

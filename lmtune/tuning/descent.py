@@ -37,7 +37,7 @@ class Descent(NamedTuple):
 
 
 def coordinate_descent(
-    objective: Objective, x: NDArray[np.float64], box: Box, known: Sequence[Point] = ()
+    objective: Objective, x: NDArray[np.float64], box: Box, known: Sequence[Point] = (), *, flat: float = FLAT
 ) -> Descent:
     """Minimise along one coordinate after another, then along the way that a round has gone.
 
@@ -57,6 +57,8 @@ def coordinate_descent(
         Bounds, a pair a coordinate; a coordinate with equal bounds stays.
     known : sequence of Point
         Minima found before: a descent that comes close to one ends there.
+    flat : float
+        No component of the gradient is larger at a minimum, but for those that point out of the box.
 
     Returns
     -------
@@ -68,7 +70,7 @@ def coordinate_descent(
     curvatures = np.zeros(x.size)
     for _ in range(_MOST_ROUNDS):
         begin = points[-1]
-        if is_minimum(begin, box) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
+        if is_minimum(begin, box, flat) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
             return Descent(points, converged=True)
         for axis in axes:
             direction = np.eye(x.size)[axis]
@@ -79,7 +81,7 @@ def coordinate_descent(
         _move(objective, points, points[-1].x - begin.x, 1.0, box)
         if points[-1].cost >= begin.cost:
             break
-    return Descent(points, converged=is_minimum(points[-1], box))
+    return Descent(points, converged=is_minimum(points[-1], box, flat))
 
 
 def l_bfgs(

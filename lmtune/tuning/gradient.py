@@ -48,7 +48,9 @@ class Evaluations:
         """Return how many points it has been evaluated at."""
         return len(self._known)
 
-    def record(self, record: SearchRecord, start: int, points: Sequence[Point], *, scale: float = 1.0) -> None:
+    def record(
+        self, record: SearchRecord, start: int, points: Sequence[Point], *, scale: float = 1.0
+    ) -> None:
         """Add a descent's iterates to a record, their costs times `scale`."""
         parameters = len(record.space.names)
         settings = np.array([record.space.from_unbounded(point.x[:parameters]) for point in points])

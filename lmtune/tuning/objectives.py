@@ -14,15 +14,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import ideal_dcg
 from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.surrogates.approx_kernels import (
-    AP,
-    BPREF,
-    DCG,
-    PRECISION,
-    RECIPROCAL_RANK,
-    Aims,
-    approx_queries,
-)
+from lmtune.surrogates.approx_kernels import AP, BPREF, DCG, PRECISION, RECIPROCAL_RANK, Aims, approx_queries
 from lmtune.surrogates.discounts import discount_table
 from lmtune.surrogates.list_kernels import listnet_queries
 from lmtune.surrogates.packing_kernels import ByLabel
@@ -36,6 +28,7 @@ _KINDS = {"AP": AP, "nDCG": DCG, "P": PRECISION, "R": PRECISION, "Bpref": BPREF,
 ACCEPTED = "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
 ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
 
+_Fill = Callable[[int, int, NDArray[np.float64], NDArray[np.float64]], None]
 Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
 
 
@@ -63,7 +56,7 @@ class Objective:
 
     @property
     def fits_slope(self) -> bool:
-        """Whether the steepness is fitted along with the parameters: it is no measure's, but a likelihood's."""
+        """Whether the steepness is fitted along with the parameters: it is a likelihood's."""
         return self.family in ("softmax", "ranknet", "lambda")
 
 
@@ -89,14 +82,18 @@ def parse_objective(text: str) -> Objective:
     """
     if text == "song":
         return Objective("song", Measure("nDCG", dcg=EXPONENTIAL))
-    if text == "softmax" or text == "ranknet":
-        return Objective(text, Measure("AP"))
+    if text == "softmax":
+        return Objective("softmax", Measure("AP"))
+    if text == "ranknet":
+        return Objective("ranknet", Measure("AP"))
     match = re.fullmatch(r"(approx|lambda)-(.+)", text)
     if match:
         measure = parse_measure(match[2])
         if match[1] == "approx" and measure.kind in _KINDS:
             return Objective("approx", measure)
-        if match[1] == "lambda" and (measure.kind == "nDCG" or (measure.kind, measure.cutoff) == ("AP", None)):
+        if match[1] == "lambda" and (
+            measure.kind == "nDCG" or (measure.kind, measure.cutoff) == ("AP", None)
+        ):
             return Objective("lambda", measure)
     raise InputError("unknown objective", value=text, accepted=ACCEPTED)
 
@@ -121,7 +118,9 @@ class SurrogateCost:
         self.objective, self.formula = objective, lists.pool.formula
         self._topics = topics.size
         # The others' scores have nothing to say: their cost is 0.
-        topics = topics[[(lists.columns.gain[lists.columns.rows(t)] >= objective.measure.rel).any() for t in topics]]
+        topics = topics[
+            [(lists.columns.gain[lists.columns.rows(t)] >= objective.measure.rel).any() for t in topics]
+        ]
         if topics.size == 0:
             raise InputError(
                 "no topic has a relevant document among those that settings rank high",
@@ -205,14 +204,14 @@ class SurrogateCost:
             )
 
         over_slices(work, own.shape[0], threads=threads)
-        value, *gradient = own.sum(axis=0) / self._topics
-        return Cost(float(value), np.array(gradient))
+        mean: NDArray[np.float64] = own.sum(axis=0) / self._topics
+        return Cost(float(mean[0]), mean[1:])
 
     def freeze(self, setting: NDArray[np.float64]) -> None:
         """Weight pairs from now on by what swapping them does to the ranking at a setting."""
         at = np.zeros(self._real.shape)
-        self._standardise(slice(0, at.shape[0]), setting, at)
-        measure, items = self.objective.measure, at.shape[1]
+        self._standardise(slice(0, len(at)), setting, at)
+        measure, items = self.objective.measure, int(self._sizes.max())
         by_score = np.argsort(np.where(self._real, -at, np.inf), axis=1, kind="stable")
         table = discount_table(items, measure.cutoff)
         self._swaps = Swaps(
@@ -231,29 +230,31 @@ class SurrogateCost:
         kernels.standardise(self._sizes[chunk], product, scores, out[chunk], spread)
         return gradient, spread
 
-    def _kernel(
-        self, scores: NDArray[np.float64], alpha: float
-    ) -> Callable[[int, int, NDArray[np.float64], NDArray[np.float64]], None]:
+    def _kernel(self, scores: NDArray[np.float64], alpha: float) -> _Fill:
+        """Return what fills the losses of some topics and their derivatives in the scores."""
         lists = ByLabel(scores, self._labels, self._order, self._sizes)
         family = self.objective.family
         if family == "ranknet":
-            return lambda first, last, *out: ranknet_queries(first, last, lists, alpha, True, *out)
+            return lambda i, j, losses, slopes: ranknet_queries(i, j, lists, alpha, True, losses, slopes)
         if family == "lambda":
-            assert self._swaps is not None
             swaps = self._swaps
-            return lambda first, last, *out: weighted_queries(first, last, lists, swaps, alpha, *out)
+            return lambda i, j, losses, slopes: weighted_queries(i, j, lists, swaps, alpha, losses, slopes)
         if family == "softmax":
-            targets = self._labels / self._labels.sum(axis=1, keepdims=True)
-
-            def softmax(
-                first: int, last: int, losses: NDArray[np.float64], slopes: NDArray[np.float64]
-            ) -> None:
-                rows = slice(first, last)
-                own = alpha * scores[rows], targets[rows], self._real[rows]
-                listnet_queries(0, last - first, *own, False, losses[rows], slopes[rows])
-                slopes[rows] *= alpha
-
-            return softmax
+            return lambda i, j, losses, slopes: self._softmax(
+                scores[i:j], slice(i, j), alpha, losses[i:j], slopes[i:j]
+            )
         # Ranks near k are as uncertain as the steepness makes them.
         aims = self._aims._replace(alpha_k=alpha / max(self._aims.k, 1))
-        return lambda first, last, *out: approx_queries(first, last, lists, aims, alpha, *out)
+        return lambda i, j, losses, slopes: approx_queries(i, j, lists, aims, alpha, losses, slopes)
+
+    def _softmax(
+        self,
+        scores: NDArray[np.float64],
+        rows: slice,
+        alpha: float,
+        losses: NDArray[np.float64],
+        slopes: NDArray[np.float64],
+    ) -> None:
+        targets = self._labels[rows] / self._labels[rows].sum(axis=1, keepdims=True)
+        listnet_queries(0, losses.size, alpha * scores, targets, self._real[rows], False, losses, slopes)
+        slopes *= alpha

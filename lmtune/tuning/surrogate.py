@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -127,10 +128,14 @@ class SurrogateTuner(GradientTuner):
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
         if lists is None:
-            depth = self.list_depth or lists_depth(self.objective_, self.depth)
+            depth = self.list_depth
+            if depth is None:
+                depth = lists_depth(self.objective_, self.depth)
             lists = Lists.build(pool, record.space, depth=depth, seed=self.seed)
         elif lists.pool is not pool:
-            raise InputError("the lists are of other candidates", value=lists.pool.name, accepted="this pool's")
+            raise InputError(
+                "the lists are of other candidates", value=lists.pool.name, accepted="this pool's"
+            )
         search = _Search(self, record, SurrogateCost(lists, self.objective_, record.places))
         paths = dict(enumerate(self._starts(record.space)))
         ends: dict[int, _End] = {}
@@ -152,8 +157,8 @@ class SurrogateTuner(GradientTuner):
 
     def _alphas(self) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
-        rising = all(a < b for a, b in zip(alphas, alphas[1:], strict=False))
-        if not (alphas and rising and 0.0 < alphas[0] and np.isfinite(alphas[-1])):
+        rising = all(a < b for a, b in itertools.pairwise(alphas))
+        if not (alphas and rising and alphas[0] > 0.0 and np.isfinite(alphas[-1])):
             raise InputError("bad alpha", value=self.alpha, accepted="numbers above 0, rising")
         if parse_objective(self.objective).fits_slope:
             return alphas[:1]

@@ -17,6 +17,7 @@ from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import FDSA, SPSA
+from lmtune.tuning.surrogate import SurrogateTuner
 
 SPACE = ParameterSpace.of("two-stage", {"lambda": (0.1, 0.9), "mu": (2.0, 200.0)})
 START = {"lambda": 0.3, "mu": 20.0}
@@ -26,6 +27,7 @@ TUNERS: list[tuple[Any, dict[str, Any]]] = [
     (SPSA, {"evaluations": 20, "start": START, "gains": Gains(a=0.1, c=0.2), "seed": 3}),
     (FDSA, {"evaluations": 20, "start": START}),
     (RankNetTuner, {"measures": ["map"], "starts": 2, "optimizer": "l-bfgs"}),
+    (SurrogateTuner, {"objective": "approx-p@5", "alpha": (4.0, 16.0), "starts": 2, "measures": ["map"]}),
     (CertifiedOptimum, {"tolerance": 0.05, "starts": [START], "workers": 1}),
 ]
 every_tuner = pytest.mark.parametrize(("kind", "given"), TUNERS)

@@ -18,7 +18,7 @@ from lmtune.options import check, option
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.experiment.result import ALSO
-from lmtune.tuning.ranknet import OPTIMIZERS
+from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST
 
