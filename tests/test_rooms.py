@@ -29,6 +29,7 @@ ROOMS = [
     "models",
     "candidates",
     "measures",
+    "surrogates",
     "tuning",
     "reranking",
     "reporting",
@@ -40,6 +41,7 @@ ROOMS = [
 # Whatever the order above may become.
 NEVER = {
     "measures": {"reranking", "tuning"},
+    "surrogates": {"reranking", "tuning"},
     "tuning": {"reranking", "laboratory"},
     "reranking": {"tuning", "laboratory"},
     "candidates": {"measures"},

@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.approx_kernels import approx_ndcg_queries
 from lmtune.reranking.losses.declared import Backend, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, run
+from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
+from lmtune.surrogates.approx_kernels import approx_ndcg_queries
+from lmtune.surrogates.discounts import discount_table
 
 
 @checked

@@ -1,4 +1,4 @@
-"""What the compiled losses need: arrays, sorted items, tables of discounts, threads."""
+"""What the compiled losses need: arrays, sorted items, threads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.packing_kernels import ByLabel
 from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.surrogates.packing_kernels import ByLabel
 from lmtune.threads import cores, over_slices
 
 # Pairs of items below which a second thread costs more than it brings.
@@ -89,29 +89,6 @@ def run(
     dtype = out[0].dtype if like is None else like.numpy().dtype
     losses, gradients = (torch.from_numpy(array.astype(dtype, copy=False)) for array in out)
     return losses, gradients
-
-
-def discount_table(items: int, k: int | None) -> NDArray[np.float64]:
-    """Return 1 / log2(1 + r) at index 2 r for ranks r up to `items`, halves included; 0 beyond k.
-
-    Of shape (2 items + 1,). Index 0 means nothing.
-    """
-    ranks = np.arange(2 * items + 1) / 2
-    ranks[0] = 1
-    table = 1 / np.log2(1 + ranks)
-    if k is not None:
-        table[ranks > k] = 0
-    return table
-
-
-def tightness_table(items: int, mu: float) -> NDArray[np.float64]:
-    """Return mu (D(d) - D(d + 1)) at index 2 d for distances d of ranks up to `items`.
-
-    Of shape (2 items + 1,). Indices below 2 mean nothing: items of different labels stand at least
-    one rank apart.
-    """
-    table = discount_table(items + 1, None)
-    return mu * (table[:-2] - table[2:])
 
 
 def as_tensor(table: NDArray[np.float64], like: Tensor) -> Tensor:

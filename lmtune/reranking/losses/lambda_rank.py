@@ -10,10 +10,11 @@ from torch import Tensor
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, discount_table, run, tightness_table
+from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
-from lmtune.reranking.losses.pair_kernels import Swaps, weighted_queries
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
+from lmtune.surrogates.discounts import discount_table, tightness_table
+from lmtune.surrogates.pair_kernels import Swaps, weighted_queries
 
 
 @checked

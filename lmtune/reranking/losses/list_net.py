@@ -12,9 +12,9 @@ from lmtune.reranking.losses.declared import Backend, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.list_kernels import listnet_queries
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import at_once
+from lmtune.surrogates.list_kernels import listnet_queries
 
 Target = Literal["softmax", "labels"]
 

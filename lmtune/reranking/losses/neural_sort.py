@@ -10,10 +10,11 @@ from torch import Tensor
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.kernel_calls import Arrays, discount_table, run
-from lmtune.reranking.losses.neural_kernels import neural_ndcg_queries
+from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg
+from lmtune.surrogates.discounts import discount_table
+from lmtune.surrogates.neural_kernels import neural_ndcg_queries
 
 # Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
 _CHUNK = 1 << 20

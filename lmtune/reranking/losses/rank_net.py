@@ -12,8 +12,8 @@ from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import PaddedLists
-from lmtune.reranking.losses.pair_kernels import ranknet_queries
 from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
+from lmtune.surrogates.pair_kernels import ranknet_queries
 
 Pairs = Literal["mean", "sum"]
 

@@ -1,4 +1,4 @@
-"""The compiled losses against the same losses in plain PyTorch, and their parts."""
+"""The compiled losses against the same losses in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
-from lmtune.compiled import compiled  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.losses import (  # noqa: E402
     approx_ndcg,
@@ -28,10 +26,9 @@ from lmtune.reranking.losses import (  # noqa: E402
     neural_ndcg,
     ranknet,
 )
-from lmtune.reranking.losses.exponential_kernels import decay, log1p  # noqa: E402
-from lmtune.reranking.losses.packing_kernels import below, doubled_ranks  # noqa: E402
 from lmtune.reranking.losses.padded_lists import PaddedLists  # noqa: E402
 from lmtune.reranking.losses.plain_torch import ranks  # noqa: E402
+from lmtune.surrogates.packing_kernels import doubled_ranks  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -53,13 +50,6 @@ VARIANTS: dict[str, Callable[..., Any]] = {
 }
 NEURAL = [loss for name, loss in VARIANTS.items() if name.startswith("neural")]
 every_loss = pytest.mark.parametrize("loss", VARIANTS.values(), ids=VARIANTS.keys())
-
-
-@compiled()
-def _each(numbers, decays, logarithms):  # type: ignore[no-untyped-def]
-    for i in range(numbers.size):
-        decays[i] = decay(numbers[i])
-        logarithms[i] = log1p(decays[i])
 
 
 def made(queries: int, items: int, *, tied: bool, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -147,46 +137,18 @@ def test_kernels_are_refused_elsewhere() -> None:
         ranknet(scores, torch.zeros(2, 3, device="meta"), backend="kernels")
 
 
-def test_exponential_is_right_to_the_last_places() -> None:
-    numbers = np.concatenate([np.linspace(0, 87, 4001), [0.0, 1e-30, 0.3465735, 88.0, 1e4, 3e38]])
-    for dtype, units in ((np.float32, 1.5), (np.float64, 1.0)):
-        x: Any = numbers.astype(dtype)
-        decays, logarithms = np.empty_like(x), np.empty_like(x)
-        _each(x, decays, logarithms)
-        near = x <= 87
-        unit = units * np.finfo(dtype).eps
-        for one, got, logarithm in zip(x[near], decays[near], logarithms[near], strict=True):
-            assert abs(got / mpmath.exp(-mpmath.mpf(float(one))) - 1) < unit
-            assert abs(logarithm / mpmath.log1p(mpmath.mpf(float(got))) - 1) < 2 * unit
-        assert ((decays[~near] >= 0) & (decays[~near] < 2e-38)).all()
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0]), st.integers(0, 3)), min_size=1, max_size=20
     )
 )
-def test_ranks_are_those_of_the_formula(pairs: list[tuple[float, int]]) -> None:
+def test_ranks_are_those_of_the_kernels(pairs: list[tuple[float, int]]) -> None:
     pairs = sorted(pairs, key=lambda pair: -pair[1])
     scores, labels = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
-    want = [
-        1
-        + sum(t > s or (t == s and z < y) for t, z in pairs)
-        + (sum(t == s and z == y for t, z in pairs) - 1) / 2
-        for s, y in pairs
-    ]
-    got = doubled_ranks(scores, labels, np.argsort(-scores))
-    np.testing.assert_array_equal(got / 2, want)
+    want = doubled_ranks(scores, labels, np.argsort(-scores)) / 2
     lists = PaddedLists.of(torch.tensor(scores)[None], torch.tensor(labels)[None], None)
     np.testing.assert_array_equal(ranks(lists)[0].numpy(), want)
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
-def test_below_is_the_first_lower_label(labels: list[int]) -> None:
-    falling = sorted(labels, reverse=True)
-    want = [sum(z >= y for z in falling) for y in falling]
-    assert below(np.array(falling, dtype=np.float32)).tolist() == want
 
 
 _STEP = """

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.reranking.losses.packing_kernels import spoiled
-from lmtune.reranking.losses.sum_kernels import add_scaled, lane_dot
+from lmtune.surrogates.packing_kernels import spoiled
+from lmtune.surrogates.sum_kernels import add_scaled, lane_dot
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.reranking.losses.exponential_kernels import decay
-from lmtune.reranking.losses.packing_kernels import ByLabel, Floats, ideal_dcg, spoiled
-from lmtune.reranking.losses.pair_kernels import ACROSS, DOWN, flush
-from lmtune.reranking.losses.sum_kernels import add_scaled, lane_sum
+from lmtune.surrogates.exponential_kernels import decay
+from lmtune.surrogates.packing_kernels import ByLabel, Floats, ideal_dcg, spoiled
+from lmtune.surrogates.pair_kernels import ACROSS, DOWN, flush
+from lmtune.surrogates.sum_kernels import add_scaled, lane_sum
 
 
 @compiled()
@@ -46,9 +46,9 @@ def approx_ndcg_queries(
     Parameters
     ----------
     first, last, lists, losses, gradients
-        As of `lmtune.reranking.losses.pair_kernels.ranknet_queries`.
+        As of `lmtune.surrogates.pair_kernels.ranknet_queries`.
     gains, discounts
-        As of `lmtune.reranking.losses.pair_kernels.Swaps`.
+        As of `lmtune.surrogates.pair_kernels.Swaps`.
     alpha : number of the scores' type
     k : int
         0 without truncation.

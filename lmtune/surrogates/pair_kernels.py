@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.reranking.losses.exponential_kernels import decay, log1p
-from lmtune.reranking.losses.packing_kernels import (
+from lmtune.surrogates.exponential_kernels import decay, log1p
+from lmtune.surrogates.packing_kernels import (
     ByLabel,
     Floats,
     Places,
@@ -22,7 +22,7 @@ from lmtune.reranking.losses.packing_kernels import (
     ideal_dcg,
     spoiled,
 )
-from lmtune.reranking.losses.sum_kernels import lane_sum
+from lmtune.surrogates.sum_kernels import lane_sum
 
 # Terms of a single-precision sum: along a row, and down a column.
 ACROSS, DOWN = 256, 32

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.reranking.losses.packing_kernels import ByLabel, spoiled
+from lmtune.surrogates.packing_kernels import ByLabel, spoiled
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
