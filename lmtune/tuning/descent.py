@@ -15,10 +15,10 @@ _FIRST_STEP, _LONGEST_STEP = 0.5, 4.0
 _MOST_ROUNDS, _MOST_STEPS = 200, 40
 # A cost of order 1 cannot tell points apart whose gradients are smaller.
 FLAT = 1e-8
-_ENOUGH = 0.1
+_ENOUGH = 0.5
 _CLOSE = 0.05
-# Secants keep this share of the bracket away from its ends.
-_MARGIN = 0.05
+# Secants keep this share of the bracket away from its ends, and go so much further outside it.
+_MARGIN, _GROWTH = 0.05, 2.0
 
 
 class Point(NamedTuple):
@@ -36,16 +36,28 @@ class Descent(NamedTuple):
     converged: bool
 
 
+class _Line(NamedTuple):
+    """The way gone along a line, shape (coordinates,), and how the gradient turned on it."""
+
+    way: NDArray[np.float64]
+    turn: NDArray[np.float64]
+
+
 def coordinate_descent(
     objective: Objective, x: NDArray[np.float64], box: Box, known: Sequence[Point] = (), *, flat: float = FLAT
 ) -> Descent:
-    """Minimise along one coordinate after another, then along the way that a round has gone.
+    """Minimise along one coordinate after another, each taking the ones before it along.
 
-    Along a line the derivative's sign change is bracketed downhill, then closed in on by secants
-    kept inside the bracket; the first guess is the step to which the line's last curvature points.
-    A line is left when its derivative has fallen to a tenth: its exact minimum is soon left
-    again. The step along the round's way (Hooke and Jeeves' pattern move) keeps rounds from
-    creeping along a valley in which one coordinate makes up for the other.
+    A coordinate's line is made conjugate to the last lines of the coordinates before it, by the
+    turn of the gradient seen on them: those coordinates follow so as to keep their derivatives, and
+    rounds do not creep along a valley in which one coordinate makes up for another. These are the
+    conjugate directions that elimination makes of the axes (Hestenes and Stiefel, Journal of
+    Research of the National Bureau of Standards 49, 1952): the columns of the inverse of L' where
+    the Hessian is L D L', so that the second round ends at the bottom of a quadratic bowl.
+
+    Along a line the derivative's sign change is looked for downhill by secants, kept inside the
+    bracket once there is one; the first guess is the step to which the line's last curvature points.
+    A line is left when its derivative has halved: its exact minimum is soon left again.
 
     Parameters
     ----------
@@ -66,21 +78,30 @@ def coordinate_descent(
         The start, then every move, costs descending.
     """
     points = [Point(x, *objective(x))]
-    axes = np.flatnonzero(np.ptp(box, axis=1) > 0)
+    lines: dict[int, _Line] = {}
     curvatures = np.zeros(x.size)
     for _ in range(_MOST_ROUNDS):
         begin = points[-1]
         if is_minimum(begin, box, flat) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
             return Descent(points, converged=True)
-        for axis in axes:
+        held = _held(begin, box)
+        lines = {axis: line for axis, line in lines.items() if not line.way[held].any()}
+        for axis in np.flatnonzero(~held).tolist():
             direction = np.eye(x.size)[axis]
+            for way, turn in (lines[before] for before in range(axis) if before in lines):
+                direction -= (turn @ direction) / (turn @ way) * way
             step = _FIRST_STEP
             if curvatures[axis] > 0.0:
-                step = min(abs(points[-1].gradient[axis]) / curvatures[axis], _LONGEST_STEP)
-            curvatures[axis] = _move(objective, points, direction, step, box)
-        _move(objective, points, points[-1].x - begin.x, 1.0, box)
+                step = min(abs(points[-1].gradient @ direction) / curvatures[axis], _LONGEST_STEP)
+            line = _move(objective, points, direction, step, box)
+            if line.turn @ line.way > 0.0 and line.way[axis]:
+                lines[axis] = line
+                curvatures[axis] = line.turn @ line.way / line.way[axis] ** 2
         if points[-1].cost >= begin.cost:
-            break
+            # Lines that lead nowhere are forgotten, for the bare axes may still lead down.
+            if not lines:
+                break
+            lines.clear()
     return Descent(points, converged=is_minimum(points[-1], box, flat))
 
 
@@ -115,59 +136,61 @@ def l_bfgs(
 
 def is_minimum(point: Point, box: Box, flat: float = FLAT) -> bool:
     """Say whether the gradient vanishes but for components that point out of the box."""
+    return bool((_held(point, box) | (np.abs(point.gradient) <= flat)).all())
+
+
+def _held(point: Point, box: Box) -> NDArray[np.bool_]:
+    """Mark the coordinates at a bound that no descent leads away from it."""
     low, high = np.array(box).T
-    outward = ((point.x <= low) & (point.gradient > 0)) | ((point.x >= high) & (point.gradient < 0))
-    return bool((outward | (np.abs(point.gradient) <= flat)).all())
+    held: NDArray[np.bool_] = (point.x <= low) & (point.gradient >= -_FLAT)
+    held |= (point.x >= high) & (point.gradient <= flat)
+    return held
 
 
 def _move(
     objective: Objective, points: list[Point], direction: NDArray[np.float64], step: float, box: Box
-) -> float:
+) -> _Line:
     """Append the lowest point found along a line, if it is lower than the last one.
 
-    Returns the mean curvature from there to the beginning, 0 where none was seen.
+    Returns the line to the last point tried.
     """
     here = points[-1]
     first = float(here.gradient @ direction)
-    if first == 0.0:
-        return 0.0
     direction = direction if first < 0.0 else -direction
     bound = _way_out(here.x, direction, box)
     edges = np.array(box).T
     seen = [here]
     low, low_slope = 0.0, -abs(first)
-    high, high_slope = np.inf, np.inf
-    at = min(step, bound)
+    high = np.inf
+    at = min(step, bound) if first else 0.0
     for _ in range(_MOST_STEPS):
-        if not low < at < high:
+        if not low < at < high or low_slope * (low - at) <= np.spacing(abs(here.cost)):
             break
         x = np.clip(here.x + at * direction, *edges)
         seen.append(Point(x, *objective(x)))
         slope = float(seen[-1].gradient @ direction)
         if abs(slope) <= _ENOUGH * abs(first):
             break
-        if slope < 0.0:
+        if slope >= 0.0:
+            high, other, other_slope = at, at, slope
+        else:
+            if high == np.inf:
+                other, other_slope = low, low_slope
             low, low_slope = at, slope
-        else:
-            high, high_slope = at, slope
-        if high == np.inf:
-            at = min(2.0 * low, bound)
-        else:
-            secant = low - low_slope * (high - low) / (high_slope - low_slope)
-            margin = _MARGIN * (high - low)
-            at = min(max(secant, low + margin), high - margin)
+        width = abs(other - low)
+        rise = (other_slope - low_slope) / (other - low)
+        secant = low - low_slope / rise if rise > 0.0 else np.inf
+        most = low + _GROWTH * width if high == np.inf else high - _MARGIN * width
+        at = min(max(secant, low + _MARGIN * width), most, bound)
     lowest = min(seen, key=lambda point: point.cost)
     if lowest.cost < here.cost:
         points.append(lowest)
-    last = seen[-1]
-    distance = float((last.x - here.x) @ direction)
-    rise = float(last.gradient @ direction) + abs(first)
-    return max(rise / distance, 0.0) if distance > 0.0 else 0.0
+    return _Line(seen[-1].x - here.x, seen[-1].gradient - here.gradient)
 
 
 def _way_out(x: NDArray[np.float64], direction: NDArray[np.float64], box: Box) -> float:
     """Return how many times `direction` leads from x to the edge of the box."""
     low, high = np.array(box).T
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ways = np.where(direction > 0, (high - x) / direction, (low - x) / direction)
     return float(np.min(ways[direction != 0], initial=np.inf))

@@ -150,7 +150,7 @@ class SurrogateTuner(GradientTuner):
                 progress(number + 1, len(alphas))
         end = min(ends.values(), key=lambda end: end.cost)
         self._close(record, measures)
-        self.results_.insert(2 + len(record.space.names), "alpha", search.alphas)
+        self.results_.insert(3 + len(record.space.names), "alpha", search.alphas)
         self._choose(record.space, end.row)
         self.converged_, self.n_evaluations_ = end.converged, search.evaluations
         return self

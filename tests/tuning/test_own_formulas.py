@@ -194,8 +194,7 @@ def test_ranknet_descends_to_where_no_step_helps(formula: Formula) -> None:
                 aside = space.clip(space.from_unbounded(at + step * axis))
                 assert pairs.cost(aside).value >= tuner.best_value_ * (1.0 - 1e-7)
     one, two = (tuner.best_value_ for tuner in descents)
-    # One coordinate at a time creeps where five make up for each other.
-    assert one == pytest.approx(two, rel=1e-6 if len(space.free) == 1 else 1e-3)
+    assert one == pytest.approx(two, rel=1e-6)
 
 
 def test_a_model_gives_a_formula_other_ranges() -> None:

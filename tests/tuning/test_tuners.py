@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import minimize, rosen, rosen_der
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
@@ -195,6 +196,62 @@ def test_descent_finds_the_bottom_of_any_valley(width: float, slant: float, a: f
         assert found.points[-1].cost <= lowest + 1e-10
         costs = [point.cost for point in found.points]
         assert all(later <= earlier for earlier, later in itertools.pairwise(costs))
+
+
+def curved_valley(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    return rosen(x) / 100.0, rosen_der(x) / 100.0
+
+
+@pytest.mark.parametrize(("size", "most"), [(2, 150), (6, 400), (20, 2000)])
+@pytest.mark.parametrize("high", [3.0, 0.8])
+def test_descent_follows_a_curved_valley(size: int, most: int, high: float) -> None:
+    # Beyond 0.8 lies the unbounded minimum: there the valley ends on an edge.
+    box = ((-1.5, high),) * size
+    start = np.where(np.arange(size) % 2, 0.6, -1.2)
+    calls = []
+
+    def counted(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        calls.append(x)
+        return curved_valley(x)
+
+    found = coordinate_descent(counted, start, box)
+    assert found.converged
+    assert len(calls) <= most
+    end = found.points[-1]
+    # From our end scipy finds no way on, and from our start it ends there too, or higher up.
+    for begin in (end.x, start):
+        theirs = minimize(
+            curved_valley,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=box,
+            options={"ftol": 1e-16, "gtol": 1e-10},
+        )
+        assert end.cost <= theirs.fun + 1e-12
+        if theirs.fun <= end.cost + 1e-9:
+            np.testing.assert_allclose(end.x, theirs.x, atol=1e-4)
+    assert ((np.array(calls) >= -1.5) & (np.array(calls) <= high)).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 6, 20])
+def test_a_second_round_ends_at_the_bottom_of_a_bowl(size: int) -> None:
+    rng = np.random.default_rng(size)
+    turned, _ = np.linalg.qr(rng.normal(size=(size, size)))
+    hessian = turned @ np.diag(np.geomspace(0.05, 1.0, size)) @ turned.T
+    slope = rng.uniform(-0.1, 0.1, size)
+    calls = []
+
+    def bowl(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        calls.append(x)
+        return float(x @ hessian @ x / 2.0 + slope @ x), hessian @ x + slope
+
+    found = coordinate_descent(bowl, np.zeros(size), ((-50.0, 50.0),) * size)
+    assert found.converged
+    np.testing.assert_allclose(found.points[-1].x, np.linalg.solve(hessian, -slope), atol=1e-6)
+    # A move a coordinate and round, and the first round's looking for how far to go.
+    assert len(found.points) <= 1 + 3 * size
+    assert len(calls) <= 1 + 5 * size
 
 
 def test_the_trace_descends_and_repeats(pool: CandidatePool) -> None:
