@@ -84,7 +84,7 @@ def coordinate_descent(
         begin = points[-1]
         if is_minimum(begin, box, flat) or any(np.abs(begin.x - p.x).max() < _CLOSE for p in known):
             return Descent(points, converged=True)
-        held = _held(begin, box)
+        held = _held(begin, box, flat)
         lines = {axis: line for axis, line in lines.items() if not line.way[held].any()}
         for axis in np.flatnonzero(~held).tolist():
             direction = np.eye(x.size)[axis]
@@ -136,13 +136,13 @@ def l_bfgs(
 
 def is_minimum(point: Point, box: Box, flat: float = FLAT) -> bool:
     """Say whether the gradient vanishes but for components that point out of the box."""
-    return bool((_held(point, box) | (np.abs(point.gradient) <= flat)).all())
+    return bool((_held(point, box, flat) | (np.abs(point.gradient) <= flat)).all())
 
 
-def _held(point: Point, box: Box) -> NDArray[np.bool_]:
+def _held(point: Point, box: Box, flat: float) -> NDArray[np.bool_]:
     """Mark the coordinates at a bound that no descent leads away from it."""
     low, high = np.array(box).T
-    held: NDArray[np.bool_] = (point.x <= low) & (point.gradient >= -_FLAT)
+    held: NDArray[np.bool_] = (point.x <= low) & (point.gradient >= -flat)
     held |= (point.x >= high) & (point.gradient <= flat)
     return held
 
