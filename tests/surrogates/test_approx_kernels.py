@@ -48,7 +48,7 @@ class Form(NamedTuple):
             ideal = float((best / np.log2(np.arange(2, best.size + 2))).sum())
         elif self.kind in ("P", "RR"):
             ideal = self.k if self.kind == "P" else 1.0
-        bound = max(1, min(relevant.sum(), others.sum()))
+        bound = float(max(1, min(relevant.sum(), others.sum())))
         return Smooth(
             self.kind, gains.tolist(), others.tolist(), ideal, self.k, self.alpha_k, self.hinge, bound
         )
