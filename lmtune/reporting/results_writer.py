@@ -61,7 +61,8 @@ def write_results(
     ``traces/COLLECTION/*.csv``
         Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
         step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
-        ``validation MEASURE``), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
+        ``validation MEASURE``), ``approx-MEASURE-foldN`` (start, step, the parameters, alpha, cost,
+        the measure's mean), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
         (start, step, the parameters, then the measure's mean); with a certificate, on test
         topics, ``certificate-MEASURE-foldN`` (boxes, best, bound) and
         ``boxes-MEASURE-foldN``, the boxes that may hold a better setting (lambda_low,

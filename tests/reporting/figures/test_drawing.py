@@ -70,7 +70,7 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
     assert all(picture.alt and picture.title.startswith("a, b/c") for picture in pictures)
     surface = next(picture for picture in pictures if picture.name.endswith("AP-fold2-surface"))
     rows = {row.method: row for row in result.rows if str(row.measure) == "AP"}
-    for method in ("Direct", "RankNet", "RankNet-val", "SPSA", "FDSA", "Optimal"):
+    for method in ("Direct", "RankNet", "Approx", "RankNet-val", "SPSA", "FDSA", "Optimal"):
         fit = rows[method].fits[1]
         assert (
             f"{method} chose λ = {fit.params['lambda']:.3f}, μ = {tokens(fit.params['mu'])}." in surface.alt
