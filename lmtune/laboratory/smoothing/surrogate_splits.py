@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +22,11 @@ from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import SurrogateTuner, lists_depth, objective_for
+from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for
 from lmtune.tuning.tuner import Tuner
 
 # As many as `lmtune.tuning.experiment.plan.Plan` has.
 _ASCENTS, _RESTARTS = 3, 2
-_FIRST_ALPHA = 2.0
 
 Fitted = tuple[str, str, tuple[float, ...]]
 """A row's name, a surrogate objective, and the steepnesses that it is followed through."""
@@ -149,9 +147,8 @@ class Methods:
 
 
 def continuation(alpha: float) -> tuple[float, ...]:
-    """Return steepnesses from 2, each twice the one before, up to the last one."""
-    doublings = max(0, math.ceil(math.log2(alpha / _FIRST_ALPHA)))
-    return (*(_FIRST_ALPHA * 2.0**number for number in range(doublings)), alpha)
+    """Return the steepnesses that lead to a last one, which come from the default's first."""
+    return (ALPHAS[0], alpha) if alpha > ALPHAS[0] else (alpha,)
 
 
 def compare_on(

@@ -74,7 +74,7 @@ class Surrogates(Experiment):
     )
     fits: int = option(20, "training sets of each size: disjoint, then drawn anew", low=2)
     alphas: tuple[float, ...] = option(
-        (16.0, 4.0, 8.0, 32.0),
+        (32.0, 4.0, 8.0, 16.0),
         "the smooth AP's last steepness; of other measures, the first",
         low=2,
         fewest=1,

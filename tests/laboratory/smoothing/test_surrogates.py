@@ -17,6 +17,7 @@ from lmtune.laboratory.smoothing.surrogates import Surrogates
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.surrogate import ALPHAS
 
 NAME = "synthetic:1000x40"
 SETTINGS = Surrogates(
@@ -48,9 +49,9 @@ def test_training_sets_are_disjoint_while_they_last() -> None:
     assert list(disjoint_sets(topics, 8, 7, seed=4)) != sets
 
 
-def test_steepness_doubles() -> None:
-    assert continuation(16.0) == (2.0, 4.0, 8.0, 16.0)
-    assert continuation(10.0) == (2.0, 4.0, 8.0, 10.0)
+def test_steepness_comes_from_the_first_one() -> None:
+    assert continuation(32.0) == ALPHAS
+    assert continuation(10.0) == (ALPHAS[0], 10.0)
     assert continuation(2.0) == (2.0,)
 
 
