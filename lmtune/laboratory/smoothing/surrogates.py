@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.smoothing.surrogate_causes import find_causes, say_causes
 from lmtune.laboratory.smoothing.surrogate_claims import say_level, say_work
 from lmtune.laboratory.smoothing.surrogate_splits import (
     Fitted,
@@ -67,7 +69,9 @@ class Surrogates(Experiment):
     measures: tuple[str, ...] = option(
         ("AP", "nDCG@10", "P@10", "Bpref", "RR"), "AP, P@k, Bpref, nDCG@k, RR ...", fewest=1
     )
-    sizes: tuple[int, ...] = option((10, 25, 50, 0), "training topics; 0 for half of all", low=0, fewest=1)
+    sizes: tuple[int, ...] = option(
+        (10, 25, 50, 0), "training topics, where they are half of all at most; 0 for half", low=0, fewest=1
+    )
     fits: int = option(20, "training sets of each size: disjoint, then drawn anew", low=2)
     alphas: tuple[float, ...] = option(
         (32.0, 4.0, 8.0, 16.0),
@@ -91,7 +95,11 @@ class Surrogates(Experiment):
 
     def units(self) -> list[Unit]:
         """Return units of a few training sets each."""
-        return list(self._units())
+        units = list(self._units())
+        if all(unit.function != self.compare for unit in units):
+            accepted = "a size of half of a collection's topics at most"
+            raise InputError("no collection is large enough", value=self.sizes, accepted=accepted)
+        return units
 
     def _units(self) -> Iterator[Unit]:
         for dataset in self.datasets:
@@ -99,11 +107,13 @@ class Surrogates(Experiment):
             topics = self.topics or topics
             for size in self.sizes:
                 train = size or topics // 2
-                if not 1 <= train < topics:
+                if not 1 <= train <= topics // 2:
                     continue
                 for first in range(0, self.fits, _TOGETHER):
                     key = file_name(f"{short_name(dataset)}-{size or 'half'}-{first}")
                     yield Unit(key, self.compare, {"dataset": dataset, "size": size, "first": first})
+            if parse_measure("AP") in self._fitted():
+                yield Unit(file_name(f"{short_name(dataset)}-causes"), self.causes, {"dataset": dataset})
 
     def compare(self, dataset: str, size: int, first: int) -> dict[str, Any]:
         """Compare the methods over a few training sets.
@@ -136,6 +146,17 @@ class Surrogates(Experiment):
         }
         return {"rows": rows, "sums": listed, "counts": counts.tolist()}
 
+    def causes(self, dataset: str) -> dict[str, Any]:
+        """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics.
+
+        Returns
+        -------
+        dict
+            Of `lmtune.laboratory.smoothing.surrogate_causes.find_causes`, with the dataset.
+        """
+        methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
+        return {"dataset": short_name(dataset), **find_causes(methods, self.alphas[0])}
+
     def _fitted(self) -> dict[Measure, list[Fitted]]:
         """Return each measure's surrogates."""
         found: dict[Measure, list[Fitted]] = {}
@@ -155,15 +176,18 @@ class Surrogates(Experiment):
         return found
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make ``fits``, ``equivalence`` and ``work``.
+        """Make ``equivalence``, ``work``, ``fits``, ``causes`` and ``surfaces``.
 
         ``fits`` has a row a training set, measure and method; ``equivalence`` one a collection, size,
         measure and method, with the difference to Direct on the test topics, its interval and p-values
-        by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``.
+        by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
+        ``causes`` and ``surfaces`` are those of `find_causes`, by dataset.
         """
         import pandas as pd
 
-        fits = pd.DataFrame([row for found in results.values() for row in found["rows"]])
+        compared = [found for found in results.values() if "sums" in found]
+        causes = [found for found in results.values() if "surface" in found]
+        fits = pd.DataFrame([row for found in compared for row in found["rows"]])
         by = ["dataset", "size", "topics", "measure", "method"]
         grouped = fits.groupby(by, sort=False)
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
@@ -180,11 +204,22 @@ class Surrogates(Experiment):
             row = dict(zip(by, (dataset, size, topics, measure, method), strict=True))
             row |= means | {"difference": float(difference.mean())}
             if method not in (DIRECT, OPTIMAL) and len(own) > 1:
-                units = file_name(f"{dataset}-{size or 'half'}-")
-                mine = [found for key, found in results.items() if key.startswith(units)]
+                mine = [
+                    found
+                    for found in compared
+                    if (found["rows"][0]["dataset"], found["rows"][0]["size"]) == (dataset, size)
+                ]
                 row |= self._judged(mine, row, difference)
             rows.append(row)
-        return {"equivalence": pd.DataFrame(rows), "work": work, "fits": fits}
+        surfaces = [pd.DataFrame({"dataset": own["dataset"], **own["surface"]}) for own in causes]
+        steps = [{"dataset": own["dataset"], **row} for own in causes for row in own["steps"]]
+        return {
+            "equivalence": pd.DataFrame(rows),
+            "work": work,
+            "fits": fits,
+            "causes": pd.DataFrame(steps),
+            "surfaces": pd.concat(surfaces, ignore_index=True) if surfaces else pd.DataFrame(),
+        }
 
     def _judged(
         self, units: list[Mapping[str, Any]], row: Mapping[str, Any], difference: Vector
@@ -213,8 +248,8 @@ class Surrogates(Experiment):
         return judged
 
     def pictures(self, found: Tables) -> list[Picture]:
-        """Draw each method's difference to Direct by size."""
-        from lmtune.laboratory.smoothing.surrogates_pictures import differences
+        """Draw each method's difference to Direct by size, and where each objective leads."""
+        from lmtune.laboratory.smoothing.surrogates_pictures import cost_surfaces, differences, mends
         from lmtune.reporting.figures.style import Picture, alt_text
 
         drawn = []
@@ -223,11 +258,27 @@ class Surrogates(Experiment):
             figure = differences(table[table["measure"] == measure], margin=self.margin)
             title = f"{parse_measure(measure).title} on test topics, minus Direct's"
             drawn.append(Picture(f"differences-{file_name(measure)}", title, figure, alt_text(figure)))
+        if len(found["causes"]):
+            figure = mends(found["causes"])
+            drawn.append(
+                Picture("causes", "What mends RankNet's cost, step by step", figure, alt_text(figure))
+            )
+            for dataset, own in found["surfaces"].groupby("dataset", sort=False):
+                figure = cost_surfaces(own)
+                title = "MAP, RankNet's cost and the smooth AP over lambda and mu"
+                name = f"surfaces-{file_name(str(dataset))}"
+                drawn.append(Picture(name, title, figure, alt_text(figure), str(dataset)))
         return drawn
 
     def conclusions(self, found: Tables) -> list[str]:
         """Say which methods are level with Direct, where, and what they take."""
-        return [*say_level(found["equivalence"], self.margin), *say_work(found["work"])]
+        steps = found["causes"].to_dict("records")
+        by_dataset = [list(own) for _, own in groupby(steps, key=itemgetter("dataset"))]
+        return [
+            *say_level(found["equivalence"], self.margin),
+            *say_work(found["work"]),
+            *(say_causes(own) for own in by_dataset),
+        ]
 
 
 @lru_cache(maxsize=2)

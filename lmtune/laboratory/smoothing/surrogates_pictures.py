@@ -1,14 +1,17 @@
-"""How far surrogates' choices are from direct search's."""
+"""How far surrogates' choices are from direct search's, and why RankNet's are."""
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lmtune.laboratory.smoothing.surrogate_causes import PAIRS, SMOOTH, STEPS
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures.style import PAGE, finish, in_style, legend_below, looks, new_figure
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
+from lmtune.reporting.figures.surfaces import SurfacePanel, surface
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,3 +80,60 @@ def differences(table: pd.DataFrame, *, margin: float) -> Figure:
         f"{name} on test topics minus Direct's, with intervals of 90 %; the band is {margin:g} wide on "
         "either side. " + " ".join(described),
     )
+
+
+@in_style
+def mends(table: pd.DataFrame) -> Figure:
+    """Draw what the lowest point of each objective loses, a line a collection.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The table ``causes``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, [[ax]] = new_figure(PAGE, 3.0)
+    datasets = table["dataset"].unique().tolist()
+    look = looks(datasets)
+    described = []
+    for dataset in datasets:
+        own = table[table["dataset"] == dataset]
+        loss = 100.0 * (1.0 - own["AP"] / own["best"])
+        ax.plot(range(len(own)), loss, label=dataset, clip_on=False, **look[dataset].options())
+        shown = ", ".join(f"{x:.1f} % {name}" for x, name in zip(loss, own["objective"], strict=True))
+        described.append(f"{dataset}: {shown}.")
+    ax.set_xticks(range(len(STEPS)), [fill(step, 16) for step in STEPS])
+    ax.set_ylim(0.0, None)
+    ax.set_ylabel("MAP below the grid's best, %")
+    legend_below(figure, 4)
+    return finish(figure, "MAP where each objective is lowest, below its best. " + " ".join(described))
+
+
+def cost_surfaces(table: pd.DataFrame) -> Figure:
+    """Draw MAP, RankNet's cost and the smooth AP over the parameters, with their best points.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Rows of the table ``surfaces`` of one collection.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Of RankNet its lowest cost over its cost, so that higher is better on all panels; each best
+        point is drawn on its own panel, RankNet's and Direct's on the other's too.
+    """
+    settings = list(zip(table["lambda"], table["mu"], strict=True))
+    direct = {DIRECT: settings[int(table["AP"].argmax())]}
+    ranknet = {RANKNET: settings[int(table[PAIRS].argmin())]}
+    smooth = {SMOOTH: settings[int(table[SMOOTH].argmin())]}
+    x, y = table["lambda"], table["mu"]
+    panels = [
+        SurfacePanel("MAP", x, y, table["AP"], points={**ranknet, **direct}),
+        SurfacePanel(RANKNET, x, y, table[PAIRS].min() / table[PAIRS], points={**direct, **ranknet}),
+        SurfacePanel(SMOOTH, x, y, -table[SMOOTH], points={**ranknet, **smooth}),
+    ]
+    return surface(panels, measure="each objective", title=str(table["dataset"].iloc[0]))
