@@ -37,3 +37,4 @@ from .tuning.ranknet import RankNetTuner as RankNetTuner
 from .tuning.space import ParameterSpace as ParameterSpace
 from .tuning.spsa import FDSA as FDSA
 from .tuning.spsa import SPSA as SPSA
+from .tuning.surrogate import SurrogateTuner as SurrogateTuner

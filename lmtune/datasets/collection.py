@@ -200,11 +200,11 @@ class Collection:
         return opened
 
     def _open_columnar(self, path: Path, dataset: Dataset) -> ColumnarIndex:
-        from lmtune.indexing.columnar import ColumnarIndex, stale_reason
+        from lmtune.indexing.columnar import ColumnarIndex
 
         opened = ColumnarIndex.open(path)
         documents = self._documents_beside()
-        reason = documents and stale_reason(path, documents, opened.analyzer)
+        reason = documents and opened.stale_reason(documents, opened.analyzer)
         if reason:
             raise InputError(
                 f"stale index: {reason}",

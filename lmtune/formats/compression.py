@@ -59,7 +59,7 @@ def compressing(raw: IO[bytes], suffix: str) -> Any:
     if suffix == ".zst":
         import zstandard
 
-        return zstandard.ZstdCompressor().stream_writer(raw, closefd=False)
+        return zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
     return None
 
 

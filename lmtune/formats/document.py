@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from lmtune.errors import InputError
 
 
 class Document(NamedTuple):
@@ -50,3 +53,33 @@ class DocumentSource(Protocol):
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (file, line) of every document of that name: slow, for error messages."""
         ...
+
+
+@runtime_checkable
+class Changeable(Protocol):
+    """A document source that can tell, without reading it all, whether it has changed."""
+
+    def state(self) -> dict[str, object]:
+        """Return by file what differs as soon as the file is written to, or replaced."""
+        ...
+
+
+@contextlib.contextmanager
+def unchanged(source: DocumentSource) -> Iterator[None]:
+    """Read documents that must be the same at the end.
+
+    Raises
+    ------
+    InputError
+        At the end, if a `Changeable` source has changed meanwhile, naming the file.
+    """
+    before = source.state() if isinstance(source, Changeable) else {}
+    yield
+    after = source.state() if isinstance(source, Changeable) else {}
+    changed = [file for file in before if after.get(file) != before[file]]
+    if changed:
+        raise InputError(
+            "the file changed while it was indexed",
+            file=changed[0],
+            accepted="documents left alone meanwhile",
+        )

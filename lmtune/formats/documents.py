@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from lmtune.formats.document import Document, DocumentBatch, DocumentSource
+from lmtune.formats.document import Changeable, Document, DocumentBatch, DocumentSource, unchanged
 from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.list_documents import ListDocuments
 
-__all__ = ["Document", "DocumentBatch", "DocumentSource", "FileDocuments", "ListDocuments", "document_files"]
+__all__ = [
+    "Changeable",
+    "Document",
+    "DocumentBatch",
+    "DocumentSource",
+    "FileDocuments",
+    "ListDocuments",
+    "document_files",
+    "unchanged",
+]

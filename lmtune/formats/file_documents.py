@@ -108,6 +108,19 @@ class FileDocuments:
         """Bytes of the files, as they lie on the disk."""
         return sum(_file_size(path) for path in self.files)
 
+    @property
+    def origin(self) -> str:
+        """The absolute path of the file, or of the folder that holds all of them."""
+        return os.path.commonpath([os.path.realpath(path) for path in self.files])
+
+    def state(self) -> dict[str, object]:
+        """Return each file's size, time of change and number in the file system."""
+        found: dict[str, object] = {}
+        for path in self.files:
+            status = _status(path)
+            found[os.fspath(path)] = status.st_size, status.st_mtime_ns, status.st_ino
+        return found
+
     def batches(self) -> Iterator[FileBatch]:
         """Yield the batches in collection order.
 
@@ -221,7 +234,11 @@ def _next_start(path: str | os.PathLike[str], kind: Literal["jsonl", "trec"], of
 
 
 def _file_size(path: str | os.PathLike[str]) -> int:
+    return _status(path).st_size
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result:
     try:
-        return Path(path).stat().st_size
+        return Path(path).stat()
     except OSError as error:
         raise unreadable(path, error) from error

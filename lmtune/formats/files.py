@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 from collections.abc import Collection, Iterable, Iterator
@@ -266,18 +267,34 @@ def atomic_directory(
         raise _unwritable(path, error) from error
     try:
         yield temporary
-        if target.exists():
-            _replace(target, old)
-        try:
-            _replace(temporary, target)
-        except BaseException:
-            if old.exists():
-                _replace(old, target)
-            raise
+        while not _taken(target, temporary, old):
+            # Another process was faster; what it put there is as much ours to replace.
+            _remove(old)
+            if marker is not None:
+                check_directory(path, marker=marker, own=own)
     except BaseException:
         _remove(temporary)
         raise
     _remove(old)
+
+
+def _taken(target: Path, temporary: Path, old: Path) -> bool:
+    """Put a folder in a target's place, the target aside; False where it is taken meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        target.replace(old)
+    try:
+        temporary.replace(target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        if old.exists():
+            _replace(old, target)
+        raise _unwritable(target, error) from error
+    except BaseException:
+        if old.exists():
+            _replace(old, target)
+        raise
+    return True
 
 
 def _remove(folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import DocumentBatch, DocumentSource
+from lmtune.formats.documents import DocumentBatch, DocumentSource, unchanged
 from lmtune.formats.files import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
@@ -78,37 +78,35 @@ def build_index(
     Raises
     ------
     InputError
-        If a document cannot be read, two share a docno, there are none at all, or ``path`` is
-        something else than an index.
+        If a document cannot be read, two share a docno, there are none at all, a file of them
+        changes meanwhile, or ``path`` is something else than an index, or at the end another one.
     """
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
     with atomic_directory(path, marker=manifest.FILE, own=manifest.CONTENT) as folder:
-        # Before the documents are read: should they change meanwhile, the index is stale.
-        digest = source.digest()
-        inverted = _given_postings(source, analyzer, progress)
-        if inverted is not None:
-            columns = write_inverted(inverted, folder)
-            tokens = int(inverted.lengths.sum(dtype=np.int64))
-        else:
-            columns, tokens = _index_text(
-                source, folder, analyzer, workers or cores(), memory_bytes, progress
-            )
-        manifest.write_manifest(
-            folder,
-            manifest.Manifest(
-                source=source.name,
-                source_digest=digest,
-                analyzer=analyzer.settings,
-                analyzer_fingerprint=analyzer.fingerprint,
-                num_docs=columns["doc_lengths"].count,
-                total_terms=tokens,
-                unique_terms=columns["term_cfs"].count,
-                num_postings=columns["posting_docs"].count,
-                columns={name: columns[name] for name in manifest.COLUMNS},
-            ),
+        with unchanged(source):
+            digest = source.digest()
+            inverted = _given_postings(source, analyzer, progress)
+            if inverted is not None:
+                columns = write_inverted(inverted, folder)
+                tokens = int(inverted.lengths.sum(dtype=np.int64))
+            else:
+                columns, tokens = _index_text(
+                    source, folder, analyzer, workers or cores(), memory_bytes, progress
+                )
+        made = manifest.Manifest(
+            source=source.name,
+            source_digest=digest,
+            analyzer=analyzer.settings,
+            analyzer_fingerprint=analyzer.fingerprint,
+            num_docs=columns["doc_lengths"].count,
+            total_terms=tokens,
+            unique_terms=columns["term_cfs"].count,
+            num_postings=columns["posting_docs"].count,
+            columns={name: columns[name] for name in manifest.COLUMNS},
         )
-    return ColumnarIndex.open(path, verify=False)
+        manifest.write_manifest(folder, made)
+    return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
 
 
 def _given_postings(

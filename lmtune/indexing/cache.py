@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmtune.errors import InputError
+from lmtune.formats.documents import FileDocuments
+from lmtune.formats.locks import locked
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
-from lmtune.indexing.columnar import ColumnarIndex, stale_reason
+from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.manifest import FORMAT
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -19,7 +25,20 @@ HOME = "indexes"
 
 
 def cached_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathLike[str] = HOME) -> Path:
-    """Return where a collection's index is kept: ``indexes/NAME.STEMMER.STOPWORDS``."""
+    """Return where a collection's index is kept: ``indexes/NAME.STEMMER.STOPWORDS.DIGEST``.
+
+    The digest tells collections of one name apart: it is of the path of the documents where they
+    are files, of the analysis and of the index's format.
+    """
+    plain = _plain_path(source, analyzer, home)
+    origin = source.origin if isinstance(source, FileDocuments) else source.name
+    whole = json.dumps([FORMAT, origin, analyzer.settings], sort_keys=True)
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    return plain.with_name(f"{plain.name}.{digest[:8]}")
+
+
+def _plain_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathLike[str]) -> Path:
+    """Return where the index was kept before names had a digest."""
     parts = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
     return Path(home, ".".join(part.replace(os.sep, "_").replace(":", "_") for part in parts))
 
@@ -33,6 +52,8 @@ def index_for(
     on_build: Callable[[Path, str], None] | None = None,
 ) -> ColumnarIndex:
     """Open the collection's index, building it first where there is none that is current.
+
+    Of several processes that find none, one builds it and the others wait.
 
     Parameters
     ----------
@@ -58,9 +79,25 @@ def index_for(
     """
     analyzer = analyzer or Analyzer()
     path = cached_path(source, analyzer, home)
-    reason = stale_reason(path, source, analyzer)
-    if reason is None:
-        return ColumnarIndex.open(path, verify=False)
-    if on_build is not None:
-        on_build(path, reason)
-    return build_index(source, path, analyzer, progress=progress)
+    for place in (path, _plain_path(source, analyzer, home)):
+        found, _ = _open_current(place, source, analyzer)
+        if found is not None:
+            return found
+    with locked(path):
+        # Whoever held the lock may have built it.
+        found, reason = _open_current(path, source, analyzer)
+        if found is not None:
+            return found
+        if on_build is not None:
+            on_build(path, reason)
+        return build_index(source, path, analyzer, progress=progress)
+
+
+def _open_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> tuple[ColumnarIndex | None, str]:
+    """Return the index if it is current, or None and why not."""
+    try:
+        index = ColumnarIndex.open(path)
+    except InputError as error:
+        return None, error.message
+    reason = index.stale_reason(source, analyzer)
+    return (index, "") if reason is None else (None, reason)

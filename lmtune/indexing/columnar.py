@@ -56,7 +56,9 @@ class ColumnarIndex:
         self._docnos = Docnos(names, self.docno_rank)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, verify: bool | None = None) -> ColumnarIndex:
+    def open(
+        cls, path: str | os.PathLike[str], *, verify: bool | None = None, fingerprint: str | None = None
+    ) -> ColumnarIndex:
         """Open an index.
 
         Parameters
@@ -66,14 +68,23 @@ class ColumnarIndex:
         verify : bool, optional
             Whether to read all files and compare their checksums. Presence and sizes are always
             checked. By default, indexes below 256 MiB are verified.
+        fingerprint : str, optional
+            That of the index that is expected.
 
         Raises
         ------
         InputError
-            If there is no index, or it is damaged or of another format version.
+            If there is no index, or another one than is expected, or it is damaged or of another
+            format version.
         """
         path = Path(path)
         manifest = read_manifest(path)
+        if fingerprint is not None and manifest.fingerprint != fingerprint:
+            raise InputError(
+                "another process has put another index here",
+                file=path,
+                accepted="one index at a time in a folder",
+            )
         if verify is None:
             verify = manifest.size < _SMALL_BYTES
         for name in COLUMNS:
@@ -81,7 +92,7 @@ class ColumnarIndex:
         return cls(path, manifest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.path,)
+        return _reopen, (self.path, self.fingerprint)
 
     def __repr__(self) -> str:
         return f"ColumnarIndex({str(self.path)!r}, num_docs={self.num_docs})"
@@ -158,6 +169,28 @@ class ColumnarIndex:
         """Return the whole vocabulary, in ascending code-point order."""
         return [decode(term) for term in self._terms[:]]
 
+    def stale_reason(self, source: DocumentSource, analyzer: Analyzer) -> str | None:
+        """Say why the index does not stand for documents and analysis.
+
+        Parameters
+        ----------
+        source : DocumentSource
+            The documents that are wanted.
+        analyzer : Analyzer
+            The analysis that is wanted.
+
+        Returns
+        -------
+        str or None
+            The reason in a few words: the index is of other documents or another analysis; None
+            if it is current.
+        """
+        if self.manifest.analyzer_fingerprint != analyzer.fingerprint:
+            return "the index was built with another analysis"
+        if self.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
+            return "the index was built from other documents"
+        return None
+
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
 
@@ -173,35 +206,5 @@ class ColumnarIndex:
         return self._docnos.numbers(docnos)
 
 
-def _reopen(path: Path) -> ColumnarIndex:
-    return ColumnarIndex.open(path, verify=False)
-
-
-def stale_reason(path: str | os.PathLike[str], source: DocumentSource, analyzer: Analyzer) -> str | None:
-    """Say why an index does not stand for documents and analysis.
-
-    Parameters
-    ----------
-    path : path-like
-        The index's folder.
-    source : DocumentSource
-        The documents that are wanted.
-    analyzer : Analyzer
-        The analysis that is wanted.
-
-    Returns
-    -------
-    str or None
-        The reason in a few words: the index is missing, damaged, or of other documents or another
-        analysis; None if it is current.
-    """
-    try:
-        index = ColumnarIndex.open(path)
-    except InputError as error:
-        return error.message
-    made = index.manifest
-    if made.analyzer_fingerprint != analyzer.fingerprint:
-        return "the index was built with another analysis"
-    if made.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
-        return "the index was built from other documents"
-    return None
+def _reopen(path: Path, fingerprint: str) -> ColumnarIndex:
+    return ColumnarIndex.open(path, verify=False, fingerprint=fingerprint)

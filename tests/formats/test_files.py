@@ -5,8 +5,10 @@ import gzip
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given
@@ -225,3 +227,34 @@ def test_importing_the_formats_stays_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_folder_that_several_replace_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "results"
+
+    def write(number: int) -> None:
+        with atomic_directory(path, marker="made.json") as folder:
+            for name in ("made.json", "other"):
+                folder.joinpath(name).write_text(str(number))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(200)))
+    assert [*tmp_path.iterdir()] == [path]
+    assert len({path.joinpath(name).read_text() for name in ("made.json", "other")}) == 1
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_a_flipped_bit_is_noticed_or_says_nothing(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    with atomic_write(path, mode="binary") as stream:
+        stream.write(CONTENT)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(3)
+    for place in [0, 4, 8, len(whole) - 1, *rng.choice(len(whole), 200)]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            assert read_bytes(path) == CONTENT
+        except InputError as error:
+            assert "\n" not in str(error)

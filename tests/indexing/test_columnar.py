@@ -18,7 +18,7 @@ from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing import manifest as manifests
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
-from lmtune.indexing.columnar import ColumnarIndex, stale_reason
+from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.index import Index
 
 DOCUMENTS = [
@@ -80,6 +80,11 @@ def test_arrays_cannot_be_changed(built: Path) -> None:
 def test_pickling_opens_the_index_again(built: Path) -> None:
     index = pickle.loads(pickle.dumps(ColumnarIndex.open(built)))
     assert index.docnos([0]) == ["b"]
+    kept = pickle.dumps(index)
+    build_index(ListDocuments("pets", DOCUMENTS[1:]), built, Analyzer())
+    assert index.docnos([0]) == ["b"]
+    with pytest.raises(InputError, match="another index"):
+        pickle.loads(kept)
 
 
 @pytest.mark.parametrize("column", sorted(manifests.COLUMNS))
@@ -144,14 +149,14 @@ def test_not_an_index(tmp_path: Path) -> None:
         ColumnarIndex.open(tmp_path / "file")
 
 
-def test_staleness(built: Path, tmp_path: Path) -> None:
+def test_staleness(built: Path) -> None:
     source = ListDocuments("pets", DOCUMENTS)
-    assert stale_reason(built, source, Analyzer()) is None
-    assert "analysis" in (stale_reason(built, source, Analyzer(stemmer="none")) or "")
-    assert "analysis" in (stale_reason(built, source, Analyzer(stopwords="none")) or "")
+    index = ColumnarIndex.open(built)
+    assert index.stale_reason(source, Analyzer()) is None
+    assert "analysis" in (index.stale_reason(source, Analyzer(stemmer="none")) or "")
+    assert "analysis" in (index.stale_reason(source, Analyzer(stopwords="none")) or "")
     other = ListDocuments("pets", [*DOCUMENTS[:-1], Document("\uffee", "dogz")])
-    assert "other documents" in (stale_reason(built, other, Analyzer()) or "")
-    assert "no index" in (stale_reason(tmp_path / "absent", source, Analyzer()) or "")
+    assert "other documents" in (index.stale_reason(other, Analyzer()) or "")
 
 
 def test_the_analyzer_comes_back(built: Path, tmp_path: Path) -> None:

@@ -96,6 +96,18 @@ def test_a_steep_measure_of_smooth_ranks_is_nearly_the_measure(pool: CandidatePo
         assert -cost(setting, 1e4).value == pytest.approx(value, abs=0.03)
 
 
+def test_stopping_takes_the_iterate_that_is_best_on_other_topics(pool: CandidatePool) -> None:
+    fitting, held = pool.topics[:8], pool.topics[8:]
+    tuner = SurrogateTuner(alpha=(2.0, 16.0), starts=2).fit(pool, topics=fitting)
+    settings = tuner.results_[SPACE.names].to_numpy()
+    [measure] = parse_measures(["P@5"])
+    values = measure_settings(pool, settings, [measure], topics=pool.positions(held))[:, :, 0].mean(axis=0)
+    evaluations = tuner.n_evaluations_
+    tuner.stop_on(pool, "P@5", topics=held)
+    assert list(tuner.best_params_.values()) == settings[int(values.argmax())].tolist()
+    assert tuner.n_evaluations_ == evaluations + len(settings)
+
+
 def test_bpref_without_nonrelevant_judgements_is_recall() -> None:
     index, topics, qrels = random_collection(5, documents=120, topics=20)
     relevant = {topic: {d: g for d, g in own.items() if g > 0} for topic, own in qrels.items()}

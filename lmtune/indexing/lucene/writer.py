@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import DocumentSource
+from lmtune.formats.documents import DocumentSource, unchanged
 from lmtune.formats.files import atomic_directory
 from lmtune.indexing.lucene import java
 
@@ -71,7 +71,8 @@ def write_lucene_index(
     Raises
     ------
     InputError
-        If a document cannot be read, two have one docno, or Anserini does not index them all.
+        If a document cannot be read, two have one docno, a file of them changes meanwhile, or
+        Anserini does not index them all.
     MissingExtraError
         If pyserini is not installed.
     """
@@ -81,7 +82,8 @@ def write_lucene_index(
         atomic_directory(path, marker=NOTE) as folder,
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as scratch,
     ):
-        documents = _write_json(source, Path(scratch, "documents"), threads, report)
+        with unchanged(source):
+            documents = _write_json(source, Path(scratch, "documents"), threads, report)
         arguments = {
             "collectionClass": "JsonCollection",
             "input": str(Path(scratch, "documents").resolve()),
