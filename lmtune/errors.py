@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 _LONGEST_VALUE = 80
+# Control characters, and those that turn the direction of writing.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -79,6 +82,19 @@ class MissingExtraError(InputError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.feature, self.extra)
+
+
+def visible(text: str) -> str:
+    r"""Write control characters as escapes, so that no terminal or picture obeys a name.
+
+    Line ends and tabs stay.
+
+    Examples
+    --------
+    >>> print(visible("\x1b]0;title\x07 of a file"))
+    \x1b]0;title\x07 of a file
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _rebuild(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, visible
 from lmtune.formats.csv_files import csv_text
 
 if TYPE_CHECKING:
@@ -110,9 +110,11 @@ class Table:
 
         shown = RichTable(box=None, pad_edge=False)
         for column, side in zip(self.columns, self._sides(), strict=True):
-            shown.add_column(Text(one_line(column.name)), justify="left" if side == "left" else "right")
+            shown.add_column(
+                Text(visible(one_line(column.name))), justify="left" if side == "left" else "right"
+            )
         for row in self._rows():
-            shown.add_row(*(Text(_plain(cell), style=cell.style) for cell in row))
+            shown.add_row(*(Text(visible(_plain(cell)), style=cell.style) for cell in row))
         return shown
 
     def markdown(self) -> str:

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, visible
 from lmtune.formats.files import atomic_write
 from lmtune.reporting.table import short as short
 
@@ -31,6 +31,8 @@ _SYMBOLS = {"lambda": LAMBDA, "mu": MU}
 FORMATS = ("png", "svg", "pdf")
 
 _DOTS_PER_INCH = 300
+# Characters of a line that is drawn, and of one that stands upright beside an axis.
+_LONGEST, _LONGEST_UPRIGHT = 80, 48
 _MANY_DECADES = 2.5
 # Without anything that changes by itself. Text stays text where the format allows it.
 _SETTINGS: dict[str, Any] = {
@@ -189,7 +191,9 @@ def in_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(draw)
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with styled():
+        import matplotlib as mpl
+
+        with styled(), mpl.rc_context({"text.parse_math": False}):  # a name may hold dollars
             return draw(*args, **kwargs)
 
     return wrapper
@@ -217,13 +221,45 @@ def legend_below(figure: Figure, columns: int, handles: dict[str, Any] | None = 
 
 def finish(figure: Figure, alt: str, title: str = "") -> Figure:
     """Put a title above all panels, lay a figure out, and attach the text that `alt_text` gives back."""
+    from matplotlib.text import Text
+
     if title:
         figure.suptitle(title, fontsize="medium")
-    figure.set_label(" ".join(alt.split()))
+    for text in cast("list[Text]", figure.findobj(Text)):
+        text.set_text("\n".join(map(drawable, text.get_text().split("\n"))))
+    for ax in figure.axes:
+        ax.set_ylabel("\n".join(drawable(line, _LONGEST_UPRIGHT) for line in ax.get_ylabel().split("\n")))
+        for axis in (ax.xaxis, ax.yaxis):
+            _write_plain_numbers(axis)
+    figure.set_label(visible(" ".join(alt.split())))
     # Once and for all: laying out what is laid out already would move it a little each time.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
+
+
+def drawable(line: str, longest: int = _LONGEST) -> str:
+    """Return a line that may hold a name of the user's, fit to be drawn.
+
+    Control characters are written as escapes, and of a long line the middle is left out.
+
+    Examples
+    --------
+    >>> drawable("abcdefghij", 7)
+    'abcd…ij'
+    """
+    line = visible(line)
+    kept = longest - 1
+    return line if len(line) <= longest else f"{line[: kept - kept // 3]}…{line[-(kept // 3) :]}"
+
+
+def _write_plain_numbers(axis: Axis) -> None:
+    """Take matplotlib's powers of ten, which only mathematics can write, from a logarithmic axis."""
+    from matplotlib.ticker import LogFormatterMathtext, NullFormatter
+
+    if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(NullFormatter())
 
 
 def alt_text(figure: Figure) -> str:

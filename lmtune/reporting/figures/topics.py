@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.reporting.figures.style import COLUMN, finish, in_style, new_figure, short
+from lmtune.reporting.figures.style import COLUMN, drawable, finish, in_style, new_figure, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def topic_differences(
     mean = float(ranked.mean())
 
     figure, [[ax]] = new_figure(COLUMN, 2.2)
-    labels = [topics[place] for place in order] if topics else []
+    labels = [drawable(topics[place], 16) for place in order] if topics else []
     _bars(ax, ranked, names)
     ax.axhline(0.0, color="black", lw=0.6)
     ax.axhline(mean, color="black", lw=0.8, ls="--", label=f"mean {_signed(mean)}")
