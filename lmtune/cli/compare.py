@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.messages import note
+from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.run_files import compare_files
@@ -37,7 +37,7 @@ def compare(
     with stages() as progress:
         found = compare_files(qrels, [baseline, *runs], output.measure, comparison, progress=progress)
     with utf8_output() as stream:
-        stream.write(comparison_table(found, output.style, per_topic=output.per_topic))
+        stream.write(on_screen(comparison_table(found, output.style, per_topic=output.per_topic)))
     if output.style in ("csv", "json"):
         note(legend(found))
     for text in found.notes:

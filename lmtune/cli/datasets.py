@@ -10,6 +10,7 @@ def datasets() -> None:
 
     from lmtune.datasets.loading import available
     from lmtune.datasets.names import Role, named_files
+    from lmtune.errors import visible
 
     console = Console()
     if not console.is_terminal:
@@ -25,4 +26,4 @@ def datasets() -> None:
     roles: tuple[Role, ...] = ("topics", "qrels")
     for role in roles:
         names = ", ".join(named_files(role)) or f"none; {role}/{role}.NAME.txt gives a name"
-        console.print(f"--{role} names in this folder: {names}", markup=False)
+        console.print(visible(f"--{role} names in this folder: {names}"), markup=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from lmtune.cli import forms
-from lmtune.cli.messages import note, prepare_process, status_of
+from lmtune.cli.messages import note, prepare_process, say, status_of
 from lmtune.measures.from_files import Evaluation, EvaluationOptions
 from lmtune.measures.from_files import evaluate as evaluate_files
 from lmtune.options import option
@@ -56,7 +56,7 @@ def evaluate(
     for found in evaluate_files(qrels, runs, printing.measure, settings=settings):
         _explain(found)
         evaluations.append(found)
-    sys.stdout.write(_text(evaluations, printing))
+    say(_text(evaluations, printing))
 
 
 def run_alone(arguments: Sequence[str]) -> int:

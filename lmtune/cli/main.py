@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -71,9 +72,13 @@ def run() -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
     prepare_process()
     try:
-        return int(app(prog_name="lmtune", standalone_mode=False) or 0)
+        status = int(app(prog_name="lmtune", standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return status
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except OSError as error:
+        return status_of(error) or 1
     except Exception as error:
         if not hasattr(error, "show"):
             raise

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, visible
 
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 _INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 
 
 def note(text: str) -> None:
-    """Print one line."""
-    print(" ".join(text.split("\n")), file=sys.stderr, flush=True)
+    """Print one line on standard error."""
+    print(visible(" ".join(text.split("\n"))), file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    """Write on standard output; what a file or another program reads stays as it is."""
+    sys.stdout.write(on_screen(text))
+
+
+def on_screen(text: str) -> str:
+    """Escape control characters where standard output is a terminal."""
+    return visible(text) if sys.stdout.isatty() else text
 
 
 def prepare_process() -> None:
@@ -22,9 +34,31 @@ def prepare_process() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda *_: sys.exit(_TERMINATED))
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a dagger must not end a run on a plain screen
+
+
+def _open_closed() -> None:
+    """Put streams in place of those that are closed, or files that are opened would take theirs.
+
+    What is written on standard output fails, as it should; what is said on standard error is lost.
+    """
+    if sys.stdin is None:
+        _take(0, os.O_RDONLY)
+    if sys.stdout is None:
+        sys.stdout = open(_take(1, os.O_RDONLY), "w")  # noqa: SIM115 - for as long as we run
+    if sys.stderr is None:
+        sys.stderr = open(_take(2, os.O_WRONLY), "w")  # noqa: SIM115
+
+
+def _take(number: int, flags: int) -> int:
+    descriptor = os.open(os.devnull, flags)
+    if descriptor != number:
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    return number
 
 
 def status_of(error: BaseException) -> int | None:
@@ -34,15 +68,37 @@ def status_of(error: BaseException) -> int | None:
         return 2
     if isinstance(error, BrokenPipeError):
         # The reader of our output has gone: end as other filters do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _BROKEN_PIPE
     if isinstance(error, OSError):
-        note(f"lmtune: {error.filename or 'input or output'}: {error.strerror or error}")
+        name = error.filename
+        # Where a file is full, what writes it says which: see lmtune.formats.files.
+        if name is None and error.errno in _FULL:
+            name = "standard output"
+            _drop_output()
+        note(f"lmtune: {name or 'input or output'}: {error.strerror or error}")
         return 1
     if isinstance(error, KeyboardInterrupt):
         note("lmtune: interrupted; nothing half-written is left")
         return _INTERRUPTED
     if isinstance(error, MemoryError):
-        note(f"lmtune: not enough memory: {error}")
+        note(f"lmtune: not enough memory{_told(error)}")
         return 1
     return None
+
+
+def _drop_output() -> None:
+    """Let what is left to write on standard output go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _told(error: MemoryError) -> str:
+    """Say what there was not enough memory for: what the error says, or where it was raised."""
+    if str(error):
+        return f": {error}"
+    trace, where = error.__traceback__, ""
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "")
+        where = f": in {name}.{trace.tb_frame.f_code.co_name}" if name.startswith("lmtune.") else where
+        trace = trace.tb_next
+    return where

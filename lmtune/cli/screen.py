@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from lmtune.cli.messages import note
+from lmtune.errors import visible
 
 if TYPE_CHECKING:
     from lmtune.progress import Progress as Report
@@ -36,7 +37,7 @@ def stages() -> Iterator[Report]:
     Nothing is shown where standard error is not a terminal.
     """
     progress = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -52,9 +53,9 @@ def stages() -> Iterator[Report]:
             progress.start()
         if stage not in tasks:
             tasks[stage] = progress.add_task(stage, total=total or None)
-        text = f"{stage}: {detail}" if detail else stage
-        visible = done < total or not total  # what is done makes room
-        progress.update(tasks[stage], description=text, completed=done, total=total or None, visible=visible)
+        text = visible(f"{stage}: {detail}" if detail else stage)
+        shown = done < total or not total  # what is done makes room
+        progress.update(tasks[stage], description=text, completed=done, total=total or None, visible=shown)
 
     try:
         yield report

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from lmtune.cli.messages import note
+from lmtune.cli.messages import note, say
 from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
@@ -74,14 +73,12 @@ def _show(results: Sequence[CollectionResult], style: str) -> None:
     if style != "table":
         for text in notes:
             note(text)
-        sys.stdout.write(tuning_table(results, style))
+        say(tuning_table(results, style))
         return
     console = Console(highlight=False)
     if console.is_terminal:
         means = mean_table(results)
         console.print(means.terminal(), means.legend, "", parameter_table(results).terminal(), sep="\n")
     else:
-        print(tuning_table(results), parameter_table(results).text(), sep="\n", end="")
-    print()
-    for text in notes:
-        print(text)
+        say(f"{tuning_table(results)}\n{parameter_table(results).text()}")
+    say("".join(f"{line}\n" for line in ("", *notes)))

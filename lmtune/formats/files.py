@@ -221,7 +221,8 @@ def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
             yield stream
         if not direct:
             _replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
+        _name(error, path)
         if not direct:
             temporary.unlink(missing_ok=True)
         raise
@@ -272,7 +273,8 @@ def atomic_directory(
             _remove(old)
             if marker is not None:
                 check_directory(path, marker=marker, own=own)
-    except BaseException:
+    except BaseException as error:
+        _name(error, path)
         _remove(temporary)
         raise
     _remove(old)
@@ -314,6 +316,12 @@ def _replace(source: Path, target: Path) -> None:
         source.replace(target)
     except OSError as error:
         raise _unwritable(target, error) from error
+
+
+def _name(error: BaseException, path: str | os.PathLike[str]) -> None:
+    """Say of a write that failed where it was: a full disk or a limit names no file."""
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and error.filename is None:
+        error.filename = os.fspath(path)
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:

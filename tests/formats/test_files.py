@@ -3,6 +3,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import resource
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -258,3 +260,18 @@ def test_a_flipped_bit_is_noticed_or_says_nothing(tmp_path: Path, suffix: str) -
             assert read_bytes(path) == CONTENT
         except InputError as error:
             assert "\n" not in str(error)
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, limit[1]))
+        with pytest.raises(OSError, match="big"), atomic_write(tmp_path / "big.txt") as stream:
+            stream.write("x" * (1 << 20))
+        with pytest.raises(OSError, match="folder"), atomic_directory(tmp_path / "folder") as folder:
+            (folder / "part").write_bytes(b"x" * (1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from lmtune.cli.messages import say
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.formats.files import check_file
@@ -45,4 +46,4 @@ def features(
         )
     write_letor(files.output, made.data)
     for number, feature in enumerate(FEATURES, 1):
-        print(f"{number}\t{feature.name}\t{feature.what}")
+        say(f"{number}\t{feature.name}\t{feature.what}\n")

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from lmtune.cli.messages import say
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
@@ -77,9 +78,9 @@ def train(
         if distributed.rank() > 0:
             return
         model_folder.save_model(learning.output, reranker, record(NEURAL, **_facts(known)))
-    print(reranker.scorer.summary)
+    say(f"{reranker.scorer.summary}\n")
     for line in reranker.report(known.test) if known.test is not None else ():
-        print(line)
+        say(f"{line}\n")
 
 
 def _known(
