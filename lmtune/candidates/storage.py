@@ -6,6 +6,7 @@ What is kept does not depend on judgements, which may change without a rebuild.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -179,7 +180,6 @@ def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
         "pruning": {**asdict(pool.pruning), "by_e": pool.pruning.by_e.tolist()},
     }
     with atomic_write(path, mode="binary") as stream:
-        # An archive's reader checks every member's checksum.
         np.savez(
             stream,
             header=np.frombuffer(json.dumps(header).encode(), np.uint8),
@@ -202,11 +202,11 @@ def _read(
 ) -> CandidatePool:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            header = json.loads(archive["header"].tobytes())
+            header = json.loads(_member(archive, "header").tobytes())
             differs = [key for key in wanted if header["made"][key] != wanted[key]]
             if differs:
                 raise _UnusableError(f"made with another {differs[0]}")
-            data = {key: archive[key] for key in archive.files if key != "header"}
+            data = {key: _member(archive, key) for key in archive.files if key != "header"}
         terms = tuple(tuple(some) for some in header["terms"])
         candidates = _columns(data, terms)
         pruning = header["pruning"]
@@ -235,6 +235,15 @@ def _read(
         pruning=Pruning(**pruning),
         formula=formula,
     )
+
+
+def _member(archive: Any, name: str) -> NDArray[Any]:
+    """Read an array of an archive, from bytes that are read to their end: then they are checked."""
+    raw = io.BytesIO(archive.zip.read(f"{name}.npy"))
+    array: NDArray[Any] = np.lib.format.read_array(raw, allow_pickle=False)
+    if raw.read(1):
+        raise ValueError(f"{name} has another size")
+    return array
 
 
 def _columns(data: dict[str, NDArray[Any]], terms: tuple[tuple[str, ...], ...]) -> Columns:
