@@ -17,6 +17,7 @@ test: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/surrogates.py
 	$(BIN)/python benchmarks/lucene.py
 	$(BIN)/python benchmarks/evaluate.py
 

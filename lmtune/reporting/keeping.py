@@ -13,6 +13,7 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.smooth import smooth_surfaces
 
 
 def keep_results(
@@ -56,12 +57,17 @@ def keep_results(
             measure_profiles(pool, result, plan, progress=partial(progress, f"{pool.name}: lines"))
             for pool, result in zip(pools, results, strict=True)
         ]
+        smooth = [
+            smooth_surfaces(pool, result, plan, progress=partial(progress, f"{pool.name}: smooth measures"))
+            for pool, result in zip(pools, results, strict=True)
+        ]
         write_results(
             path,
             results,
             pools,
             record,
             lines=lines,
+            smooth=smooth,
             hits=plan.depth,
             progress=lambda done, total: progress("writing runs", done, total),
         )

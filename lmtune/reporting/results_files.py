@@ -97,6 +97,7 @@ CHOSEN = CsvFile(
 
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
+SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
 PROFILES = CsvFile(
     "lines/{}/{}.csv", {"line": str, "position": float, SETTING: float, "cost": float, **_MEANS}
 )

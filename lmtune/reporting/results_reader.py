@@ -260,7 +260,7 @@ def _traces(folder: Path, name: str, rows: Sequence[Row], folds: int) -> dict[st
         file_name(key): key
         for row in rows
         for fold in range(1, folds + 1)
-        for kind in ("direct", "certificate", "boxes", *ALSO)
+        for kind in ("direct", "approx", "certificate", "boxes", *ALSO)
         for key in [f"{kind}-{row.measure}-fold{fold}"]
     }
     tables: dict[str, pd.DataFrame] = {}

@@ -35,6 +35,7 @@ def write_results(
     record: Mapping[str, Any],
     *,
     lines: Sequence[Mapping[str, pd.DataFrame]] = (),
+    smooth: Sequence[Mapping[str, pd.DataFrame]] = (),
     hits: int = 1000,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -56,13 +57,17 @@ def write_results(
         By collection, a list of folds, each ``{"train": topics, "test": topics}``.
     ``surfaces/COLLECTION/MEASURE-foldN.csv``
         The grid: lambda, mu, train, test (the measure's means on the fold's topics).
+    ``surfaces/COLLECTION/smooth-MEASURE.csv``
+        The grid on all training topics: lambda, mu, measure, smooth (its smooth form). Only where
+        `smooth` is given.
     ``lines/COLLECTION/MEASURE-foldN.csv``
         RankNet's cost beside the measure: line, position, lambda, mu, cost, train, test; see
         `lmtune.tuning.experiment.profiles.measure_profiles`. Only where `lines` are given.
     ``traces/COLLECTION/*.csv``
         Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
         step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
-        ``validation MEASURE``), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
+        ``validation MEASURE``), ``approx-MEASURE-foldN`` (start, step, the parameters, alpha, cost,
+        the measure's mean), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
         (start, step, the parameters, then the measure's mean); with a certificate, on test
         topics, ``certificate-MEASURE-foldN`` (boxes, best, bound) and
         ``boxes-MEASURE-foldN``, the boxes that may hold a better setting (lambda_low,
@@ -86,6 +91,8 @@ def write_results(
         How the results were made; goes to ``made.json``.
     lines : sequence of mapping of str to pandas.DataFrame, optional
         Each collection's `lmtune.tuning.experiment.profiles.measure_profiles`.
+    smooth : sequence of mapping of str to pandas.DataFrame, optional
+        Each collection's `lmtune.tuning.experiment.smooth.smooth_surfaces`.
     hits : int
         Documents a topic in the runs.
     progress : callable, optional
@@ -113,6 +120,8 @@ def write_results(
             tables.append((files.SURFACE, result, surfaces(result, pool)))
         for result, profiles in zip(results, lines, strict=bool(lines)):
             tables.append((files.PROFILES, result, dict(profiles)))
+        for result, forms in zip(results, smooth, strict=bool(smooth)):
+            tables.append((files.SMOOTH, result, dict(forms)))
         for place, text in texts.items():
             _write(folder / place, text)
         for file, result, own in tables:

@@ -97,7 +97,9 @@ class Estimators(Experiment):
         }
 
     def _plan(self) -> Plan:
-        return Plan(tuple(parse_measures(self.measures)), validation=self.validation, seed=self.seed)
+        return Plan(
+            tuple(parse_measures(self.measures)), validation=self.validation, approx=False, seed=self.seed
+        )
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,9 @@ from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import ParameterAxis, Picture, alt_text
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
-from lmtune.reporting.results_files import PROFILES, RECALL, SURFACE, TRACE, UNCHANGED, file_name
-from lmtune.tuning.experiment.result import ALSO, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
+from lmtune.reporting.results_files import PROFILES, RECALL, SMOOTH, SURFACE, TRACE, UNCHANGED, file_name
+from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
+from lmtune.tuning.experiment.smooth import smooth_form
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,9 +49,10 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
     ------
     Picture
         For each collection the parameter spread; then for each measure the differences between
-        topics and the recall-precision curves; then for each measure and fold the surface, the
-        RankNet cost beside the measure, and the convergence. Only two free parameters have a
-        surface; the cost and the measure are drawn along each, however many there are.
+        topics, the recall-precision curves and the surface of the measure beside that of its smooth
+        form; then for each measure and fold the surface, the RankNet cost beside the measure, and
+        the convergence. Only two free parameters have a surface; the cost and the measure are drawn
+        along each, however many there are.
 
     Raises
     ------
@@ -69,7 +72,9 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
         for own in by_measure.values():
             if {DIRECT, RANKNET} <= own.keys():
                 yield collection.differences(own[RANKNET], own[DIRECT])
-            yield from collection.recall(next(iter(own.values())))
+            first = next(iter(own.values()))
+            yield from collection.recall(first)
+            yield from collection.smooth(first.measure)
         for own in by_measure.values():
             for number in range(1, len(result.folds) + 1):
                 yield from collection.fold(list(own.values()), number)
@@ -147,6 +152,23 @@ class _Collection:
             figure = recall_precision_curves(curves, title=title)
             yield self.picture(f"{row.measure}-recall", f"{title}: recall and precision", figure)
 
+    def smooth(self, measure: Measure) -> Iterator[Picture]:
+        table = SMOOTH.frame(self.folder, self.result.name, str(measure), parameters=self.parameters)
+        if table is None or len(self.free) != 2:
+            return
+        x, y = (table[axis.name].to_numpy(np.float64) for axis in self.free)
+        names = {measure.title: "measure", f"smooth {smooth_form(measure).measure.title}": "smooth"}
+        plain = [SurfacePanel(name, x, y, table[column].to_numpy()) for name, column in names.items()]
+        best = {panel.title: panel.best[:2] for panel in plain}
+        figure = surface(
+            [replace(panel, points=best) for panel in plain],
+            self.free,
+            measure="each",
+            title=f"{self.result.name}, training topics of all folds, each one's best marked",
+        )
+        title = f"{self.result.name}, {measure.title}: the measure's surface and its smooth form's"
+        yield self.picture(f"{measure}-smooth", title, figure)
+
     def fold(self, rows: Sequence[Row], number: int) -> Iterator[Picture]:
         measure = rows[0].measure
         name = f"{measure}-fold{number}"
@@ -186,12 +208,17 @@ class _Collection:
         points = {method: (own[x], own[y]) for method, own in chosen.items()}
         ranknet = self.trace(f"ranknet-fold{number}", ("start", "cost", *names))
         direct = self.trace(f"direct-{measure}-fold{number}", (*names, str(measure)))
-        ways = [] if ranknet is None else [part for _, part in ranknet.groupby("start")]
+        approx = self.trace(f"approx-{measure}-fold{number}", ("start", *names))
+        ways = {
+            f"{method}:'s iterates": [places(way) for _, way in table.groupby("start")]
+            for method, table in ((RANKNET, ranknet), (APPROX, approx))
+            if table is not None and len(table)
+        }
         train = SurfacePanel(
             "training topics",
             *places(grid),
             grid["train"].to_numpy(),
-            paths={f"{RANKNET}:'s iterates": [places(way) for way in ways]} if ways else {},
+            paths=ways,
             evaluations={} if direct is None else {f"{DIRECT}:'s coordinate ascent": places(direct)},
             points={method: point for method, point in points.items() if method != OPTIMAL},
         )
@@ -220,8 +247,14 @@ class _Collection:
                 add(name, best_so_far(table[measure]), points if kind == "direct" else 0)
         if (table := evaluated("ranknet", "cost")) is not None and measure in table:
             add("RankNet (iterates)", at_lowest(table["cost"], table[measure]))
+        approx = self.trace(f"approx-{measure}-fold{number}", ("alpha", "cost", measure))
+        if approx is not None and len(approx):
+            # Costs of different steepness do not compare.
+            stages = (stage for _, stage in approx.groupby("alpha", sort=False))
+            best = [at_lowest(stage["cost"], stage[measure]) for stage in stages]
+            add("Approx (iterates)", np.concatenate(best))
         proof = self.trace(f"certificate-{measure}-fold{number}", _CERTIFICATE)
         if proof is not None and len(proof):
-            boxes, best, bound = (proof[column].to_numpy() for column in _CERTIFICATE)
-            found.append(Search("certificate", boxes, best, bound, topics="test topics"))
+            boxes, reached, bound = (proof[column].to_numpy() for column in _CERTIFICATE)
+            found.append(Search("certificate", boxes, reached, bound, topics="test topics"))
         return found

@@ -33,6 +33,7 @@ _LOOKS = {
     "grid": Look("#000000", ":", "D"),
     "coordinate ascent": Look("#0072B2", "-", "o"),
     "RankNet (iterates)": Look("#D55E00", "--", "^"),
+    "Approx (iterates)": Look("#CC79A7", "-.", "D"),
     "certificate": Look("#009E73", "-", "s"),
 }
 

@@ -118,7 +118,8 @@ TWO_STAGE = (ParameterAxis("lambda"), ParameterAxis("mu", "tokens", is_log=True)
 _LOOKS = {
     "Direct": Look("#0072B2", "-", "o"),
     "RankNet": Look("#D55E00", "--", "^"),
-    "RankNet-val": Look("#CC79A7", "-.", "D"),
+    "Approx": Look("#CC79A7", "-.", "D"),
+    "RankNet-val": Look("#000000", (0, (3, 1, 1, 1)), "X"),
     "Optimal": Look("#009E73", ":", "s"),
     "SPSA": Look("#E69F00", (0, (5, 1, 1, 1, 1, 1)), "v"),
     "FDSA": Look("#56B4E9", (0, (3, 1)), "P"),

@@ -17,11 +17,14 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, STOPPED
+from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, RANKNET, STOPPED
+from lmtune.tuning.experiment.smooth import smooth_form, smooth_lists
 from lmtune.tuning.grid import Surface
+from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.spsa import SEARCHES
+from lmtune.tuning.surrogate import SurrogateTuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +54,10 @@ class Shared:
         The certificates'; None once one was interrupted.
     traces : dict of str to pandas.DataFrame
         What the searches recorded.
-    unfinished : list of int
-        Folds, from 1, in which RankNet's descent was cut short.
+    remarks : dict of str to list of int
+        What to say of folds, from 1, in which a descent did not end as it should.
+    lists : dict of int to Lists
+        Approx's, by their depth.
     """
 
     pool: CandidatePool
@@ -62,7 +67,8 @@ class Shared:
     surface: Surface
     tolerance: float | None
     traces: dict[str, pd.DataFrame] = field(default_factory=dict)
-    unfinished: list[int] = field(default_factory=list)
+    remarks: dict[str, list[int]] = field(default_factory=dict)
+    lists: dict[int, Lists] = field(default_factory=dict)
 
 
 class FoldMethods:
@@ -75,7 +81,7 @@ class FoldMethods:
         self._search: dict[str, Any] = {"space": self.plan.space, "depth": self.plan.depth}
         self._ranknet = self._fit_ranknet("ranknet", fold.train)
         if not self._ranknet.converged_:
-            shared.unfinished.append(self.number)
+            self._remark(f"{RANKNET}'s descent was cut short")
         if self.plan.validation:
             rng = np.random.default_rng([self.plan.seed, number])
             size = max(1, round(self.plan.validation * len(fold.train)))
@@ -98,6 +104,11 @@ class FoldMethods:
         ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs)
         self._keep(name, tuner.results_)
         return tuner
+
+    def _remark(self, text: str) -> None:
+        folds = self.shared.remarks.setdefault(text, [])
+        if self.number not in folds:
+            folds.append(self.number)
 
     def _keep(self, name: str, table: pd.DataFrame) -> None:
         self.shared.traces[f"{name}-fold{self.number}"] = table
@@ -122,6 +133,22 @@ class FoldMethods:
         """Take RankNet's setting."""
         return Choice(self._ranknet.best_params_, self._ranknet.n_evaluations_)
 
+    def approx(self, measure: Measure) -> Choice:
+        """Follow the gradient of the measure's smooth form; stay at the start where it has none."""
+        lists = smooth_lists(self.shared.lists, self.pool, self.plan, measure)
+        rows = [lists.columns.rows(topic) for topic in self.pool.positions(self.fold.train)]
+        if not any((lists.columns.gain[own] >= measure.rel).any() for own in rows):
+            self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
+            space = self.plan.space
+            return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
+        tuner = SurrogateTuner(
+            str(smooth_form(measure)), **self._search, seed=self.plan.seed, measures=[str(measure)]
+        ).fit(self.pool, topics=self.fold.train, lists=lists)
+        if not tuner.converged_:
+            self._remark(f"{APPROX}'s descent was cut short")
+        self._keep(f"approx-{measure}", tuner.results_)
+        return Choice(tuner.best_params_, tuner.n_evaluations_)
+
     def stopped(self, measure: Measure) -> Choice:
         """Take the iterate of RankNet's descent that is best on held-back training topics."""
         tuner = self._stopped.stop_on(self.pool, str(measure), topics=self._validation)
@@ -138,6 +165,8 @@ class FoldMethods:
     def choose(self, measure: Measure) -> dict[str, Choice]:
         """Return what every method but Optimal chooses, by row."""
         methods: dict[str, Callable[[Measure], Choice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
+        if self.plan.approx:
+            methods[APPROX] = self.approx
         if self.plan.validation:
             methods[STOPPED] = self.stopped
         for name in self.plan.also:

@@ -63,6 +63,8 @@ class Plan:
         The smallest gain that is relevant to RankNet.
     negatives_depth : int
         See `RankNetTuner`.
+    approx : bool
+        Follow the gradient of a smooth form of each measure too: the row ``Approx``.
     seed : int
         Of every random choice.
     depth : int
@@ -104,6 +106,7 @@ class Plan:
     )
     rel: int = option(1, "Smallest gain that RankNet takes for relevant.", low=1, flag="--ranknet-rel")
     negatives_depth: int = option(100, "Unjudged stand-ins where nothing is judged nonrelevant.", low=1)
+    approx: bool = option(True, "The row Approx: a smooth form of each measure, by its gradient.")
     seed: int = option(0, "Of folds, starts and restarts.", low=0)
     depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
     also: tuple[str, ...] = option((), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO)

@@ -16,7 +16,7 @@ from lmtune.tuning.grid import Surface
 if TYPE_CHECKING:
     import pandas as pd
 
-DIRECT, RANKNET, STOPPED, OPTIMAL = "Direct", "RankNet", "RankNet-val", "Optimal"
+DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
 ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
 """Further methods: what a plan calls them, and their rows."""
 
@@ -34,8 +34,8 @@ class Fit:
     train_value, test_value : float
         The measure's means on the fold's training and test topics.
     evaluations : int
-        Parameter settings that the choice took: costs with gradients for RankNet, measured ones for
-        the others.
+        Parameter settings that the choice took: costs with gradients for RankNet and Approx, measured
+        ones for the others.
     at_edge : tuple of str
         Bounds of the space that the parameters lie on.
     bound : float or None
@@ -59,7 +59,8 @@ class Row:
     measure : Measure
         What is reported, and what Direct and Optimal maximise.
     method : str
-        ``"Direct"``, ``"RankNet"``, ``"RankNet-val"``, ``"SPSA"``, ``"FDSA"`` or ``"Optimal"``.
+        ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``, ``"FDSA"`` or
+        ``"Optimal"``.
     topics : tuple of str
         Test topics of all folds.
     values : numpy.ndarray of float64, shape (topics,)
@@ -101,10 +102,10 @@ class CollectionResult:
     folds : tuple of Fold
         Training and test topics.
     rows : tuple of Row
-        Measure by measure, Direct, RankNet, what else was asked for, Optimal.
+        Measure by measure, Direct, RankNet, Approx, what else was asked for, Optimal.
     traces : dict of str to pandas.DataFrame
-        RankNet's iterates, the others' evaluations, certificates' progress and the boxes that they
-        did not exclude, by file-name-like key.
+        RankNet's and Approx's iterates, the others' evaluations, certificates' progress and the
+        boxes that they did not exclude, by file-name-like key.
     notes : tuple of str
         What a reader must know: rules applied, topics skipped, edges reached.
     model : str

@@ -1,4 +1,4 @@
-"""The comparison of Metzler (SIGIR 2007), Table 1: Direct, RankNet and Optimal."""
+"""The comparison of Metzler (SIGIR 2007), Table 1: Direct, RankNet, Approx and Optimal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from lmtune.progress import Progress, silent
 from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
 
@@ -33,12 +34,13 @@ def run_experiment(
 ) -> CollectionResult:
     """Choose parameters on training topics by every method; report them on test topics.
 
-    Direct is a full grid, then coordinate ascents from its best points and from random ones;
-    `Plan.also` adds gradient-free descents, each from the same start with a budget of evaluations.
-    Optimal is the best grid point on the test topics themselves, or another row's setting where
-    that is better still: the upper bound that no honest method may use. With `Plan.certify` it is
-    searched for and proven to be that near the best possible. Ctrl-C ends such a proof and those
-    to come, not the experiment.
+    Direct is a full grid, then coordinate ascents from its best points and from random ones; Approx
+    follows the gradient of each measure's smooth form, see `SurrogateTuner`; `Plan.also` adds
+    gradient-free descents, each from the same start with a budget of evaluations. Optimal is the
+    best grid point on the test topics themselves, or another row's setting where that is better
+    still: the upper bound that no honest method may use. With `Plan.certify` it is searched for and
+    proven to be that near the best possible. Ctrl-C ends such a proof and those to come, not the
+    experiment.
 
     Parameters
     ----------
@@ -144,27 +146,38 @@ def _notes(shared: Shared, rows: Sequence[Row], folds: Sequence[Fold]) -> Iterat
     yield f"RankNet pairs: {shared.pairs.rule}"
     if not shared.pool.judged_counts()[1].any() and any(m.kind == "Bpref" for m in plan.measures):
         yield "no document is judged nonrelevant: Bpref is the recall at the run depth"
+    if plan.approx and (rough := [m.title for m in plan.measures if smooth_form(m).measure.kind != m.kind]):
+        yield f"Approx follows a smooth MAP for {', '.join(rough)}: no smooth form of its own"
     if plan.certify is not None:
         sizes = [len(fold.test) for fold in folds]
-        yield from (_proof(row, sizes, plan.certify) for row in rows if row.method == OPTIMAL)
+        for row in (row for row in rows if row.method == OPTIMAL):
+            near = [o for o in rows if o.measure == row.measure and o.method in (DIRECT, APPROX)]
+            yield _proof(row, near, sizes, plan.certify)
     for method in dict.fromkeys(row.method for row in rows if row.method != OPTIMAL):
         fits = [fit for row in rows if row.method == method for fit in row.fits]
         if edges := sorted({edge for fit in fits for edge in fit.at_edge}):
             yield f"{method} ended on the edge of the range: {', '.join(edges)}"
-    if shared.unfinished:
-        yield f"RankNet's descent was cut short in fold {', '.join(map(str, shared.unfinished))}"
+    for text, numbers in shared.remarks.items():
+        yield f"{text} in fold {', '.join(map(str, numbers))}"
 
 
-def _proof(row: Row, sizes: Sequence[int], tolerance: float) -> str:
-    """Say what the certificates of Optimal, one a fold of so many test topics, prove of the table's mean."""
+def _proof(row: Row, near: Sequence[Row], sizes: Sequence[int], tolerance: float) -> str:
+    """Say what the certificates of Optimal, one a fold of so many test topics, prove of the table's means."""
     fits, title = row.fits, row.measure.title
     bounds = [fit.bound for fit in fits if fit.bound is not None]
     if len(bounds) < len(fits):
         return f"{title}: Optimal is not certified: interrupted"
     bound = float(np.average(bounds, weights=sizes))
     gap = bound - float(np.average([fit.test_value for fit in fits], weights=sizes))
-    shown = f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")
     each = "" if len(fits) == 1 else ", chosen for each fold,"
     short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
     names = ", ".join(fits[0].params)
-    return f"{title}: no ({names}) in the range{each} gives more than {shown} (gap {gap:.4f}{short})"
+    within = ", ".join(f"{own.method} is within {_at_most(bound - own.mean)}" for own in near)
+    return (
+        f"{title}: no ({names}) in the range{each} gives more than {_at_most(bound)} (gap {gap:.4f}{short}): "
+        f"{within} of the best possible"
+    )
+
+
+def _at_most(number: float) -> str:
+    return f"{math.ceil(number * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")

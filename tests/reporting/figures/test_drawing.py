@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from support import random_collection
@@ -19,6 +20,7 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.smooth import smooth_surfaces
 
 PLAN = Plan(
     tuple(parse_measures(["AP", "P(rel=2)@5"])),
@@ -36,7 +38,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CollectionResu
     pool = CandidatePool.build(*random_collection(3, documents=80, topics=12), name="a, b/c")
     result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), PLAN)
     lines = [measure_profiles(pool, result, PLAN)]
-    write_results(folder, [result], [pool], {}, lines=lines)
+    smooth = [smooth_surfaces(pool, result, PLAN)]
+    write_results(folder, [result], [pool], {}, lines=lines, smooth=smooth)
     return folder, result
 
 
@@ -53,7 +56,7 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
         *(
             f"a_b_c-{measure}-{kind}"
             for kinds in (
-                ("topics", "recall"),
+                ("topics", "recall", "smooth"),
                 (
                     "fold1-surface",
                     "fold1-cost",
@@ -70,7 +73,7 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
     assert all(picture.alt and picture.title.startswith("a, b/c") for picture in pictures)
     surface = next(picture for picture in pictures if picture.name.endswith("AP-fold2-surface"))
     rows = {row.method: row for row in result.rows if str(row.measure) == "AP"}
-    for method in ("Direct", "RankNet", "RankNet-val", "SPSA", "FDSA", "Optimal"):
+    for method in ("Direct", "RankNet", "Approx", "RankNet-val", "SPSA", "FDSA", "Optimal"):
         fit = rows[method].fits[1]
         assert (
             f"{method} chose λ = {fit.params['lambda']:.3f}, μ = {tokens(fit.params['mu'])}." in surface.alt
@@ -83,6 +86,10 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
         first, best = (f"{x:.4f}".removeprefix("0") for x in (table[measure][0], table[measure].max()))
         assert f"SPSA: from {first} to {best} after 20 evaluations" in convergence.alt
         assert "FDSA: from" in convergence.alt
+        approx = result.traces[f"approx-{measure}-fold1"]
+        chosen = next(row for row in result.rows if (str(row.measure), row.method) == (measure, "Approx"))
+        end = f"{chosen.fits[0].train_value:.4f}".removeprefix("0")
+        assert f"to {end} after {len(approx)} evaluations" in convergence.alt
 
 
 def test_tables_that_are_missing_leave_pictures_out(
@@ -103,3 +110,30 @@ def test_the_surface_of_the_folder_is_drawn(
     for ax, column in ((train, "train"), (test, "test")):
         shown = f"{table[column].max():.4f}".removeprefix("0")
         assert ax.get_title("left").endswith(f"best on the grid {shown}")
+
+
+def test_a_measure_stands_beside_its_smooth_form(
+    kept: tuple[Path, CollectionResult], pictures: list[Picture]
+) -> None:
+    folder, _ = kept
+    table = pd.read_csv(folder / "surfaces" / "a_b_c" / "smooth-AP.csv")
+    [picture] = [p for p in pictures if p.name.endswith("AP-smooth")]
+    measure, smooth, _ = picture.figure.axes
+    for ax, column, name in ((measure, "measure", "MAP"), (smooth, "smooth", "smooth MAP")):
+        best = table.iloc[int(table[column].argmax())]
+        shown = f"{best[column]:.4f}".removeprefix("0")
+        assert ax.get_title("left") == f"{name}: best on the grid {shown}"
+        for each in (measure, smooth):
+            marked = [np.asarray(line.get_xydata()).tolist() for line in each.get_lines()]
+            assert [[best["lambda"], best["mu"]]] in marked
+
+
+def test_paths_of_both_descents_are_on_the_surface(
+    kept: tuple[Path, CollectionResult], pictures: list[Picture]
+) -> None:
+    _, result = kept
+    [picture] = [p for p in pictures if p.name.endswith("AP-fold1-surface")]
+    drawn = [np.asarray(line.get_xydata()).tolist() for line in picture.figure.axes[0].get_lines()]
+    for trace in ("ranknet-fold1", "approx-AP-fold1"):
+        for _, way in result.traces[trace].groupby("start"):
+            assert way[["lambda", "mu"]].to_numpy().tolist() in drawn

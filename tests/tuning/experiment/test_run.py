@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,10 @@ from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.tuning.experiment.folds import cross_validation, make_folds, read_parts
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, STOPPED
+from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.surrogate import SurrogateTuner
 
 TOPICS = [str(t) for t in range(1, 21)]
 
@@ -100,7 +102,12 @@ def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, pla
         assert {(*fit.params.values(), fit.evaluations) for fit in fits} == {
             (*tuner.best_params_.values(), tuner.n_evaluations_)
         }
-    # Judgements of the test topics must not reach the choices of Direct and RankNet.
+        for row in rows:
+            if row.method == APPROX:
+                smooth = SurrogateTuner(f"approx-{row.measure}", seed=plan.seed).fit(pool, topics=fold.train)
+                assert row.fits[number].params == smooth.best_params_
+                assert row.fits[number].evaluations == smooth.n_evaluations_
+    # Judgements of the test topics must not reach any choice but Optimal's.
     index, topics, qrels = random_collection(7, documents=100, topics=20)
     for topic in folds[0].test:
         qrels[topic] = {docno: 1 - min(gain, 1) for docno, gain in qrels[topic].items() if gain >= 0}
@@ -117,11 +124,12 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
     folds = cross_validation(pool.topics, 2)
     result = run_experiment(pool, folds, plan)
     rows = {(str(row.measure), row.method): row for row in result.rows}
-    assert len(rows) == 3 * 4
+    assert [method for name, method in rows if name == "AP"] == [DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL]
+    assert len(rows) == 3 * 5
     for name in ("AP", "Bpref", "P@10"):
         direct, optimal = rows[name, DIRECT], rows[name, OPTIMAL]
         for number, fold in enumerate(folds):
-            for method in (RANKNET, STOPPED):
+            for method in (RANKNET, APPROX, STOPPED):
                 fit = rows[name, method].fits[number]
                 assert direct.fits[number].train_value >= fit.train_value - 1e-12
                 assert optimal.fits[number].test_value >= fit.test_value - 1e-12
@@ -129,12 +137,18 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
             fit = direct.fits[number]
             values = measure(pool, fit.params, measures=[name], topics=fold.test)[name]
             assert fit.test_value == pytest.approx(values.mean(), rel=1e-12)
-        for row in (direct, optimal):
+        for row in (direct, rows[name, APPROX], optimal):
             assert row.topics == (*folds[0].test, *folds[1].test)
             assert row.mean == pytest.approx(np.mean(row.values))
         expected = stats.ttest_rel(optimal.values, direct.values).pvalue
         if np.isfinite(expected):
             assert optimal.p_values[DIRECT] == pytest.approx(expected, rel=1e-10)
+        assert rows[name, APPROX].p_values.keys() == {DIRECT, RANKNET}
+        trace = result.traces[f"approx-{name}-fold2"]
+        fit = rows[name, APPROX].fits[1]
+        chosen = (trace[["lambda", "mu"]] == list(fit.params.values())).all(axis=1)
+        assert trace.loc[chosen, name].to_numpy() == pytest.approx(fit.train_value, rel=1e-12)
+        assert trace.loc[chosen, "alpha"].max() == trace["alpha"].max()
     again = run_experiment(pool, folds, plan)
     for row, other in zip(result.rows, again.rows, strict=True):
         assert row.fits == other.fits
@@ -185,6 +199,45 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     closing = [done for stage, done, _, _ in shown if stage == "certifying MAP, fold 1"]
     assert closing == sorted(closing)
     assert closing[-1] == 100
+
+
+def test_notes_say_how_far_from_the_best_possible_a_row_is(pool: CandidatePool) -> None:
+    plan = Plan(tuple(parse_measures(["AP"])), grid=(4, 5), certify=5e-3)
+    result = run_experiment(pool, cross_validation(pool.topics, 3), plan)
+    rows = {row.method: row for row in result.rows}
+    bounds = np.repeat([fit.bound for fit in rows[OPTIMAL].fits], [len(fold.test) for fold in result.folds])
+    [note] = [note for note in result.notes if note.startswith("MAP: no")]
+    for method in (DIRECT, APPROX):
+        stated = float(note.split(f"{method} is within ")[1].split()[0].rstrip(","))
+        true = float(np.mean(bounds - rows[method].values))
+        assert true - 1e-9 <= stated < true + 1e-4
+    assert note.endswith("of the best possible")
+
+
+def test_measures_without_a_smooth_form_follow_that_of_map(pool: CandidatePool) -> None:
+    plan = Plan(tuple(parse_measures(["AP", "Success@3"])), grid=(3, 4))
+    folds = cross_validation(pool.topics, 2)
+    result = run_experiment(pool, folds, plan)
+    by_name = {str(row.measure): row for row in result.rows if row.method == APPROX}
+    for ap, success in zip(by_name["AP"].fits, by_name["Success@3"].fits, strict=True):
+        assert ap.params == success.params
+    assert [note for note in result.notes if "smooth" in note] == [
+        "Approx follows a smooth MAP for Success@3: no smooth form of its own"
+    ]
+    without = run_experiment(pool, folds, replace(plan, approx=False))
+    assert {row.method for row in without.rows} == {DIRECT, RANKNET, OPTIMAL}
+    assert not any(name.startswith("approx") for name in without.traces)
+    assert not any("Approx" in note for note in without.notes)
+
+
+def test_approx_stays_at_the_start_where_nothing_is_relevant(pool: CandidatePool) -> None:
+    plan = Plan(tuple(parse_measures(["P(rel=9)@5"])), grid=(3, 4))
+    result = run_experiment(pool, cross_validation(pool.topics, 2), plan)
+    [row] = [row for row in result.rows if row.method == APPROX]
+    for fit in row.fits:
+        assert list(fit.params.values()) == plan.space.start.tolist()
+        assert fit.evaluations == 0
+    assert "Approx had no relevant document to learn P(rel=9)@5 from in fold 1, 2" in result.notes
 
 
 def test_ctrl_c_ends_the_proofs_not_the_experiment(pool: CandidatePool) -> None:

@@ -1,0 +1,91 @@
+"""The smooth forms of an experiment's measures, and the documents that they are taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.measures.measure import Measure
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.lists import Lists
+from lmtune.tuning.objectives import Objective, SurrogateCost, parse_objective
+from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def smooth_form(measure: Measure) -> Objective:
+    """Return what stands in for a measure: its own smooth form, or that of AP where it has none."""
+    try:
+        return parse_objective(f"approx-{measure}")
+    except InputError:
+        return Objective("approx", Measure("AP", rel=measure.rel))
+
+
+def smooth_lists(known: dict[int, Lists], pool: CandidatePool, plan: Plan, measure: Measure) -> Lists:
+    """Return the lists for a measure's smooth form, built once a depth.
+
+    Parameters
+    ----------
+    known : dict of int to Lists
+        Those built before, by their depth; what is built is added.
+    pool, plan, measure
+        The experiment's.
+    """
+    depth = lists_depth(objective_for(smooth_form(measure), pool, plan.depth), plan.depth)
+    if depth not in known:
+        known[depth] = Lists.build(pool, plan.space, depth=depth, seed=plan.seed)
+    return known[depth]
+
+
+def smooth_surfaces(
+    pool: CandidatePool,
+    result: CollectionResult,
+    plan: Plan,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, pd.DataFrame]:
+    """Compute the measures and their smooth forms over the grid.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    result : CollectionResult
+        Its experiment.
+    plan : Plan
+        The experiment's.
+    progress : callable, optional
+        Called with (measures done, measures in all).
+
+    Returns
+    -------
+    dict of str to pandas.DataFrame
+        By the measure's name; none where the plan leaves Approx out. One row a setting: the
+        parameters, ``measure`` and ``smooth`` (its form of the sharpest steepness), means over all
+        folds' training topics.
+    """
+    import pandas as pd
+
+    surface, tables = result.surface, dict[str, pd.DataFrame]()
+    if surface is None or not plan.approx:
+        return tables
+    known: dict[int, Lists] = {}
+    training = {topic for fold in result.folds for topic in fold.train}
+    places = pool.positions([topic for topic in pool.topics if topic in training])
+    for done, measure in enumerate(plan.measures, 1):
+        lists = smooth_lists(known, pool, plan, measure)
+        if any((lists.columns.gain[lists.columns.rows(t)] >= measure.rel).any() for t in places):
+            cost = SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), places)
+            table = pd.DataFrame(surface.settings, columns=list(surface.names))
+            smooth = np.array([-cost(setting, ALPHAS[-1]).value for setting in surface.settings])
+            tables[str(measure)] = table.assign(measure=surface.means(measure, places), smooth=smooth)
+        if progress is not None:
+            progress(done, len(plan.measures))
+    return tables
