@@ -265,7 +265,9 @@ def _code() -> str:
 
 def _write(order: Order, folder: Path, result: Result) -> None:
     record = folder / RECORD
-    old = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    old: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        old = unsealed(parse_json(record.read_bytes()))
     # Without a record there is no result; it comes last.
     record.unlink(missing_ok=True)
     files = []
@@ -295,7 +297,7 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         },
         "files": files,
     }
-    _write_json(record, made)
+    _write_json(record, sealed(made))
 
 
 def _records(table: Any) -> list[dict[str, Any]]:

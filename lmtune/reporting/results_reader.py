@@ -149,7 +149,7 @@ def _refuse(
 
 
 def _record(path: Path) -> dict[str, Any]:
-    record = _json(path)
+    record: Any = _json(path)
     if not isinstance(record, dict):
         _refuse("not an object", path, record)
     if "crc32" in record:  # older results have none
@@ -165,7 +165,7 @@ def _record(path: Path) -> dict[str, Any]:
         _refuse("bad notes", path, record["notes"])
     if not all(isinstance(one, dict) for one in record["collections"]):
         _refuse("bad collections", path, record["collections"])
-    return record
+    return dict(record)
 
 
 def _folds(path: Path) -> dict[str, tuple[Fold, ...]]:
