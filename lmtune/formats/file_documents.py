@@ -156,12 +156,12 @@ class FileDocuments:
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (file, line) of every document of that name, by reading all of them."""
-        return [
-            (batch.path, batch.lines_before() + line)
-            for batch in self.batches()
-            for line, found, _ in batch.numbered()
-            if found == docno
-        ]
+        places = []
+        for batch in self.batches():
+            lines = [line for line, found, _ in batch.numbered() if found == docno]
+            before = batch.lines_before() if lines else 0
+            places += [(batch.path, before + line) for line in lines]
+        return places
 
 
 def document_files(path: str | os.PathLike[str]) -> list[Path]:

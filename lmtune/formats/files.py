@@ -6,7 +6,7 @@ import contextlib
 import errno
 import io
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
@@ -87,6 +87,20 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
             if error.line is None and number:
                 error.line = number + 1
             raise
+
+
+def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Regroup blocks of bytes into blocks that end where lines end (or the input does)."""
+    rest: list[bytes] = []
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield b"".join((*rest, block[:end]))
+            rest = [block[end:]]
+        else:
+            rest.append(block)
+    if last := b"".join(rest):
+        yield last
 
 
 def decode_line(line: bytes, path: str | os.PathLike[str], number: int) -> str:

@@ -8,26 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.formats.files import decode_line
+from lmtune.formats.files import decode_line, line_blocks
 
 ID_KEYS = ("id", "_id", "docid", "docno")
 TEXT_KEYS = ("text", "body")
 
 _loads = json.JSONDecoder().decode
-
-
-def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Regroup blocks of bytes into blocks that end where lines end (or the input does)."""
-    rest = b""
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if end:
-            yield rest + block[:end]
-            rest = block[end:]
-        else:
-            rest += block
-    if rest:
-        yield rest
 
 
 def parse_jsonl(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, str, str]]:

@@ -6,8 +6,9 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_05UP, Context
 from fractions import Fraction
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats import letor_kernels as kernels
-from lmtune.formats.files import BOM, decode_line, open_bytes
+from lmtune.formats.files import BOM, decode_line, line_blocks, open_bytes
 
 HIGHEST_ID = 1 << 16
 """The largest feature id: rows are kept dense."""
 
 BLOCK_BYTES = 1 << 23
+# The middle between two float32 has 113 digits at most; of longer decimals this rounding keeps on
+# which side of it they lie.
+_DIGITS = Context(prec=120, rounding=ROUND_05UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _LARGEST = np.finfo(np.float32).max
 _LINE = "a line such as 2 qid:10 1:0.5 3:-1e-3 #docid = D1"
 
@@ -94,7 +98,7 @@ def nearest_float32(text: str) -> np.float32:
         return np.float32(math.copysign(math.inf, double))
     if abs(double) < 1e-50:
         return np.float32(math.copysign(0.0, double))
-    exact = Fraction(Decimal(text))
+    exact = Fraction(_DIGITS.create_decimal(text))
     with np.errstate(over="ignore"):
         guess = np.float32(double)
         near = [guess, np.nextafter(guess, np.float32(-np.inf)), np.nextafter(guess, np.float32(np.inf))]
@@ -110,21 +114,12 @@ def nearest_float32(text: str) -> np.float32:
 
 def _whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
     """Yield bytes that end in a line feed, about `size` at a time."""
-    parts: list[bytes] = []
     first = True
-    while chunk := stream.read(size):
-        cut = chunk.rfind(b"\n") + 1
-        if not cut:
-            parts.append(chunk)
-            continue
-        whole = b"".join((*parts, chunk[:cut]))
-        parts = [chunk[cut:]]
-        yield whole.removeprefix(BOM) if first else whole
+    for block in line_blocks(iter(partial(stream.read, size), b"")):
+        whole = block.removeprefix(BOM) if first else block
         first = False
-    rest = b"".join(parts)
-    rest = rest.removeprefix(BOM) if first else rest
-    if rest:
-        yield rest + b"\n"
+        if whole:
+            yield whole if whole.endswith(b"\n") else whole + b"\n"
 
 
 def _parse(path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:

@@ -98,11 +98,8 @@ def format_topic(path: str | os.PathLike[str], identifier: str, text: str) -> st
 
 def _pieces(line: str) -> Iterator[tuple[bool, str | None, str]]:
     """Yield (is it a closing tag, its name, the text behind it); the first may have no tag."""
-    tags = [
-        match
-        for match in _TAG.finditer(line)
-        if match[2].lower() in _KNOWN or not line[: match.start()].strip()
-    ]
+    first = len(line) - len(line.lstrip())
+    tags = [match for match in _TAG.finditer(line) if match[2].lower() in _KNOWN or match.start() <= first]
     yield False, None, line[: tags[0].start()] if tags else line
     for match, following in zip(tags, [*tags[1:], None], strict=False):
         end = len(line) if following is None else following.start()

@@ -6,17 +6,20 @@ import html
 import os
 import re
 from collections.abc import Iterable, Iterator
+from typing import AnyStr
 
 from lmtune.errors import InputError
 
 TEXT_ELEMENTS = ("TEXT", "HEADLINE", "TITLE", "HL", "HEAD", "TTL", "DD", "DATE", "LP", "LEADPARA")
 """The elements whose text is indexed, those that Anserini's TrecCollection takes."""
 
-_END = re.compile(rb"</DOC\s*>", re.IGNORECASE)
-_LONGEST_END = 32
+_LONGEST_END = 1 << 10
+# Of bounded length, so that blocks of any size find the same ends.
+_END = re.compile(rb"</DOC\s{0,%d}>" % (_LONGEST_END - 6), re.IGNORECASE)
 # Only at the beginning of a line: a page's own text may mention the tag.
 START = re.compile(rb"^[ \t]*<DOC(?:\s[^>]*)?>", re.IGNORECASE | re.MULTILINE)
-_DOCNO = re.compile(r"<DOCNO\s*>(.*?)</DOCNO\s*>", re.IGNORECASE | re.DOTALL)
+_DOCNO = re.compile(r"<DOCNO\s*>", re.IGNORECASE)
+_DOCNO_END = re.compile(r"</DOCNO\s*>", re.IGNORECASE)
 _HEADER = re.compile(r"<DOCHDR\s*>(?:.*?(</DOCHDR\s*>))?", re.IGNORECASE | re.DOTALL)
 _ELEMENT = re.compile(rf"<({'|'.join(TEXT_ELEMENTS)})(?:\s[^>]*)?>", re.IGNORECASE)
 _CLOSING = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in TEXT_ELEMENTS}
@@ -73,19 +76,32 @@ def news_text(source: str) -> str:
     """
     pieces = []
     position = 0
-    while (start := _ELEMENT.search(source, position)) is not None:
-        closing = _CLOSING[start[1].upper()].search(source, start.end())
+    unclosed = set()
+    stop = _past_tags(source)
+    while (start := _ELEMENT.search(source, position, stop)) is not None:
+        name = start[1].upper()
+        closing = None if name in unclosed else _CLOSING[name].search(source, start.end())
         if closing is not None:
             end, position = closing.span()
         else:
-            following = _ELEMENT.search(source, start.end())
+            unclosed.add(name)
+            following = _ELEMENT.search(source, start.end(), stop)
             end = position = len(source) if following is None else following.start()
         pieces.append(_plain(source[start.end() : end]))
     return "\n".join(piece for piece in pieces if piece)
 
 
+def _past_tags(source: AnyStr) -> int:
+    """Return where no tag can end any more.
+
+    Only up to there are tags searched: each that begins ends too, and none is scanned twice.
+    """
+    return source.rfind(b">" if isinstance(source, bytes) else ">") + 1
+
+
 def _plain(markup: str) -> str:
-    text = _MARKUP.sub(" ", markup) if "<" in markup else markup
+    stop = _past_tags(markup)
+    text = _MARKUP.sub(" ", markup[:stop]) + markup[stop:] if "<" in markup else markup
     if "&" in text:
         text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return text.strip()
@@ -93,11 +109,12 @@ def _plain(markup: str) -> str:
 
 def _docno(path: str | os.PathLike[str], line: int, source: str) -> tuple[str, str]:
     found = _DOCNO.search(source)
-    if found is None:
+    end = None if found is None else _DOCNO_END.search(source, found.end())
+    if found is None or end is None:
         raise InputError(
             "document without <DOCNO>", file=path, line=line, accepted="<DOC> <DOCNO>name</DOCNO> ... </DOC>"
         )
-    docno = found[1].strip()
+    docno = source[found.end() : end.start()].strip()
     if docno.split() != [docno]:
         raise InputError(
             "bad <DOCNO>",
@@ -106,24 +123,31 @@ def _docno(path: str | os.PathLike[str], line: int, source: str) -> tuple[str, s
             value=docno,
             accepted="a name without white space",
         )
-    return docno, source[found.end() :]
+    return docno, source[end.end() :]
 
 
 def _records(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
     """Yield each document's first line and what stands between its ``<DOC>`` and ``</DOC>``."""
     line = 1
-    buffer = b""
+    parts: list[bytes] = []
+    last = b""
     for block in blocks:
-        searched = max(0, len(buffer) - _LONGEST_END)
-        buffer += block
+        last = last[-_LONGEST_END:] + block
+        parts.append(block)
+        if _END.search(last) is None:
+            continue
+        buffer = b"".join(parts)
+        searched = len(buffer) - len(last)
         position = 0
         while (end := _END.search(buffer, max(position, searched))) is not None:
             record = buffer[position : end.start()]
             yield _opened(path, line, record)
             line += record.count(b"\n") + end[0].count(b"\n")
             position = end.end()
-        buffer = buffer[position:]
-    if START.search(buffer) is not None:
+        last = buffer[position:]
+        parts = [last]
+    buffer = b"".join(parts)
+    if START.search(buffer, 0, _past_tags(buffer)) is not None:
         start, _ = _opened(path, line, buffer)
         raise _unclosed(path, start)
     if buffer.strip():
@@ -131,14 +155,15 @@ def _records(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[
 
 
 def _opened(path: str | os.PathLike[str], line: int, record: bytes) -> tuple[int, bytes]:
-    start = START.search(record)
+    stop = _past_tags(record)
+    start = START.search(record, 0, stop)
     if start is None:
         # Documents may share a line.
         start = re.compile(rb"\s*<DOC(?:\s[^>]*)?>", re.IGNORECASE).match(record)
     if start is None or record[: start.start()].strip():
         raise _outside(path, line, record)
     first = line + record.count(b"\n", 0, record.index(b"<", start.start()))
-    if START.search(record, start.end()) is not None:
+    if START.search(record, start.end(), stop) is not None:
         raise _unclosed(path, first)
     return first, record[start.end() :]
 

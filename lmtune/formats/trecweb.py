@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 _HIDDEN = frozenset({"script", "style"})
@@ -12,6 +13,9 @@ _INLINE_NAMES = (
     "s samp small span strike strong sub sup tt u var wbr"
 )
 _INLINE = frozenset(_INLINE_NAMES.split())
+_PIECE_BYTES = 1 << 14
+# libxml2 looks a closing tag up among all open ones, so that many of both would take quadratic time.
+_DEEPEST = 1 << 10
 
 
 class _Words:
@@ -20,14 +24,22 @@ class _Words:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._hidden = 0
+        self._depth = 0
+
+    @property
+    def too_deep(self) -> bool:
+        """Whether a new parser had better go on: more elements are open than any page means."""
+        return self._depth > _DEEPEST and not self._hidden
 
     def start(self, tag: str, attributes: Any) -> None:  # noqa: ARG002 - lxml's interface
+        self._depth += 1
         if tag in _HIDDEN:
             self._hidden += 1
         if tag not in _INLINE:
             self._pieces.append(" ")
 
     def end(self, tag: str) -> None:
+        self._depth -= 1
         if tag in _HIDDEN:
             self._hidden -= 1
         if tag not in _INLINE:
@@ -51,7 +63,24 @@ def page_text(page: str) -> str:
     etree: Any = importlib.import_module("lxml.etree")
     if not page.strip():
         return ""
-    # The page's own claims about its encoding are moot: it is decoded already.
-    parser = etree.HTMLParser(target=_Words(), encoding="utf-8", huge_tree=True)
-    parser.feed(page.replace("\x00", " ").encode("utf-8", "replace"))
+    words = _Words()
+    parser: Any = None
+    for piece in _pieces(page.replace("\x00", " ").encode("utf-8", "replace")):
+        if parser is not None and words.too_deep:
+            parser.close()
+            parser = None
+        if parser is None:
+            # The page's own claims about its encoding are moot: it is decoded already.
+            parser = etree.HTMLParser(target=words, encoding="utf-8", huge_tree=True)
+        parser.feed(piece)
     return str(parser.close())
+
+
+def _pieces(page: bytes) -> Iterator[bytes]:
+    """Cut a page where tags begin."""
+    begin = 0
+    while begin < len(page):
+        end = page.find(b"<", begin + _PIECE_BYTES)
+        end = len(page) if end < 0 else end
+        yield page[begin:end]
+        begin = end

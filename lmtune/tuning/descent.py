@@ -115,6 +115,7 @@ def l_bfgs(
 ) -> Descent:
     """Minimise all coordinates jointly by L-BFGS-B; parameters and result as above."""
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     points = [Point(x, *objective(x))]
 
@@ -122,15 +123,17 @@ def l_bfgs(
         found = np.array(intermediate_result.x)  # type: ignore[attr-defined]
         points.append(Point(found, *objective(found)))
 
-    minimize(
-        objective,
-        x,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=box,
-        callback=record,
-        options={"ftol": 1e-15, "gtol": flat / 10},
-    )
+    # On a few numbers, BLAS's threads wait for each other far longer than they work.
+    with threadpool_limits(1, "blas"):
+        minimize(
+            objective,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=box,
+            callback=record,
+            options={"ftol": 1e-15, "gtol": flat / 10},
+        )
     return Descent(points, converged=is_minimum(points[-1], box, flat))
 
 

@@ -183,7 +183,7 @@ class SurrogateCost:
         -------
         Cost
             Its gradient has one more entry than there are parameters: the derivative in log alpha,
-            with a measure's truncation held fixed.
+            with a measure's truncation, and the corner of Bpref, held fixed.
 
         Raises
         ------

@@ -111,7 +111,13 @@ def test_work_counts_the_documents_of_lists_and_candidates(found: Any) -> None:
 
 def test_pictures_and_sentences_have_the_figures(found: Any) -> None:
     names = [picture.name for picture in found.pictures]
-    assert names == ["differences-AP", "differences-P@5", "causes", f"surfaces-{NAME.replace(':', '_')}"]
+    assert names == [
+        "differences-AP",
+        "differences-P@5",
+        "causes",
+        f"surfaces-{NAME.replace(':', '_')}",
+        "parameters",
+    ]
     assert all(picture.alt for picture in found.pictures)
     row = found.tables["equivalence"].query("size == 0 and method == 'approx-AP, alpha 8'").iloc[0]
     assert f"{row['difference']:+.4f} with 12" in found.pictures[0].alt
