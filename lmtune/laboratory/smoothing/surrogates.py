@@ -22,7 +22,12 @@ from lmtune.errors import InputError
 from lmtune.laboratory.collections import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.smoothing.surrogate_causes import find_causes, say_causes
-from lmtune.laboratory.smoothing.surrogate_claims import say_level, say_work
+from lmtune.laboratory.smoothing.surrogate_claims import (
+    over_collections,
+    say_level,
+    say_over_collections,
+    say_work,
+)
 from lmtune.laboratory.smoothing.surrogate_dimensions import say_dimensions, search
 from lmtune.laboratory.smoothing.surrogate_splits import (
     Fitted,
@@ -190,11 +195,12 @@ class Surrogates(Experiment):
         return found
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make ``equivalence``, ``work``, ``fits``, ``causes``, ``surfaces`` and ``parameters``.
+        """Make the comparison's tables, those of the causes and that of the made-up models.
 
         ``fits`` has a row a training set, measure and method; ``equivalence`` one a collection, size,
         measure and method, with the difference to Direct on the test topics, its interval and p-values
         by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
+        ``collections`` is of `over_collections`;
         ``causes`` and ``surfaces`` are those of `find_causes`, by dataset; ``parameters`` has the rows of
         `lmtune.laboratory.smoothing.surrogate_dimensions.search`.
         """
@@ -229,8 +235,10 @@ class Surrogates(Experiment):
             rows.append(row)
         surfaces = [pd.DataFrame({"dataset": own["dataset"], **own["surface"]}) for own in causes]
         steps = [{"dataset": own["dataset"], **row} for own in causes for row in own["steps"]]
+        equivalence = pd.DataFrame(rows)
         return {
-            "equivalence": pd.DataFrame(rows),
+            "equivalence": equivalence,
+            "collections": pd.DataFrame(over_collections(equivalence, self.margin)),
             "work": work,
             "fits": fits,
             "causes": pd.DataFrame(steps),
@@ -302,6 +310,7 @@ class Surrogates(Experiment):
         by_dataset = [list(own) for _, own in groupby(steps, key=itemgetter("dataset"))]
         return [
             *say_level(found["equivalence"], self.margin),
+            *(say_over_collections(found["collections"], self.margin) if len(found["collections"]) else []),
             *say_work(found["work"]),
             *(say_causes(own) for own in by_dataset),
             *(say_dimensions(found["parameters"]) if len(found["parameters"]) else []),
