@@ -5,6 +5,7 @@ What is kept does not depend on judgements, which may change without a rebuild.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -25,6 +26,7 @@ from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.formats.files import atomic_write
+from lmtune.formats.locks import locked
 from lmtune.indexing.index import Index
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
@@ -122,6 +124,8 @@ def stored_pool(
 ) -> CandidatePool:
     """Read a pruned pool from a folder, building it first where there is none that is current.
 
+    Of several processes that find none, one builds it and the others wait.
+
     Parameters
     ----------
     folder : path-like
@@ -157,15 +161,19 @@ def stored_pool(
         wanted["model"] = formula.name
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
-    try:
+    with contextlib.suppress(_UnusableError):
         return _read(path, wanted, index, title, qrels or {}, formula)
-    except _UnusableError as reason:
-        if on_build is not None:
-            on_build(path, str(reason))
-    pool = extract_pruned(
-        index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
-    )
-    _write(path, wanted, pool)
+    with locked(path):
+        # Whoever held the lock may have built it.
+        try:
+            return _read(path, wanted, index, title, qrels or {}, formula)
+        except _UnusableError as reason:
+            if on_build is not None:
+                on_build(path, str(reason))
+        pool = extract_pruned(
+            index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
+        )
+        _write(path, wanted, pool)
     return pool
 
 
