@@ -200,7 +200,7 @@ class Surrogates(Experiment):
         ``fits`` has a row a training set, measure and method; ``equivalence`` one a collection, size,
         measure and method, with the difference to Direct on the test topics, its interval and p-values
         by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
-        ``collections`` is of `over_collections`;
+        ``collections`` has the rows of `over_collections`; ``work`` the means of what fits take;
         ``causes`` and ``surfaces`` are those of `find_causes`, by dataset; ``parameters`` has the rows of
         `lmtune.laboratory.smoothing.surrogate_dimensions.search`.
         """
