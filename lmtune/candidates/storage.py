@@ -5,7 +5,9 @@ What is kept does not depend on judgements, which may change without a rebuild.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -24,6 +26,7 @@ from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.formats.files import atomic_write
+from lmtune.formats.locks import locked
 from lmtune.indexing.index import Index
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
@@ -121,6 +124,8 @@ def stored_pool(
 ) -> CandidatePool:
     """Read a pruned pool from a folder, building it first where there is none that is current.
 
+    Of several processes that find none, one builds it and the others wait.
+
     Parameters
     ----------
     folder : path-like
@@ -156,15 +161,19 @@ def stored_pool(
         wanted["model"] = formula.name
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
-    try:
+    with contextlib.suppress(_UnusableError):
         return _read(path, wanted, index, title, qrels or {}, formula)
-    except _UnusableError as reason:
-        if on_build is not None:
-            on_build(path, str(reason))
-    pool = extract_pruned(
-        index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
-    )
-    _write(path, wanted, pool)
+    with locked(path):
+        # Whoever held the lock may have built it.
+        try:
+            return _read(path, wanted, index, title, qrels or {}, formula)
+        except _UnusableError as reason:
+            if on_build is not None:
+                on_build(path, str(reason))
+        pool = extract_pruned(
+            index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
+        )
+        _write(path, wanted, pool)
     return pool
 
 
@@ -179,7 +188,6 @@ def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
         "pruning": {**asdict(pool.pruning), "by_e": pool.pruning.by_e.tolist()},
     }
     with atomic_write(path, mode="binary") as stream:
-        # An archive's reader checks every member's checksum.
         np.savez(
             stream,
             header=np.frombuffer(json.dumps(header).encode(), np.uint8),
@@ -202,11 +210,11 @@ def _read(
 ) -> CandidatePool:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            header = json.loads(archive["header"].tobytes())
+            header = json.loads(_member(archive, "header").tobytes())
             differs = [key for key in wanted if header["made"][key] != wanted[key]]
             if differs:
                 raise _UnusableError(f"made with another {differs[0]}")
-            data = {key: archive[key] for key in archive.files if key != "header"}
+            data = {key: _member(archive, key) for key in archive.files if key != "header"}
         terms = tuple(tuple(some) for some in header["terms"])
         candidates = _columns(data, terms)
         pruning = header["pruning"]
@@ -235,6 +243,15 @@ def _read(
         pruning=Pruning(**pruning),
         formula=formula,
     )
+
+
+def _member(archive: Any, name: str) -> NDArray[Any]:
+    """Read an array of an archive, from bytes that are read to their end: then they are checked."""
+    raw = io.BytesIO(archive.zip.read(f"{name}.npy"))
+    array: NDArray[Any] = np.lib.format.read_array(raw, allow_pickle=False)
+    if raw.read(1):
+        raise ValueError(f"{name} has another size")
+    return array
 
 
 def _columns(data: dict[str, NDArray[Any]], terms: tuple[tuple[str, ...], ...]) -> Columns:

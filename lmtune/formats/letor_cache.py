@@ -12,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
 from lmtune.formats.files import atomic_directory, unreadable
 from lmtune.formats.letor_rows import Letor, collect
+from lmtune.formats.locks import locked
+from lmtune.threads import over_slices
 
-FORMAT = "lmtune letor 1"
+FORMAT = "lmtune letor 2"
 """Raised whenever the files' content changes its meaning."""
 
 WORTH_KEEPING_BYTES = 1 << 24
 """Files from this size on are kept in columnar form beside themselves."""
+
+# Of a digest each of the features, which are read by several threads.
+_BLOCK_BYTES = 1 << 22
 
 _MARKER = "letor.json"
 _FILES = (_MARKER, "features", "labels", "starts", "queries", "docids")
@@ -61,33 +67,33 @@ def cached(
         return None
     options = {"format": FORMAT, "repeated": repeated, "docids": docids}
     found = _read(folder, Path(path), status, options)
-    return found if found is not None else _make(folder, Path(path), status, options)
+    if found is not None:
+        return found
+    with locked(folder):
+        # Whoever held the lock may have made it.
+        found = _read(folder, Path(path), status, options)
+        return found if found is not None else _make(folder, Path(path), status, options)
 
 
 def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor | None:
-    """Return what the folder holds if it stands for the file."""
+    """Return what the folder holds if it stands for the file and is whole."""
     try:
-        header = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+        header = unsealed(parse_json((folder / _MARKER).read_bytes()))
         if header["options"] != options or header["size"] != status.st_size:
             return None
         if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
             return None
-        rows, width = header["rows"], header["width"]
-        if (folder / "features").stat().st_size != 4 * rows * width:
+        rows, width, digests = header["rows"], header["width"], header["digests"]
+        features = _mapped(folder / "features", rows, width)
+        if _block_digests(features) != header["blocks"]:
             return None
-        features: NDArray[np.float32] = np.empty((rows, 0), np.float32)
-        if width:
-            features = np.memmap(folder / "features", "<f4", "r", shape=(rows, width))
-        labels = np.fromfile(folder / "labels", "<f4").astype(np.float32, copy=False)
-        starts = np.fromfile(folder / "starts", "<i8").astype(np.int64, copy=False)
-        queries = _names(folder / "queries")
-        docnos = _names(folder / "docids") if header["named"] else None
-        counts = [labels.size, int(starts[-1]), rows if docnos is None else len(docnos)]
-        if counts != [rows] * 3 or len(queries) != starts.size - 1:
-            return None
-    except (OSError, ValueError, LookupError, TypeError):
+        read = {name: read_whole(folder / name, digest) for name, digest in digests.items()}
+    except (OSError, ValueError):
         return None
-    return Letor(features, labels, starts, queries, docnos)
+    labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
+    starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
+    docnos = _names(read["docids"]) if header["named"] else None
+    return Letor(features, labels, starts, _names(read["queries"]), docnos)
 
 
 def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
@@ -98,11 +104,15 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
         finally:
             features.close()
         features.finish(rest.width)
-        rest.labels.astype("<f4").tofile(made / "labels")
-        rest.starts.astype("<i8").tofile(made / "starts")
-        (made / "queries").write_text("\n".join(rest.queries), encoding="utf-8", newline="\n")
+        small = {
+            "labels": rest.labels.astype("<f4").tobytes(),
+            "starts": rest.starts.astype("<i8").tobytes(),
+            "queries": "\n".join(rest.queries).encode(),
+        }
         if rest.docnos is not None:
-            (made / "docids").write_text("\n".join(rest.docnos), encoding="utf-8", newline="\n")
+            small["docids"] = "\n".join(rest.docnos).encode()
+        for name, content in small.items():
+            (made / name).write_bytes(content)
         header = {
             "options": options,
             "size": status.st_size,
@@ -111,20 +121,38 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
             "rows": rest.labels.size,
             "width": rest.width,
             "named": rest.docnos is not None,
+            "digests": {name: digest(content) for name, content in small.items()},
+            "blocks": _block_digests(_mapped(made / "features", rest.labels.size, rest.width)),
         }
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
             raise InputError("the file changed while it was read", file=path)
-        (made / _MARKER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+        (made / _MARKER).write_text(json.dumps(sealed(header), indent=1) + "\n", encoding="utf-8")
     found = _read(folder, path, status, options)
     if found is None:
         raise InputError("cannot read back what was just written", file=folder)
     return found
 
 
-def _names(path: Path) -> tuple[str, ...]:
+def _mapped(path: Path, rows: int, width: int) -> NDArray[np.float32]:
+    return np.memmap(path, "<f4", "r", shape=(rows, width)) if width else np.empty((rows, 0), np.float32)
+
+
+def _block_digests(features: NDArray[np.float32]) -> list[int]:
+    raw = features.reshape(-1).view(np.uint8)
+    digests = [0] * -(-raw.size // _BLOCK_BYTES)
+
+    def work(part: slice) -> None:
+        for block in range(part.start, part.stop):
+            digests[block] = digest(raw[block * _BLOCK_BYTES : (block + 1) * _BLOCK_BYTES].data)
+
+    over_slices(work, len(digests))
+    return digests
+
+
+def _names(content: bytes) -> tuple[str, ...]:
     # Names hold no white space.
-    return tuple(path.read_text(encoding="utf-8").split("\n"))
+    return tuple(content.decode().split("\n"))
 
 
 def _digest(path: Path) -> str:

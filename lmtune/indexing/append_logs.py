@@ -7,6 +7,7 @@ not read.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import unreadable
 from lmtune.indexing.index import Postings
 
@@ -36,13 +38,15 @@ class PostingsLog:
     ----------
     folder : pathlib.Path
         The folder; it must be there.
+    of : str
+        What the postings belong to, as for `append`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, of: str) -> None:
+        self._folder, self._of = folder, of
         self._places = {
-            line["term"]: _Place(f"{log}.bin", line["begin"], line["df"], line["crc32"])
-            for log, line in read_logs(folder, "postings")
+            line["term"]: _Place(f"{log}.bin", line["begin"], line["df"], line["values_crc32"])
+            for log, line in read_logs(folder, "postings", of)
         }
         self._checked: set[str] = set()
         self._mapped: dict[str, NDArray[np.int32]] = {}
@@ -74,7 +78,8 @@ class PostingsLog:
         self._bytes.write(values.tobytes())
         self._bytes.flush()
         df, crc32 = values.size // 2, zlib.crc32(values.tobytes())
-        append(self._lines, {"term": term, "begin": begin, "df": df, "crc32": crc32})
+        line = {"term": term, "begin": begin, "df": df, "values_crc32": crc32}
+        append(self._lines, line, self._of)
         self._places[term] = _Place(Path(self._bytes.name).name, begin, df, crc32)
         self._checked.add(term)
 
@@ -101,17 +106,15 @@ def new_log(folder: Path, kind: str, suffix: str) -> BinaryIO:
             raise unreadable(path, error) from None
 
 
-def append(log: BinaryIO, line: Mapping[str, Any]) -> None:
-    """Write a line at a log's end, at once."""
-    log.write(json.dumps(line).encode() + b"\n")
+def append(log: BinaryIO, line: Mapping[str, Any], of: str) -> None:
+    """Write a line at a log's end, at once; only `read_logs` of the same `of` will read it."""
+    log.write(json.dumps(sealed(line, of)).encode() + b"\n")
     log.flush()
 
 
-def read_logs(folder: Path, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read the whole lines of all logs of a kind, each with its log's name."""
+def read_logs(folder: Path, kind: str, of: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read the whole lines of all logs of a kind, each with its log's name; pass over damaged ones."""
     for path in sorted(folder.glob(f"{kind}-*.jsonl")):
         for line in path.read_bytes().split(b"\n")[:-1]:
-            try:
-                yield path.stem, json.loads(line)
-            except ValueError:
-                break
+            with contextlib.suppress(ValueError):
+                yield path.stem, unsealed(parse_json(line), of)

@@ -12,17 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.indexing.columns import REBUILD, Strings, check_column, decode, encode, map_column
+from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
-from lmtune.indexing.manifest import COLUMNS, FILE, Manifest, make_fingerprint, read_manifest
+from lmtune.indexing.manifest import FILE, Manifest, make_fingerprint, read_manifest
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.analysis import Analyzer
-
-# Up to this size an index is verified on opening unless the caller says otherwise.
-_SMALL_BYTES = 256 << 20
 
 
 class ColumnarIndex:
@@ -36,24 +33,18 @@ class ColumnarIndex:
         The folder.
     manifest : Manifest
         Counts, origin and files.
-    lengths : numpy.ndarray of int32, shape (num_docs,)
-        Document lengths in tokens.
-    docno_rank : numpy.ndarray of int32, shape (num_docs,)
-        Each document's place among the docnos in ascending code-point order.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
-        columns = manifest.columns
         self.path = path
         self.manifest = manifest
-        self.lengths: NDArray[np.int32] = map_column(path, columns["doc_lengths"])
-        self.docno_rank: NDArray[np.int32] = map_column(path, columns["docno_ranks"])
-        self._docs: NDArray[np.int32] = map_column(path, columns["posting_docs"])
-        self._tfs: NDArray[Any] = map_column(path, columns["posting_tfs"])
-        self._offsets: NDArray[np.int64] = map_column(path, columns["posting_offsets"])
-        self._terms = Strings(path, columns["terms"], columns["term_bytes"])
-        names = Strings(path, columns["docnos"], columns["docno_bytes"])
-        self._docnos = Docnos(names, self.docno_rank)
+        self._columns = {name: Column[Any](path, stored) for name, stored in manifest.columns.items()}
+        self._docs: Column[np.int32] = self._columns["posting_docs"]
+        self._tfs = self._columns["posting_tfs"]
+        self._offsets: Column[np.int64] = self._columns["posting_offsets"]
+        self._terms = Strings(self._columns["terms"], self._columns["term_bytes"])
+        names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
+        self._docnos = Docnos(names, self._columns["docno_ranks"])
 
     @classmethod
     def open(
@@ -66,8 +57,9 @@ class ColumnarIndex:
         path : path-like
             Its folder.
         verify : bool, optional
-            Whether to read all files and compare their checksums. Presence and sizes are always
-            checked. By default, indexes below 256 MiB are verified.
+            Whether to read all files and compare their checksums at once. Otherwise every block
+            of a file is checked before it is first used. By default, indexes below 256 MiB are
+            verified.
         fingerprint : str, optional
             That of the index that is expected.
 
@@ -79,6 +71,13 @@ class ColumnarIndex:
         """
         path = Path(path)
         manifest = read_manifest(path)
+        try:
+            index = cls(path, manifest)
+        except InputError:
+            # Files of an index that has replaced this one meanwhile.
+            if read_manifest(path) == manifest:
+                raise
+            return cls.open(path, verify=verify, fingerprint=fingerprint)
         if fingerprint is not None and manifest.fingerprint != fingerprint:
             raise InputError(
                 "another process has put another index here",
@@ -86,10 +85,11 @@ class ColumnarIndex:
                 accepted="one index at a time in a folder",
             )
         if verify is None:
-            verify = manifest.size < _SMALL_BYTES
-        for name in COLUMNS:
-            check_column(path, manifest.columns[name], verify=verify)
-        return cls(path, manifest)
+            verify = manifest.size < SMALL_BYTES
+        if verify:
+            for column in index._columns.values():
+                column[:]
+        return index
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.path, self.fingerprint)
@@ -116,6 +116,16 @@ class ColumnarIndex:
     def unique_terms(self) -> int:
         """The number of distinct terms."""
         return self.manifest.unique_terms
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """Document lengths in tokens, shape (num_docs,)."""
+        return self._columns["doc_lengths"][:]
+
+    @cached_property
+    def docno_rank(self) -> NDArray[np.int32]:
+        """Each document's place among the docnos in ascending code-point order, (num_docs,)."""
+        return self._columns["docno_ranks"][:]
 
     @property
     def fingerprint(self) -> str:
@@ -162,7 +172,7 @@ class ColumnarIndex:
         number = self._terms.find(encode(term))
         if number < 0:
             return None
-        begin, end = self._offsets[number], self._offsets[number + 1]
+        begin, end = self._offsets.pair(number)
         return Postings(self._docs[begin:end], self._tfs[begin:end].astype(np.int32, copy=False))
 
     def terms(self) -> list[str]:

@@ -1,23 +1,31 @@
-"""Columns on disk: raw little-endian arrays, written in pieces and memory-mapped for reading."""
+"""Columns on disk: raw little-endian arrays, written in pieces and memory-mapped for reading.
+
+Behind a column's values its file has the digests of its blocks: what is read of a column is checked
+as it is read.
+"""
 
 from __future__ import annotations
 
 import bisect
 import mmap
-import zlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import BLOCK_BYTES, Blocks, BlockWriter, digest, digests_size
 from lmtune.formats.files import unreadable
 
 REBUILD = "a whole index; build it again with `lmtune index`"
-_PIECE = 1 << 24
+SMALL_BYTES = 256 << 20
+"""Columns of this size together are all checked when they are opened."""
+
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class StoredColumn:
     count : int
         How many elements it holds.
     crc32 : int
-        CRC-32 of its bytes.
+        CRC-32 of the digests of its blocks.
     """
 
     file: str
@@ -43,12 +51,12 @@ class StoredColumn:
 
     @property
     def size(self) -> int:
-        """The file's size in bytes."""
+        """The values' size in bytes."""
         return self.count * np.dtype(self.dtype).itemsize
 
 
 class ColumnWriter:
-    """Append arrays to a column's file, keeping count and checksum.
+    """Append arrays to a column's file, keeping count and digests.
 
     Parameters
     ----------
@@ -62,7 +70,7 @@ class ColumnWriter:
         self._name = path.name
         self._dtype = np.dtype(dtype)
         self._count = 0
-        self._crc32 = 0
+        self._blocks = BlockWriter()
         self._file = path.open("wb")
 
     def write(self, values: NDArray[Any] | bytes) -> None:
@@ -71,13 +79,15 @@ class ColumnWriter:
             values = np.frombuffer(values, np.uint8)
         raw = np.ascontiguousarray(values, self._dtype)
         self._file.write(raw.data)
-        self._crc32 = zlib.crc32(raw.data, self._crc32)
+        self._blocks.add(raw.view(np.uint8).data)
         self._count += len(raw)
 
     def close(self) -> StoredColumn:
         """Finish the file and describe it."""
+        digests = self._blocks.digests()
+        self._file.write(digests)
         self._file.close()
-        return StoredColumn(self._name, self._dtype.str, self._count, self._crc32)
+        return StoredColumn(self._name, self._dtype.str, self._count, digest(digests))
 
     def __enter__(self) -> ColumnWriter:
         return self
@@ -116,8 +126,8 @@ def write_strings(
         return text.close(), offsets.close()
 
 
-def check_column(folder: Path, column: StoredColumn, *, verify: bool) -> None:
-    """Check that a column's file is there whole.
+class Column(Generic[T]):
+    """A memory-mapped column, whose blocks are checked before they are first used.
 
     Parameters
     ----------
@@ -125,54 +135,60 @@ def check_column(folder: Path, column: StoredColumn, *, verify: bool) -> None:
         The index's folder.
     column : StoredColumn
         What the manifest says about it.
-    verify : bool
-        Whether to read the file and compare its checksum, beside its size.
+    accepted : str
+        What to have instead of a damaged one, for messages.
 
     Raises
     ------
     InputError
-        If the file is missing, has another size or, on ``verify``, other content.
+        If the file is missing, has another size, or is of another index.
     """
-    path = folder / column.file
-    try:
-        size = path.stat().st_size
-    except OSError:
-        raise InputError("the index lacks this file", file=path, accepted=REBUILD) from None
-    if size != column.size:
-        raise InputError(
-            f"the index is damaged: the file should have {column.size} bytes and has {size}",
-            file=path,
-            accepted=REBUILD,
-        )
-    if verify and _file_crc32(path) != column.crc32:
-        raise InputError("the index is damaged: the file's checksum differs", file=path, accepted=REBUILD)
 
+    def __init__(self, folder: Path, column: StoredColumn, accepted: str = REBUILD) -> None:
+        path = folder / column.file
+        whole = column.size + digests_size(column.size)
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != whole:
+                    raise InputError(
+                        f"damaged: the file should have {whole} bytes and has {size}",
+                        file=path,
+                        accepted=accepted,
+                    )
+                # An empty file cannot be mapped.
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except FileNotFoundError:
+            raise InputError("the index lacks this file", file=path, accepted=accepted) from None
+        except OSError as error:
+            raise unreadable(path, error) from None
+        content = memoryview(mapped)
+        self.bytes, digests = content[: column.size], content[column.size :]
+        if digest(digests) != column.crc32:
+            raise InputError("damaged: a checksum differs", file=path, accepted=accepted)
+        self.blocks = Blocks(self.bytes, digests, path, accepted)
+        self._values: NDArray[T] = np.frombuffer(self.bytes, np.dtype(column.dtype))
+        self._item = self._values.itemsize
 
-def map_column(folder: Path, column: StoredColumn) -> NDArray[Any]:
-    """Map a column's file into memory as a read-only array, shape (count,)."""
-    return np.frombuffer(_map_file(folder / column.file), np.dtype(column.dtype))
+    def __len__(self) -> int:
+        return len(self._values)
 
+    def __getitem__(self, part: slice) -> NDArray[T]:
+        """Return consecutive values, shape (values,), read-only."""
+        begin, end, _ = part.indices(len(self._values))
+        self.blocks.check(begin * self._item, end * self._item)
+        return self._values[begin:end]
 
-def _map_file(path: Path) -> mmap.mmap | bytes:
-    with _opened(path) as file:
-        if path.stat().st_size == 0:
-            return b""  # an empty file cannot be mapped
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    def pair(self, at: int) -> tuple[int, int]:
+        """Return a value and the next one, of a column of offsets."""
+        self.blocks.check(at * self._item, (at + 2) * self._item)
+        return int(self._values[at]), int(self._values[at + 1])
 
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def _file_crc32(path: Path) -> int:
-    crc32 = 0
-    with _opened(path) as file:
-        while piece := file.read(_PIECE):
-            crc32 = zlib.crc32(piece, crc32)
-    return crc32
+    def take(self, places: NDArray[np.integer]) -> NDArray[T]:
+        """Return the values at some places, of their shape."""
+        self.blocks.check_places(np.asarray(places, np.int64) * self._item)
+        values: NDArray[T] = self._values[places]
+        return values
 
 
 def encode(text: str) -> bytes:
@@ -190,15 +206,13 @@ class Strings(Sequence[bytes]):
 
     Parameters
     ----------
-    folder : pathlib.Path
-        The index's folder.
-    text, offsets : StoredColumn
+    text, offsets : Column
         The strings one after the other, and the n + 1 places where they begin and end.
     """
 
-    def __init__(self, folder: Path, text: StoredColumn, offsets: StoredColumn) -> None:
-        self._text = _map_file(folder / text.file)
-        self._offsets: NDArray[np.int64] = map_column(folder, offsets)
+    def __init__(self, text: Column[np.uint8], offsets: Column[np.int64]) -> None:
+        self._text = text
+        self._offsets = offsets
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -206,14 +220,21 @@ class Strings(Sequence[bytes]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return self.take(np.arange(len(self))[at])
-        return self._text[self._offsets[at] : self._offsets[at + 1]]
+        begin, end = self._offsets.pair(at)
+        self._text.blocks.check(begin, end)
+        return bytes(self._text.bytes[begin:end])
 
     def take(self, places: NDArray[np.integer]) -> list[bytes]:
         """Return the strings at the places given, in that order."""
-        text = self._text
-        begins = self._offsets[places].tolist()
-        ends = self._offsets[places + 1].tolist()
-        return [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        begins, ends = self._offsets.take(places), self._offsets.take(places + 1)
+        filled = begins < ends
+        blocks, text = self._text.blocks, self._text.bytes
+        blocks.check_places(begins[filled])
+        blocks.check_places(ends[filled] - 1)
+        for place in np.flatnonzero(ends - begins > BLOCK_BYTES).tolist():
+            blocks.check(int(begins[place]), int(ends[place]))
+        pairs = zip(begins.tolist(), ends.tolist(), strict=True)
+        return [bytes(text[begin:end]) for begin, end in pairs]
 
     def find(self, wanted: bytes, order: Sequence[int] | NDArray[np.int32] | None = None) -> int:
         """Return the place of a string, or -1.

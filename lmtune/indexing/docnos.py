@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.columns import Strings, decode, encode
+from lmtune.indexing.columns import Column, Strings, decode, encode
 
 # Looking up one docno costs about as much as reading this many in one go.
 _READS_PER_LOOKUP = 16
@@ -21,13 +21,13 @@ class Docnos:
     ----------
     strings : Strings
         The docnos in document order.
-    rank : numpy.ndarray of int32, shape (documents,)
+    ranks : Column of int32, shape (documents,)
         Each one's place in ascending code-point order.
     """
 
-    def __init__(self, strings: Strings, rank: NDArray[np.int32]) -> None:
+    def __init__(self, strings: Strings, ranks: Column[np.int32]) -> None:
         self._strings = strings
-        self._rank = rank
+        self._ranks = ranks
 
     def names(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
@@ -58,6 +58,6 @@ class Docnos:
 
     @cached_property
     def _by_docno(self) -> NDArray[np.int32]:
-        order = np.empty(len(self._rank), np.int32)
-        order[self._rank] = np.arange(len(self._rank), dtype=np.int32)
+        order = np.empty(len(self._ranks), np.int32)
+        order[self._ranks[:]] = np.arange(len(self._ranks), dtype=np.int32)
         return order

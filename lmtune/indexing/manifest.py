@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import unreadable
 from lmtune.indexing.columns import REBUILD, StoredColumn
 
 FORMAT = "lmtune columnar index"
-VERSION = 1
+VERSION = 2
 FILE = "index.json"
 
 COLUMNS = {
@@ -97,8 +97,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``index.json`` into an index's folder."""
     content = {"format": FORMAT, "version": VERSION, "fingerprint": manifest.fingerprint}
     content |= asdict(manifest)
-    content["crc32"] = _crc32(content)
-    text = json.dumps(content, indent=1, ensure_ascii=True) + "\n"
+    text = json.dumps(sealed(content), indent=1, ensure_ascii=True) + "\n"
     (folder / FILE).write_text(text, encoding="ascii")
 
 
@@ -114,7 +113,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
         raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
         found = content["format"]
     except PermissionError as error:
         raise unreadable(path, error) from None
@@ -133,10 +132,10 @@ def read_manifest(folder: Path) -> Manifest:
             value=f"{found} {content.get('version')}",
             accepted=f"{FORMAT} {VERSION}; build the index again with `lmtune index`",
         )
-    crc32 = content.pop("crc32", None)
-    if crc32 != _crc32(content):
-        raise _damaged(path)
-    return _parse(content)
+    try:
+        return _parse(unsealed(content))
+    except ValueError:
+        raise _damaged(path) from None
 
 
 def _parse(content: dict[str, Any]) -> Manifest:
@@ -144,10 +143,6 @@ def _parse(content: dict[str, Any]) -> Manifest:
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
     fields["columns"] = {name: StoredColumn(**column) for name, column in content["columns"].items()}
     return Manifest(**fields)
-
-
-def _crc32(content: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def _damaged(path: Path) -> InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 import lmtune
 from lmtune.errors import InputError
+from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write, check_directory
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
@@ -166,6 +168,7 @@ class _Plan:
         self.units = order.experiment.units()
         self.results: dict[str, Any] = {}
         self._parts = None if order.folder is None else order.folder / PARTS
+        self._of = ""
         self._new = False
         keys = [unit.key for unit in self.units]
         if len(set(keys)) < len(keys):
@@ -182,16 +185,21 @@ class _Plan:
         check_directory(self.order.folder, marker=PARTS)
         self._new = not self.order.folder.exists()
         identity = _identity(self.order)
+        self._of = json.dumps(identity, sort_keys=True)
         file = self._parts / _IDENTITY
-        known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        known = None
+        with contextlib.suppress(OSError, ValueError):
+            known = parse_json(file.read_bytes())
         if known != identity:
             shutil.rmtree(self._parts, ignore_errors=True)
             self._parts.mkdir(parents=True)
             _write_json(file, identity)
         for unit in self.units:
             part = self._part(unit)
-            if part is not None and part.is_file():
-                self.results[unit.key] = json.loads(part.read_text(encoding="utf-8"))
+            # A damaged piece is done again.
+            with contextlib.suppress(OSError, ValueError):
+                if part is not None:
+                    self.results[unit.key] = unsealed(parse_json(part.read_bytes()), self._of)["result"]
 
     def abandon(self) -> None:
         """Remove the folder if this run made it and has nothing to keep."""
@@ -207,7 +215,7 @@ class _Plan:
         part = self._part(unit)
         if part is not None:
             with atomic_write(part) as stream:
-                stream.write(text)
+                json.dump(sealed({"result": result}, self._of), stream)
         self.results[unit.key] = json.loads(text)
 
     def finish(self) -> Result:
@@ -257,7 +265,9 @@ def _code() -> str:
 
 def _write(order: Order, folder: Path, result: Result) -> None:
     record = folder / RECORD
-    old = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    old: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        old = unsealed(parse_json(record.read_bytes()))
     # Without a record there is no result; it comes last.
     record.unlink(missing_ok=True)
     files = []
@@ -287,7 +297,7 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         },
         "files": files,
     }
-    _write_json(record, made)
+    _write_json(record, sealed(made))
 
 
 def _records(table: Any) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import read_whole, unsealed
 from lmtune.formats.files import read_bytes
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.model import MODELS
@@ -88,6 +89,7 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
         if not (folder / name).is_file():
             raise InputError(f"not a results folder: {name} is missing", file=path, accepted=ACCEPTED)
     record = _record(folder / RECORD)
+    digests = record.pop("files", {})
     folds = _folds(folder / FOLDS)
     model = record["plan"].get("model", TWO_STAGE.name)
     rows = _rows(folder, folds, model)
@@ -102,6 +104,11 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
         )
         for name, own in folds.items()
     )
+    # After they were read: nobody has put other results in their place meanwhile.
+    for name, expected in digests.items():
+        # Runs and pictures are not read.
+        if name.endswith((".csv", ".json")) and (folder / name).is_file():
+            read_whole(folder / name, expected)
     return StoredResults(folder, results, record)
 
 
@@ -143,9 +150,16 @@ def _refuse(
 
 
 def _record(path: Path) -> dict[str, Any]:
-    record = _json(path)
+    record: Any = _json(path)
     if not isinstance(record, dict):
         _refuse("not an object", path, record)
+    if "crc32" not in record:  # older results have no digests
+        record.pop("files", None)
+    else:
+        try:
+            record = unsealed(record)
+        except ValueError as error:
+            _refuse(f"damaged: {error}", path)
     for name, kind in _RECORD.items():
         if not isinstance(record.get(name), kind):
             _refuse(f"bad or missing {name}", path, record.get(name))
@@ -154,7 +168,7 @@ def _record(path: Path) -> dict[str, Any]:
         _refuse("bad notes", path, record["notes"])
     if not all(isinstance(one, dict) for one in record["collections"]):
         _refuse("bad collections", path, record["collections"])
-    return record
+    return dict(record)
 
 
 def _folds(path: Path) -> dict[str, tuple[Fold, ...]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.formats.digests import digest, sealed
 from lmtune.formats.files import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
@@ -74,7 +75,7 @@ def write_results(
     ``runs/COLLECTION/METHOD-MEASURE.run.gz``
         Test topics, each with its fold's parameters; ``ranknet.run.gz`` serves all measures.
     ``made.json``
-        How all this was made.
+        How all this was made, and the digest of each file.
 
     COLLECTION and MEASURE are the names as `file_name` makes them; N counts from 1.
 
@@ -113,7 +114,6 @@ def write_results(
             files.TOPICS.place: files.TOPICS.text(names, _topics(results)),
             files.RECALL.place: files.RECALL.text(names, _recall(results, pools, hits)),
             files.FOLDS: json.dumps(folds, indent=1) + "\n",
-            files.RECORD: json.dumps(record, indent=2) + "\n",
         }
         tables = [(files.TRACE, result, result.traces) for result in results]
         for result, pool in zip(results, pools, strict=True):
@@ -128,6 +128,13 @@ def write_results(
             for name, table in own.items():
                 _write(file.path(folder, result.name, name), table.to_csv(index=False, lineterminator="\n"))
         _write_runs(folder / files.RUNS, results, pools, hits, progress)
+        written = {
+            path.relative_to(folder).as_posix(): digest(path.read_bytes())
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+        made = sealed({**record, "files": written})
+        _write(folder / files.RECORD, json.dumps(made, indent=2) + "\n")
 
 
 def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.DataFrame]:

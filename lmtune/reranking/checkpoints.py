@@ -20,10 +20,11 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write, read_bytes
 
 FILE = "checkpoint.json"
-_VERSION = 2
+_VERSION = 3
 
 
 def save_checkpoint(
@@ -53,9 +54,8 @@ def save_checkpoint(
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     home, name = Path(folder), f"state-{digest}.safetensors"
-    written = json.dumps(
-        {"version": _VERSION, "state": name, "identity": identity, "record": record}, indent=1
-    )
+    kept = {"version": _VERSION, "state": name, "identity": identity, "record": record}
+    written = json.dumps(sealed(kept), indent=1)
     for file, data in ((name, content), (FILE, f"{written}\n".encode())):
         with atomic_write(home / file, mode="binary") as stream:
             stream.write(data)
@@ -94,12 +94,15 @@ def load_checkpoint(
         return None
     new = "the same settings and data, or another folder"
     try:
-        kept = json.loads(read_bytes(path))
-        version, name, theirs, record = (kept[key] for key in ("version", "state", "identity", "record"))
+        content = parse_json(read_bytes(path))
+        if content["version"] != _VERSION:
+            raise InputError(
+                "checkpoint of another version", file=path, value=content["version"], accepted=new
+            )
+        kept = unsealed(content)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("damaged checkpoint", file=path, accepted="another folder") from error
-    if version != _VERSION:
-        raise InputError("checkpoint of another version", file=path, value=version, accepted=new)
+    theirs, record = kept["identity"], kept["record"]
     ours = json.loads(json.dumps(identity))
     for key in sorted({*theirs, *ours}):
         if theirs.get(key) != ours.get(key):
@@ -109,12 +112,12 @@ def load_checkpoint(
                 value=ours.get(key),
                 accepted=new,
             )
-    state = Path(folder) / Path(str(name)).name
-    content = read_bytes(state)
-    if f"state-{hashlib.blake2b(content, digest_size=16).hexdigest()}.safetensors" != state.name:
+    state = Path(folder) / Path(str(kept["state"])).name
+    tensors = read_bytes(state)
+    if f"state-{hashlib.blake2b(tensors, digest_size=16).hexdigest()}.safetensors" != state.name:
         raise InputError("damaged checkpoint", file=state, accepted="another folder")
     try:
-        return load(content), record
+        return load(tensors), record
     except SafetensorError as error:
         raise InputError("damaged checkpoint", file=state, accepted="another folder") from error
 

@@ -16,7 +16,8 @@ from safetensors.torch import load, save
 
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
-from lmtune.formats.files import atomic_directory, read_bytes, read_lines
+from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
+from lmtune.formats.files import atomic_directory, read_bytes
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
 from lmtune.reranking.loop import Epoch
@@ -31,7 +32,7 @@ _MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
 CONTENT = frozenset({_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD})
 """Everything that a model's folder holds."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:
@@ -74,8 +75,9 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
         "validation": scorer.validation if np.isfinite(scorer.validation) else None,
         "facts": dict(reranker.facts),
     }
-    for name, content in ((_MODEL, model), (RECORD, dict(record))):
-        files[name] = f"{json.dumps(content, indent=2)}\n".encode()
+    files[RECORD] = f"{json.dumps(dict(record), indent=2)}\n".encode()
+    model["digests"] = {name: digest(content) for name, content in files.items()}
+    files[_MODEL] = f"{json.dumps(sealed(model), indent=2)}\n".encode()
     with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
         for name, written in files.items():
             folder.joinpath(name).write_bytes(written)
@@ -105,7 +107,7 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
     if not (home / _MODEL).is_file():
         raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
     try:
-        kept = json.loads(read_bytes(home / _MODEL))
+        kept = parse_json(read_bytes(home / _MODEL))
         if kept["version"] != _VERSION:
             raise InputError(
                 "a model of another version",
@@ -113,8 +115,9 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
                 value=kept["version"],
                 accepted=str(_VERSION),
             )
-        read = _read_trees if kept["kind"] == "trees" else _read_network
-        return read(home, kept)
+        kept = unsealed(kept)
+        files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
+        return (_read_trees if kept["kind"] == "trees" else _read_network)(files, kept)
     except InputError as error:
         error.file = error.file or os.fspath(path)
         raise
@@ -122,29 +125,28 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
         raise InputError(f"damaged model ({error})", file=path) from error
 
 
-def _read_trees(home: Path, kept: Mapping[str, Any]) -> Reranker:
-    history = tuple(float(value) for _, value in _rows(home / _HISTORY))
-    text = read_bytes(home / _TREES).decode(errors="replace")
+def _read_trees(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Reranker:
+    history = tuple(float(value) for _, value in _rows(files[_HISTORY]))
+    text = files[_TREES].decode(errors="replace")
     trees = LambdaMart(TreeSettings(**kept["settings"]), text, kept["best_round"], history)
     trees.trees  # noqa: B018 - to see that it can be read
     return Reranker(trees, None, tuple(kept["features"]), kept["facts"])
 
 
-def _read_network(home: Path, kept: Mapping[str, Any]) -> Reranker:
-    tensors = load(read_bytes(home / _WEIGHTS))
+def _read_network(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Reranker:
+    tensors = load(files[_WEIGHTS])
     arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
     trained = Trained(
         Settings.from_record(kept["settings"]),
         len(kept["features"]),
         without_prefix("network", tensors),
-        tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in _rows(home / _HISTORY)),
-        tuple(float(spent) for _, spent in _rows(home / _SECONDS)),
+        tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in _rows(files[_HISTORY])),
+        tuple(float(spent) for _, spent in _rows(files[_SECONDS])),
         kept["best_epoch"],
     )
     trained.network()  # to see that it can be made
     return Reranker(trained, Normaliser.from_arrays(arrays), tuple(kept["features"]), kept["facts"])
 
 
-def _rows(path: Path) -> list[list[str]]:
-    _, *lines = (line for _, line in read_lines(path))
-    return [line.split(",") for line in lines]
+def _rows(content: bytes) -> list[list[str]]:
+    return [line.split(",") for line in content.decode().splitlines()[1:]]

@@ -225,7 +225,8 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
             value=name,
             accepted="attention:WIDTH-BLOCKS-HEADS, a width that the heads divide",
         )
-    if max(widths) > _MOST_WIDTH or len(widths) > _MOST_LAYERS:
+    layers = widths[1] if kind == "attention" else len(widths)
+    if max(widths) > _MOST_WIDTH or layers > _MOST_LAYERS:
         raise InputError("the network is too large", value=name, accepted=ACCEPTED)
     return kind, widths
 

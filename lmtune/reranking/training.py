@@ -74,9 +74,24 @@ class Trained:
         )
 
     def network(self) -> Pointwise | Attention:
-        """Make the network with its weights, ready to score."""
-        network = make_network(self.settings.network, self.features, dropout=self.settings.dropout, seed=0)
-        network.load_state_dict(self.weights)
+        """Make the network with its weights, ready to score.
+
+        Raises
+        ------
+        InputError
+            Where the weights are of another network; one that is far larger takes no memory.
+        """
+        with torch.device("meta"):
+            network = make_network(self.settings.network, self.features, dropout=self.settings.dropout)
+        weights = {name: tensor.clone() for name, tensor in self.weights.items()}
+        try:
+            network.load_state_dict(weights, assign=True)
+        except RuntimeError:
+            raise InputError(
+                "the weights are of another network",
+                value=self.settings.network,
+                accepted="the network that was trained",
+            ) from None
         return network.eval()
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float32]:

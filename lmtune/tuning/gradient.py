@@ -74,7 +74,7 @@ class GradientTuner(Tuner):
         The range of each parameter, the model's own by default; a fit that ends on its edge says so
         in `at_edge_`.
     starts : int
-        The first is the space's `ParameterSpace.start`; the others are drawn from the space.
+        Descents; the first begins at the space's `ParameterSpace.start`, the others at draws from it.
     seed : int
         For the starts.
     measures : sequence of str
@@ -112,11 +112,6 @@ class GradientTuner(Tuner):
         if self.seed < 0:
             raise InputError("bad seed", value=self.seed, accepted="0 or more")
         return parse_measures(self.measures)
-
-    def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
-        rng = np.random.default_rng(self.seed)
-        settings = [space.start, *(space.random(rng) for _ in range(self.starts - 1))]
-        return [space.to_unbounded(setting) for setting in settings]
 
     def _close(self, record: SearchRecord, measures: Sequence[Measure]) -> None:
         """Keep what the record knows, and the measures at every iterate."""

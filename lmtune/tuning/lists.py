@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.columns import Columns
+from lmtune.candidates.columns import UNJUDGED, Columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.threads import over_slices
@@ -80,3 +80,8 @@ class Lists:
 
         over_slices(work, len(kept))
         return cls(pool, pool.candidates.take(kept), depth)
+
+    def with_relevant(self, topics: NDArray[np.int64], rel: int) -> NDArray[np.int64]:
+        """Return those of topics, places in the pool, with a document of gain `rel` or more."""
+        best = [self.columns.gain[self.columns.rows(t)].max(initial=UNJUDGED) for t in topics]
+        return topics[np.array(best) >= rel]

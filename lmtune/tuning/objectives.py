@@ -118,9 +118,7 @@ class SurrogateCost:
         self.objective, self.formula = objective, lists.pool.formula
         self._topics = topics.size
         # The others' scores have nothing to say: their cost is 0.
-        topics = topics[
-            [(lists.columns.gain[lists.columns.rows(t)] >= objective.measure.rel).any() for t in topics]
-        ]
+        topics = lists.with_relevant(topics, objective.measure.rel)
         if topics.size == 0:
             raise InputError(
                 "no topic has a relevant document among those that settings rank high",

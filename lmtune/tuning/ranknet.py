@@ -140,3 +140,8 @@ class RankNetTuner(GradientTuner):
         self.n_evaluations_ = len(evaluations)
         self.pairs_rule_ = pairs.rule
         return self
+
+    def _starts(self, space: ParameterSpace) -> list[NDArray[np.float64]]:
+        rng = np.random.default_rng(self.seed)
+        settings = [space.start, *(space.random(rng) for _ in range(self.starts - 1))]
+        return [space.to_unbounded(setting) for setting in settings]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.tuning.descent import Point
+from lmtune.tuning.descent import Descent, Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluation, Evaluations, GradientTuner
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import Objective, SurrogateCost, parse_objective
@@ -26,8 +26,8 @@ LIST_DEPTH = 200
 
 # Where the gradient of a mean over topics is called flat: on the way, and at the end.
 _LOOSE, _FLAT = 1e-3, 1e-6
-# Descents that end this near to each other, in unbounded coordinates, go on as one.
-_MET = 0.05
+# Settings among which starts are looked for.
+_DRAWS = 32
 # Bounds of a steepness that is fitted.
 _STEEPNESS = (1e-2, 1e3)
 # Rounds of weighting pairs and minimising, and the movement that ends them.
@@ -40,8 +40,10 @@ class SurrogateTuner(GradientTuner):
     Scores are divided by their spread over each topic's list, so that parameters cannot lower the
     cost by shrinking all differences: this is where RankNet goes astray on smoothing parameters,
     which set the scale of the scores. Measures are of ranks that are smooth in the scores
-    (Qin, Liu and Li, Information Retrieval 2010; Bruch et al., SIGIR 2019). The first steepness is
-    wide; every start's end is followed as the steepness grows, and those that meet go on as one.
+    (Qin, Liu and Li, Information Retrieval 2010; Bruch et al., SIGIR 2019). The first start is
+    followed from a wide steepness to the last one; the other starts are the best of 32 draws at the
+    last steepness, and descend there. The lowest end wins, or of ``lambda-...``, which have no cost
+    to compare, the best by the measure on the fitting topics.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class SurrogateTuner(GradientTuner):
         lists : Lists, optional
             Lists of this pool, built before.
         progress : callable, optional
-            Called with (steepnesses done, steepnesses in all).
+            Called with (starts done, starts in all).
 
         Raises
         ------
@@ -137,19 +139,18 @@ class SurrogateTuner(GradientTuner):
             raise InputError(
                 "the lists are of other candidates", value=lists.pool.name, accepted="this pool's"
             )
-        search = _Search(self, record, SurrogateCost(lists, self.objective_, record.places))
-        paths = dict(enumerate(self._starts(record.space)))
-        ends: dict[int, _End] = {}
-        for number, alpha in enumerate(alphas):
-            ends = {}
-            for start, x in paths.items():
+        cost = SurrogateCost(lists, self.objective_, record.places)
+        search = _Search(record, cost, OPTIMIZERS[self.optimizer])
+        ends = []
+        for start, x in enumerate(search.starts(self.starts, alphas[-1], self.seed)):
+            # The first start comes from afar; the others were chosen at the last steepness.
+            for alpha in alphas if start == 0 else alphas[-1:]:
                 end = search.descend(start, x, alpha, _FLAT if alpha == alphas[-1] else _LOOSE)
-                if not any(np.abs(end.x - other.x).max() < _MET for other in ends.values()):
-                    ends[start] = end
-            paths = {start: end.x for start, end in ends.items()}
+                x = end.x
+            ends.append(end)
             if progress is not None:
-                progress(number + 1, len(alphas))
-        end = min(ends.values(), key=lambda end: end.cost)
+                progress(start + 1, self.starts)
+        end = search.best(ends, self.depth)
         self._close(record, measures)
         self.results_.insert(3 + len(record.space.names), "alpha", search.alphas)
         self._choose(record.space, end.row)
@@ -178,31 +179,50 @@ class _End(NamedTuple):
 class _Search:
     """The descents of a fit, each recorded."""
 
-    def __init__(self, tuner: SurrogateTuner, record: SearchRecord, cost: SurrogateCost) -> None:
-        self.minimise = OPTIMIZERS[tuner.optimizer]
-        self.record, self.cost = record, cost
+    def __init__(self, record: SearchRecord, cost: SurrogateCost, minimise: Callable[..., Descent]) -> None:
+        self.record, self.cost, self.minimise = record, cost, minimise
+        # Costs of pairs that are weighted at different settings do not compare.
+        self.weighted, self.fitted = cost.objective.family == "lambda", cost.objective.fits_slope
         self.evaluations = 0
         self.alphas: list[float] = []
 
+    def starts(self, count: int, alpha: float, seed: int) -> list[NDArray[np.float64]]:
+        """Return the space's start and the best of settings drawn from it, at a steepness."""
+        space, rng = self.record.space, np.random.default_rng(seed)
+        draws = [space.random(rng) for _ in range(max(_DRAWS, count - 1) if count > 1 else 0)]
+        if not self.weighted:
+            self.evaluations += len(draws)
+            draws.sort(key=lambda setting: self.cost(setting, alpha).value)
+        return [space.to_unbounded(setting) for setting in (space.start, *draws[: count - 1])]
+
     def descend(self, start: int, x: NDArray[np.float64], alpha: float, flat: float) -> _End:
         """Minimise from a point, with the steepness held fixed unless it is fitted."""
-        box = self.record.space.unbounded_box
-        fitted = self.cost.objective.fits_slope
-        if fitted:
+        space, box = self.record.space, self.record.space.unbounded_box
+        parameters = len(box)
+        if self.fitted:
             x, box = np.append(x, np.log(alpha)), (*box, tuple(np.log(_STEEPNESS)))
-        weighted = self.cost.objective.family == "lambda"
         converged = False
-        for _ in range(_MOST_ROUNDS if weighted else 1):
-            if weighted:
-                self.cost.freeze(self.record.space.from_unbounded(x[: len(box) - 1]))
+        for _ in range(_MOST_ROUNDS if self.weighted else 1):
+            if self.weighted:
+                self.cost.freeze(space.from_unbounded(x[:parameters]))
             evaluations = Evaluations(lambda x: self._evaluate(x, alpha), self.record.begin)
             found = self.minimise(evaluations, x, box, flat=flat)
             self._keep(evaluations, start, found.points, alpha)
-            still = not weighted or bool(np.abs(found.points[-1].x - x).max() < _STILL)
+            still = not self.weighted or bool(np.abs(found.points[-1].x - x).max() < _STILL)
             x, converged = found.points[-1].x, found.converged and still
             if still:
                 break
-        return _End(x[: len(self.record.space.names)], found.points[-1].cost, len(self.alphas) - 1, converged)
+        return _End(x[:parameters], found.points[-1].cost, len(self.alphas) - 1, converged)
+
+    def best(self, ends: Sequence[_End], depth: int) -> _End:
+        """Return the end of the lowest cost, or where costs do not compare of the best measure."""
+        if not self.weighted:
+            return min(ends, key=lambda end: end.cost)
+        pool, places, space = self.record.pool, self.record.places, self.record.space
+        settings = np.array([space.from_unbounded(end.x) for end in ends])
+        measure = self.cost.objective.measure
+        values = measure_settings(pool, settings, [measure], topics=places, depth=depth)
+        return ends[int(values[:, :, 0].mean(axis=0).argmax())]
 
     def _evaluate(self, x: NDArray[np.float64], alpha: float) -> Evaluation:
         space = self.record.space
@@ -216,8 +236,7 @@ class _Search:
 
     def _keep(self, evaluations: Evaluations, start: int, points: Sequence[Point], alpha: float) -> None:
         evaluations.record(self.record, start, points)
-        fitted = self.cost.objective.fits_slope
-        self.alphas += [float(np.exp(point.x[-1])) if fitted else alpha for point in points]
+        self.alphas += [float(np.exp(point.x[-1])) if self.fitted else alpha for point in points]
         self.evaluations += len(evaluations)
 
 

@@ -14,6 +14,7 @@ import pytest
 from made_documents import made_documents
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import BLOCK_BYTES
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing import manifest as manifests
 from lmtune.indexing.analysis import Analyzer
@@ -101,26 +102,76 @@ def test_damage_of_each_file(built: Path, column: str, harm: str) -> None:
         ColumnarIndex.open(built)
     assert caught.value.file == str(path)
     if harm == "flip":
-        ColumnarIndex.open(built, verify=False)
+        index = ColumnarIndex.open(built, verify=False)
+        if column != "term_cfs":  # which nothing reads
+            with pytest.raises(InputError, match="build it again") as caught:
+                use(index)
+            assert caught.value.file == str(path)
     else:
         with pytest.raises(InputError):
             ColumnarIndex.open(built, verify=False)
 
 
-def test_a_large_index_is_not_verified_unless_asked(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtune.indexing.columnar._SMALL_BYTES", 0)
-    path = built / "posting_docs"
-    path.write_bytes(bytes(path.stat().st_size))
-    ColumnarIndex.open(built)
+def use(index: ColumnarIndex) -> list[object]:
+    """Look at everything that an index holds."""
+    postings = [index.postings(term) for term in index.terms()]
+    found: list[object] = [index.lengths.tolist(), index.docno_rank.tolist(), index.terms()]
+    found += [[part.tolist() for part in own] for own in postings if own is not None]
+    docnos = index.docnos(range(index.num_docs))
+    return [*found, docnos, index.doc_numbers(docnos).tolist(), index.doc_numbers(docnos[:1]).tolist()]
+
+
+def test_a_flipped_bit_of_a_large_index_is_never_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large"
+    kept = use(build_index(made_documents(3000, per_batch=500), path, Analyzer(), workers=1))
+    monkeypatch.setattr("lmtune.indexing.columnar.SMALL_BYTES", 0)
+    assert use(ColumnarIndex.open(path)) == kept
+    rng = np.random.default_rng(7)
+    refused = 0
+    columns = sorted(manifests.COLUMNS.keys() - {"term_cfs"})  # which nothing reads
+    for column in columns:
+        whole = (path / column).read_bytes()
+        assert len(whole) > 4
+        for place in rng.choice(len(whole), 12):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << int(rng.integers(8))
+            (path / column).write_bytes(damaged)
+            try:
+                assert use(ColumnarIndex.open(path)) == kept
+            except InputError as error:
+                refused += 1
+                assert "\n" not in str(error)
+        (path / column).write_bytes(whole)
+    assert refused == 12 * len(columns)
     with pytest.raises(InputError, match="checksum"):
-        ColumnarIndex.open(built, verify=True)
+        (path / "posting_docs").write_bytes(bytes((path / "posting_docs").stat().st_size))
+        ColumnarIndex.open(path)
+
+
+def test_what_is_looked_at_is_all_that_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    index = build_index(made_documents(9000, per_batch=500), path, Analyzer(), workers=1)
+    kept = index.docnos([0, 1])
+    whole = bytearray((path / "docnos").read_bytes())
+    assert len(whole) > 2 * BLOCK_BYTES
+    whole[BLOCK_BYTES + 5] ^= 4
+    (path / "docnos").write_bytes(whole)
+    index = ColumnarIndex.open(path, verify=False)
+    assert index.docnos([0, 1]) == kept
+    assert index.docnos([index.num_docs - 1])
+    with pytest.raises(InputError, match="checksum"):
+        index.docnos(range(index.num_docs))
+    with pytest.raises(InputError, match="checksum"):
+        ColumnarIndex.open(path, verify=True)
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"version": 99}, r"another format: 'lmtune columnar index 99'; accepted: .* 1;"),
-        ({"format": "tar"}, "another format: 'tar 1'"),
+        ({"version": 99}, r"another format: 'lmtune columnar index 99'; accepted: .* 2;"),
+        ({"format": "tar"}, "another format: 'tar 2'"),
         ({"num_docs": 4}, "manifest is damaged"),
         ({"crc32": 0}, "manifest is damaged"),
     ],

@@ -13,6 +13,7 @@ import pytest
 from toy_experiment import Powers
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import sealed
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.running import Order, run, run_all, settings_of
 from lmtune.reporting.figures.style import Picture
@@ -127,8 +128,15 @@ def test_a_file_that_settings_name_is_known_by_its_content(tmp_path: Path, text:
 
 def test_what_is_kept_is_taken(tmp_path: Path) -> None:
     run(Powers(), folder=tmp_path)
-    (tmp_path / "parts" / "power1.json").write_text('{"value": 7.0, "none": 0.0}')
+    part = tmp_path / "parts" / "power1.json"
+    whole = part.read_bytes()
+    identity = json.loads((tmp_path / "parts" / "identity.json").read_bytes())
+    kept = sealed({"result": {"value": 7.0, "none": 0.0}}, json.dumps(identity, sort_keys=True))
+    part.write_text(json.dumps(kept))
     assert list(run(Powers(), folder=tmp_path).tables["powers"]["value"]) == [7.0, 4.5]
+    part.write_bytes(part.read_bytes().replace(b"7.0", b"5.0"))
+    assert list(run(Powers(), folder=tmp_path).tables["powers"]["value"]) == [1.5, 4.5]
+    assert part.read_bytes() == whole
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:

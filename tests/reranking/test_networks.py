@@ -119,7 +119,19 @@ def test_seeds() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "b65", "b", "mlp", "mlp:", "mlp:0", "mlp:8-", "attention:10-1-3", "attention:8-1"]
+    "name",
+    [
+        "",
+        "b65",
+        "b",
+        "mlp",
+        "mlp:",
+        "mlp:0",
+        "mlp:8-",
+        "attention:10-1-3",
+        "attention:8-1",
+        "attention:8-65-1",
+    ],
 )
 def test_unknown_names(name: str) -> None:
     with pytest.raises(InputError, match="network"):

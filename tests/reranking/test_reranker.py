@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune import reranking  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
+from lmtune.formats.digests import sealed, unsealed  # noqa: E402
 from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.reranking.comparison import compare, empty_queries, history_rows, run_trials  # noqa: E402
@@ -152,9 +153,12 @@ def test_damaged_folders(tmp_path: Path) -> None:
         ("seconds.csv", b""),
         ("model.safetensors", weights[:-8]),
     ]:
+        whole = (home / name).read_bytes()
         (home / name).write_bytes(content)
-        with pytest.raises(InputError, match="damaged model"):
+        with pytest.raises(InputError, match="damaged: the checksum differs") as caught:
             load_model(home)
+        assert caught.value.file == str(home / name)
+        (home / name).write_bytes(whole)
     with pytest.raises(InputError, match="no model here"):
         load_model(tmp_path)
 
@@ -162,8 +166,30 @@ def test_damaged_folders(tmp_path: Path) -> None:
 def test_damaged_trees(tmp_path: Path) -> None:
     save_model(tmp_path / "m", learn(TRAIN, VALIDATION, replace(SMALL, loss=TREES)), {})
     (tmp_path / "m" / "trees.txt").write_text("tree\n")
-    with pytest.raises(InputError, match=f"{tmp_path / 'm'}.*no LightGBM model, or cut short"):
+    with pytest.raises(InputError, match=r"trees\.txt: damaged: the checksum differs"):
         load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize("network", ["mlp:65536-65536-65536", "attention:65536-64-2", "linear"])
+def test_weights_of_another_network_are_refused_before_it_takes_memory(
+    tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "m"
+    save_model(home, learn(TRAIN, VALIDATION, SMALL), {})
+    kept = unsealed(json.loads((home / "model.json").read_text()))
+    kept["settings"]["network"] = network
+    (home / "model.json").write_text(json.dumps(sealed(kept)))
+    taken: list[int] = []
+
+    def drawn(tensor: Any, **_: Any) -> Any:
+        if tensor.device.type != "meta":
+            taken.append(tensor.nbytes)
+        return tensor
+
+    monkeypatch.setattr("torch.nn.init.kaiming_uniform_", drawn)
+    with pytest.raises(InputError, match="the weights are of another network"):
+        load_model(home)
+    assert taken == []
 
 
 def test_what_the_package_says_works(tmp_path: Path) -> None:

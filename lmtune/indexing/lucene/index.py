@@ -122,7 +122,7 @@ class LuceneIndex:
         kept = store_path(home, path)
         store, reader = LuceneStore.open(kept, digest), None
         if store is None:
-            reader = LuceneReader(path)
+            reader = _open_reader(path, digest)
             noted = read_note(path).get("analysis", {})
             facts = {
                 "path": str(path.resolve()),
@@ -216,7 +216,7 @@ class LuceneIndex:
     @property
     def _reader(self) -> LuceneReader:
         if self._opened is None:
-            self._opened = LuceneReader(self.path)
+            self._opened = _open_reader(self.path, self._store.facts["digest"])
         return self._opened
 
     @cached_property
@@ -225,6 +225,16 @@ class LuceneIndex:
         named = {"lucene": None, "none": frozenset[str]()}
         stopwords = named[words] if isinstance(words, str) else frozenset(words)
         return QueryAnalyzer(self.analysis["stemmer"], stopwords)
+
+
+def _open_reader(path: Path, digest: str) -> LuceneReader:
+    """Open an index of which something is known already, if it is still the same."""
+    reader = LuceneReader(path)
+    if commit_digest(path) != digest:
+        raise InputError(
+            "the index has changed since it was opened", file=path, accepted="an index left alone meanwhile"
+        )
+    return reader
 
 
 def check_lengths(lengths: str) -> Lengths:

@@ -5,12 +5,14 @@ A folder holds docnos and lengths as columns, and postings and analysed queries 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,23 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
 from lmtune.formats.files import atomic_directory, atomic_write
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
-from lmtune.indexing.columns import (
-    StoredColumn,
-    Strings,
-    check_column,
-    map_column,
-    write_column,
-    write_strings,
-)
+from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, write_column, write_strings
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
 
-FORMAT = "lmtune lucene store 1"
+FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""
 
 _FILE = "store.json"
+_REMOVE = "this folder removed; it is made again"
 _STRINGS_AT_A_TIME = 1 << 16
 
 
@@ -49,34 +46,34 @@ class LuceneStore:
         What it was made from: the commit's digest, counts, analysis.
     docnos : Docnos
         The docnos.
-    docno_rank : numpy.ndarray of int32, shape (num_docs,)
-        Each document's place among the docnos.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], columns: Mapping[str, StoredColumn]) -> None:
         self.path = path
         self.facts = facts
-        self.docno_rank: NDArray[np.int32] = map_column(path, columns["docno_ranks"])
-        names = Strings(path, columns["docnos"], columns["docno_bytes"])
-        self.docnos = Docnos(names, self.docno_rank)
-        self._postings = PostingsLog(path)
+        mapped = {name: Column[Any](path, column, _REMOVE) for name, column in columns.items()}
+        if sum(column.size for column in columns.values()) < SMALL_BYTES:
+            for column in mapped.values():
+                column[:]
+        self._ranks: Column[np.int32] = mapped["docno_ranks"]
+        self.docnos = Docnos(Strings(mapped["docnos"], mapped["docno_bytes"]), self._ranks)
+        self._postings = PostingsLog(path, facts["digest"])
         self._analysed = {
-            (line["analysis"], line["text"]): line["terms"] for _, line in read_logs(path, "analysis")
+            (line["analysis"], line["text"]): line["terms"]
+            for _, line in read_logs(path, "analysis", facts["digest"])
         }
         self._analysis_log: BinaryIO | None = None
 
     @classmethod
     def open(cls, path: Path, digest: str) -> LuceneStore | None:
-        """Open the store of a commit; None where there is none, or it is of another commit."""
+        """Open the store of a commit; None where there is none, it is damaged or of another commit."""
         try:
-            content = json.loads((path / _FILE).read_bytes())
-            if content["format"] != FORMAT or content["facts"]["digest"] != digest:
+            content = _read(path / _FILE)
+            if content["facts"]["digest"] != digest:
                 return None
             columns = {name: StoredColumn(**column) for name, column in content["columns"].items()}
-            for column in columns.values():
-                check_column(path, column, verify=False)
             return cls(path, content["facts"], columns)
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError):
             return None
 
     @classmethod
@@ -108,8 +105,13 @@ class LuceneStore:
             }
             described = {name: asdict(column) for name, column in columns.items()}
             content = {"format": FORMAT, "facts": dict(facts), "columns": described}
-            (folder / _FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            (folder / _FILE).write_text(json.dumps(sealed(content), indent=1) + "\n", encoding="utf-8")
         return cls(path, dict(facts), columns)
+
+    @cached_property
+    def docno_rank(self) -> NDArray[np.int32]:
+        """Each document's place among the docnos, shape (num_docs,)."""
+        return self._ranks[:]
 
     @property
     def candidates_path(self) -> Path:
@@ -118,17 +120,13 @@ class LuceneStore:
 
     def lengths(self, kind: str, read: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
         """Return lengths of a kind, read from the index where they are not kept yet."""
-        path = self.path / f"{kind}_lengths.npy"
-        try:
-            with path.open("rb") as file:
-                lengths: NDArray[np.int32] = np.load(file, allow_pickle=False)
-            if lengths.shape == self.docno_rank.shape:
-                return lengths
-        except (OSError, ValueError, EOFError):
-            pass
+        path = self.path / f"{kind}_lengths"
+        of = f"{FORMAT} {self.facts['digest']} {kind}"
+        with contextlib.suppress(OSError, ValueError):
+            return np.frombuffer(unsealed_bytes(path.read_bytes(), of), "<i4")
         lengths = read()
         with atomic_write(path, mode="binary") as stream:
-            np.save(stream, lengths)
+            stream.write(sealed_bytes(lengths.astype("<i4").tobytes(), of))
         return lengths
 
     def postings(
@@ -148,7 +146,7 @@ class LuceneStore:
             if self._analysis_log is None:
                 self._analysis_log = new_log(self.path, "analysis", ".jsonl")
             line = {"analysis": analysis, "text": text, "terms": self._analysed[key]}
-            append(self._analysis_log, line)
+            append(self._analysis_log, line, self.facts["digest"])
         return list(self._analysed[key])
 
 
@@ -164,9 +162,16 @@ def stored_paths(home: str | os.PathLike[str], name: str) -> list[Path]:
     found = []
     for file in sorted(Path(home).glob(f"lucene-*/{_FILE}")):
         try:
-            facts = json.loads(file.read_bytes())["facts"]
-            if facts["name"] == name:
-                found.append(Path(facts["path"]))
-        except (OSError, ValueError, LookupError, TypeError):
+            facts = _read(file)["facts"]
+        except (OSError, ValueError):
             continue
+        if facts["name"] == name:
+            found.append(Path(facts["path"]))
     return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    content = unsealed(parse_json(file.read_bytes()))
+    if content.get("format") != FORMAT:
+        raise ValueError("another format")
+    return content

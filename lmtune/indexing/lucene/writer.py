@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.documents import DocumentSource, unchanged
 from lmtune.formats.files import atomic_directory
 from lmtune.indexing.lucene import java
@@ -114,7 +115,7 @@ def write_lucene_index(
                 file=path,
                 accepted="documents that Anserini takes; its messages are above",
             )
-        (folder / NOTE).write_text(json.dumps(note or {}) + "\n", encoding="utf-8")
+        (folder / NOTE).write_text(json.dumps(sealed(note or {})) + "\n", encoding="utf-8")
     return documents
 
 
@@ -190,14 +191,11 @@ def read_note(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     file = Path(path, NOTE)
     try:
-        note = json.loads(file.read_bytes())
+        return unsealed(parse_json(file.read_bytes()))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
-        note = None
-    if not isinstance(note, dict):
-        raise InputError("the index's note is damaged", file=file, accepted="the index built again")
-    return note
+        raise InputError("the index's note is damaged", file=file, accepted="the index built again") from None
 
 
 def _silent(stage: str, done: int, total: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance.effects import equivalence_test, mean_interval
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
 
 if TYPE_CHECKING:
@@ -45,6 +46,65 @@ def say_level(table: pd.DataFrame, margin: float) -> Iterator[str]:
             f"sizes: {own['difference'].mean():+.4f} on average, from {_at(own, order[0])} to "
             f"{_at(own, order[-1])}; {within} differ by less than {margin:g}, which is significant of "
             f"{proven}; {worse} are significantly below Direct and {better} above (crossed, 5%)."
+        )
+
+
+def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
+    """Take collections as drawn at random: yield a row a measure, method and size of two or more.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The table ``equivalence``.
+    margin : float
+        What does not matter.
+
+    Yields
+    ------
+    dict
+        With the mean of the collections' differences, its 90% interval by Student's t, and the p-values
+        of `lmtune.measures.significance.effects.equivalence_test`.
+    """
+    judged = table[~table["method"].isin([DIRECT, OPTIMAL])]
+    for (measure, method, size), own in judged.groupby(["measure", "method", "size"], sort=False):
+        differences = own["difference"].to_numpy()
+        if differences.size < 2:
+            continue
+        low, high = mean_interval(differences, 0.0, 0.9)
+        tested = equivalence_test(differences, 0.0, margin)
+        yield {
+            "measure": measure,
+            "method": method,
+            "size": size,
+            "collections": differences.size,
+            "within": int((np.abs(differences) < margin).sum()),
+            "difference": float(differences.mean()),
+            "low": low,
+            "high": high,
+            "p_not_worse": tested.not_worse,
+            "p_equivalent": tested.equivalent,
+        }
+
+
+def say_over_collections(table: pd.DataFrame, margin: float) -> Iterator[str]:
+    """Say at which sizes a method is equivalent to Direct over collections.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The rows of `over_collections`.
+    margin : float
+        What does not matter.
+    """
+    for (measure, method), own in table.groupby(["measure", "method"], sort=False):
+        shown = "; ".join(
+            f"{row['size'] or 'half'}: {row['difference']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}, "
+            f"p {row['p_equivalent']:.3f}) over {row['collections']}"
+            for row in own.to_dict("records")
+        )
+        yield (
+            f"{parse_measure(str(measure)).title}, {method} minus Direct over collections, by training "
+            f"topics, with the interval of 90% and the p-value of its lying within {margin:g}: {shown}."
         )
 
 

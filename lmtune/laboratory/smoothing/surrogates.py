@@ -22,7 +22,13 @@ from lmtune.errors import InputError
 from lmtune.laboratory.collections import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.smoothing.surrogate_causes import find_causes, say_causes
-from lmtune.laboratory.smoothing.surrogate_claims import say_level, say_work
+from lmtune.laboratory.smoothing.surrogate_claims import (
+    over_collections,
+    say_level,
+    say_over_collections,
+    say_work,
+)
+from lmtune.laboratory.smoothing.surrogate_dimensions import say_dimensions, search
 from lmtune.laboratory.smoothing.surrogate_splits import (
     Fitted,
     Methods,
@@ -36,6 +42,7 @@ from lmtune.options import option
 from lmtune.reporting.results_files import file_name
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
 from lmtune.tuning.objectives import parse_objective
+from lmtune.tuning.spsa import FEWEST
 
 if TYPE_CHECKING:
     from lmtune.reporting.figures.style import Picture
@@ -62,6 +69,9 @@ class Surrogates(Experiment):
         "alphas": (8.0,),
         "objectives": ("ranknet",),
         "grid": (6, 8),
+        "parameters": (2, 5),
+        "draws": 1,
+        "evaluations": 40,
     }
 
     datasets: tuple[str, ...] = option(("pydocs",), f"each of {COLLECTION_HELP}", fewest=1)
@@ -84,6 +94,10 @@ class Surrogates(Experiment):
     )
     grid: tuple[int, ...] = option((20, 26), "Direct's points along lambda and mu", low=2, fewest=2)
     margin: float = option(0.002, "differences below it do not matter", above=0)
+    parameters: tuple[int, ...] = option((2, 5, 20), "numbers of parameters of made-up models", low=1)
+    draws: int = option(5, "made-up models of each number of parameters", low=1)
+    made_up: str = option("synthetic:1000x40", "the collection whose documents they rank")
+    evaluations: int = option(400, "what SPSA and FDSA may measure on them", low=FEWEST)
     seed: int = option(0, "of topics, training sets and the methods' starts", low=0)
 
     def __post_init__(self) -> None:
@@ -114,6 +128,11 @@ class Surrogates(Experiment):
                     yield Unit(key, self.compare, {"dataset": dataset, "size": size, "first": first})
             if parse_measure("AP") in self._fitted():
                 yield Unit(file_name(f"{short_name(dataset)}-causes"), self.causes, {"dataset": dataset})
+        for dimensions in self.parameters:
+            for draw in range(self.draws):
+                arguments = {"dataset": self.made_up, "dimensions": dimensions}
+                arguments |= {"seed": self.seed + draw, "evaluations": self.evaluations}
+                yield Unit(f"parameters-{dimensions}-{draw}", search, arguments)
 
     def compare(self, dataset: str, size: int, first: int) -> dict[str, Any]:
         """Compare the methods over a few training sets.
@@ -176,17 +195,20 @@ class Surrogates(Experiment):
         return found
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make ``equivalence``, ``work``, ``fits``, ``causes`` and ``surfaces``.
+        """Make the comparison's tables, those of the causes and that of the made-up models.
 
         ``fits`` has a row a training set, measure and method; ``equivalence`` one a collection, size,
         measure and method, with the difference to Direct on the test topics, its interval and p-values
         by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
-        ``causes`` and ``surfaces`` are those of `find_causes`, by dataset.
+        ``collections`` has the rows of `over_collections`; ``work`` the means of what fits take;
+        ``causes`` and ``surfaces`` are those of `find_causes`, by dataset; ``parameters`` has the rows of
+        `lmtune.laboratory.smoothing.surrogate_dimensions.search`.
         """
         import pandas as pd
 
         compared = [found for found in results.values() if "sums" in found]
         causes = [found for found in results.values() if "surface" in found]
+        made_up = [row for found in results.values() if isinstance(found, list) for row in found]
         fits = pd.DataFrame([row for found in compared for row in found["rows"]])
         by = ["dataset", "size", "topics", "measure", "method"]
         grouped = fits.groupby(by, sort=False)
@@ -213,12 +235,15 @@ class Surrogates(Experiment):
             rows.append(row)
         surfaces = [pd.DataFrame({"dataset": own["dataset"], **own["surface"]}) for own in causes]
         steps = [{"dataset": own["dataset"], **row} for own in causes for row in own["steps"]]
+        equivalence = pd.DataFrame(rows)
         return {
-            "equivalence": pd.DataFrame(rows),
+            "equivalence": equivalence,
+            "collections": pd.DataFrame(over_collections(equivalence, self.margin)),
             "work": work,
             "fits": fits,
             "causes": pd.DataFrame(steps),
             "surfaces": pd.concat(surfaces, ignore_index=True) if surfaces else pd.DataFrame(),
+            "parameters": pd.DataFrame(made_up),
         }
 
     def _judged(
@@ -249,7 +274,12 @@ class Surrogates(Experiment):
 
     def pictures(self, found: Tables) -> list[Picture]:
         """Draw each method's difference to Direct by size, and where each objective leads."""
-        from lmtune.laboratory.smoothing.surrogates_pictures import cost_surfaces, differences, mends
+        from lmtune.laboratory.smoothing.surrogates_pictures import (
+            cost_surfaces,
+            differences,
+            dimensions,
+            mends,
+        )
         from lmtune.reporting.figures.style import Picture, alt_text
 
         drawn = []
@@ -268,6 +298,10 @@ class Surrogates(Experiment):
                 title = "MAP, RankNet's cost and the smooth AP over lambda and mu"
                 name = f"surfaces-{file_name(str(dataset))}"
                 drawn.append(Picture(name, title, figure, alt_text(figure), str(dataset)))
+        if len(found["parameters"]):
+            figure = dimensions(found["parameters"])
+            title = "MAP reached and evaluations as parameters grow in number"
+            drawn.append(Picture("parameters", title, figure, alt_text(figure)))
         return drawn
 
     def conclusions(self, found: Tables) -> list[str]:
@@ -276,8 +310,10 @@ class Surrogates(Experiment):
         by_dataset = [list(own) for _, own in groupby(steps, key=itemgetter("dataset"))]
         return [
             *say_level(found["equivalence"], self.margin),
+            *(say_over_collections(found["collections"], self.margin) if len(found["collections"]) else []),
             *say_work(found["work"]),
             *(say_causes(own) for own in by_dataset),
+            *(say_dimensions(found["parameters"]) if len(found["parameters"]) else []),
         ]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmtune.laboratory.smoothing.surrogate_causes import PAIRS, SMOOTH, STEPS
+from lmtune.laboratory.smoothing.surrogate_dimensions import HIDDEN
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures.style import PAGE, finish, in_style, legend_below, looks, new_figure
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
@@ -137,3 +138,53 @@ def cost_surfaces(table: pd.DataFrame) -> Figure:
         SurfacePanel(SMOOTH, x, y, -table[SMOOTH], points={**ranknet, **smooth}),
     ]
     return surface(panels, measure="each objective", title=str(table["dataset"].iloc[0]))
+
+
+@in_style
+def dimensions(table: pd.DataFrame) -> Figure:
+    """Draw what methods reach on made-up models, and the evaluations, by the number of parameters.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The table ``parameters``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Means over the models; MAP is less that of the hidden weights.
+    """
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    figure, [axes] = new_figure(PAGE, 2.6, columns=3)
+    means = table.groupby(["parameters", "method"], sort=False).mean(numeric_only=True).reset_index()
+    hidden = means[means["method"] == HIDDEN].set_index("parameters")
+    rest = means[means["method"] != HIDDEN]
+    look = looks(rest["method"].unique().tolist())
+    described = []
+    numbers = sorted(rest["parameters"].unique().tolist())
+    for method, own in rest.groupby("method", sort=False):
+        for ax, part in zip(axes, ("train", "test"), strict=False):
+            less = own[part].to_numpy() - hidden.loc[own["parameters"], part].to_numpy()
+            ax.plot(own["parameters"], less, label=method, **look[str(method)].options())
+        axes[2].plot(own["parameters"], own["evaluations"], **look[str(method)].options())
+        shown = (
+            f"{train:.4f} and {test:.4f} after {evaluations:.0f} evaluations with {number} parameters"
+            for number, train, test, evaluations in zip(
+                own["parameters"], own["train"], own["test"], own["evaluations"], strict=True
+            )
+        )
+        described.append(f"{method}: {', '.join(shown)}.")
+    for ax, title in zip(axes, ("training topics", "other topics", "evaluations"), strict=True):
+        ax.set_title(title)
+        ax.set_xscale("log")
+        ax.set_xticks(numbers, [str(number) for number in numbers])
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xlabel("parameters")
+    for ax in axes[:2]:
+        ax.axhline(0.0, color="#666666", lw=0.6, zorder=0)
+    axes[0].set_ylabel("MAP minus the hidden weights'")
+    axes[2].set_yscale("log")
+    axes[2].yaxis.set_minor_formatter(NullFormatter())
+    legend_below(figure, 3)
+    return finish(figure, "MAP on training and on other topics. " + " ".join(described))

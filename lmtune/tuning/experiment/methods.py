@@ -136,8 +136,7 @@ class FoldMethods:
     def approx(self, measure: Measure) -> Choice:
         """Follow the gradient of the measure's smooth form; stay at the start where it has none."""
         lists = smooth_lists(self.shared.lists, self.pool, self.plan, measure)
-        rows = [lists.columns.rows(topic) for topic in self.pool.positions(self.fold.train)]
-        if not any((lists.columns.gain[own] >= measure.rel).any() for own in rows):
+        if not lists.with_relevant(self.pool.positions(self.fold.train), measure.rel).size:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
             space = self.plan.space
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)

@@ -19,8 +19,9 @@ from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
-from lmtune.tuning.experiment.smooth import smooth_form
+from lmtune.tuning.experiment.smooth import compile_smooth, smooth_form
 from lmtune.tuning.grid import Surface
+from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Pairs
 
 
@@ -111,6 +112,9 @@ def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
     first = pool.positions()[:1]
     pairs.cost(plan.space.start, topics=first)
     measure_settings(pool, plan.space.start, plan.measures, topics=first, depth=plan.depth)
+    lists: dict[int, Lists] = {}
+    if plan.approx:
+        compile_smooth(lists, pool, plan)
     progress("compiling kernels, once", 1, 1)
     surface = Surface.compute(
         pool,
@@ -120,7 +124,7 @@ def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
         depth=plan.depth,
         progress=lambda done, total: progress("grid", done, total),
     )
-    return Shared(pool, plan, progress, pairs, surface, plan.certify)
+    return Shared(pool, plan, progress, pairs, surface, plan.certify, lists=lists)
 
 
 def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:

@@ -44,6 +44,17 @@ def smooth_lists(known: dict[int, Lists], pool: CandidatePool, plan: Plan, measu
     return known[depth]
 
 
+def compile_smooth(known: dict[int, Lists], pool: CandidatePool, plan: Plan) -> None:
+    """Compute a smooth form of one topic; the lists are kept as `smooth_lists` says."""
+    measure = plan.measures[0]
+    lists = smooth_lists(known, pool, plan, measure)
+    first = lists.with_relevant(pool.positions(), measure.rel)[:1]
+    if first.size:
+        SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), first)(
+            plan.space.start, ALPHAS[0]
+        )
+
+
 def smooth_surfaces(
     pool: CandidatePool,
     result: CollectionResult,
@@ -81,7 +92,7 @@ def smooth_surfaces(
     places = pool.positions([topic for topic in pool.topics if topic in training])
     for done, measure in enumerate(plan.measures, 1):
         lists = smooth_lists(known, pool, plan, measure)
-        if any((lists.columns.gain[lists.columns.rows(t)] >= measure.rel).any() for t in places):
+        if lists.with_relevant(places, measure.rel).size:
             cost = SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), places)
             table = pd.DataFrame(surface.settings, columns=list(surface.names))
             smooth = np.array([-cost(setting, ALPHAS[-1]).value for setting in surface.settings])

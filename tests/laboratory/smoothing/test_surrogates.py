@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import load_pool
 from lmtune.laboratory.running import run
+from lmtune.laboratory.smoothing.surrogate_claims import over_collections, say_over_collections
 from lmtune.laboratory.smoothing.surrogate_splits import continuation, disjoint_sets
 from lmtune.laboratory.smoothing.surrogates import Surrogates
 from lmtune.measures.evaluate import measure
@@ -111,11 +114,37 @@ def test_work_counts_the_documents_of_lists_and_candidates(found: Any) -> None:
 
 def test_pictures_and_sentences_have_the_figures(found: Any) -> None:
     names = [picture.name for picture in found.pictures]
-    assert names == ["differences-AP", "differences-P@5", "causes", f"surfaces-{NAME.replace(':', '_')}"]
+    assert names == [
+        "differences-AP",
+        "differences-P@5",
+        "causes",
+        f"surfaces-{NAME.replace(':', '_')}",
+        "parameters",
+    ]
     assert all(picture.alt for picture in found.pictures)
     row = found.tables["equivalence"].query("size == 0 and method == 'approx-AP, alpha 8'").iloc[0]
     assert f"{row['difference']:+.4f} with 12" in found.pictures[0].alt
     assert any(sentence.startswith("MAP, approx-AP, alpha 8 minus Direct") for sentence in found.conclusions)
+
+
+def test_collections_are_compared_as_drawn() -> None:
+    differences = np.array([0.001, -0.0005, 0.0015, 0.0002])
+    rows = [
+        {"measure": "AP", "method": method, "size": size, "difference": difference}
+        for size, difference in [(10, own) for own in differences] + [(0, 0.1)]
+        for method in ("Direct", "smooth", "Optimal")
+    ]
+    [row] = over_collections(pd.DataFrame(rows), 0.0012)
+    assert (row["size"], row["collections"], row["within"]) == (10, 4, 3)
+    low, high = stats.t.interval(0.9, 3, loc=differences.mean(), scale=stats.sem(differences))
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+    sides = (
+        stats.ttest_1samp(differences, -0.0012, alternative="greater").pvalue,
+        stats.ttest_1samp(differences, 0.0012, alternative="less").pvalue,
+    )
+    assert (row["p_not_worse"], row["p_equivalent"]) == pytest.approx((sides[0], max(sides)))
+    [sentence] = say_over_collections(pd.DataFrame([row]), 0.0012)
+    assert "10: +0.0006" in sentence
 
 
 @pytest.mark.parametrize(

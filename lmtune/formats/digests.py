@@ -1,0 +1,201 @@
+"""Digests of what lmtune writes and reads again, so that nothing damaged is ever used.
+
+All are CRC-32: any 32 bits in a row may be damaged and are noticed, and of other damage all but
+one in 2**32. They guard against accidents, not against a forger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats.files import unreadable
+
+BLOCK_BYTES = 1 << 14
+"""Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
+
+_KEY = "crc32"
+
+
+def sealed(content: Mapping[str, Any], of: str = "") -> dict[str, Any]:
+    """Return what is to be written as JSON, with the digest of it.
+
+    Parameters
+    ----------
+    content : mapping
+        As JSON holds it, without a key ``crc32``.
+    of : str
+        What the content belongs to: it is no other's.
+    """
+    # As it will be read: keys are text then.
+    read = json.loads(json.dumps(dict(content)))
+    return {**read, _KEY: _json_digest(read, of)}
+
+
+def unsealed(content: Any, of: str = "") -> dict[str, Any]:
+    """Return what was given to `sealed`.
+
+    Raises
+    ------
+    ValueError
+        Where it is anything else.
+    """
+    if not isinstance(content, dict) or _KEY not in content:
+        raise ValueError("no checksum")
+    rest = {key: value for key, value in content.items() if key != _KEY}
+    if content[_KEY] != _json_digest(rest, of):
+        raise ValueError("the checksum differs")
+    return rest
+
+
+def parse_json(raw: bytes | str) -> Any:
+    """Parse JSON.
+
+    Raises
+    ------
+    ValueError
+        Where it is none, or nested too deeply.
+    """
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _json_digest(content: Any, of: str) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode(), zlib.crc32(of.encode()))
+
+
+def digest(content: bytes | memoryview) -> int:
+    """Return the digest of a whole file's content."""
+    return zlib.crc32(content)
+
+
+def read_whole(path: Path, expected: int) -> bytes:
+    """Read a file whose digest is known.
+
+    Raises
+    ------
+    InputError
+        Where it is missing or has another content.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if digest(content) != expected:
+        raise InputError("damaged: the checksum differs", file=path, accepted="the file as lmtune wrote it")
+    return content
+
+
+def sealed_bytes(content: bytes, of: str = "") -> bytes:
+    """Return a whole file's content with its digest behind; `of` as for `sealed`."""
+    return content + _bytes_digest(content, of)
+
+
+def unsealed_bytes(content: bytes, of: str = "") -> bytes:
+    """Return what was given to `sealed_bytes`.
+
+    Raises
+    ------
+    ValueError
+        Where it is anything else.
+    """
+    rest = content[:-4]
+    if content[-4:] != _bytes_digest(rest, of):
+        raise ValueError("the checksum differs")
+    return rest
+
+
+def _bytes_digest(content: bytes, of: str) -> bytes:
+    return zlib.crc32(content, zlib.crc32(of.encode())).to_bytes(4, "little")
+
+
+class BlockWriter:
+    """Digests of a file's blocks, while it is written."""
+
+    def __init__(self) -> None:
+        self._digests: list[int] = []
+        self._last, self._size = 0, 0
+
+    def add(self, content: memoryview) -> None:
+        """Take more bytes."""
+        at = 0
+        while at < len(content):
+            end = min(at + BLOCK_BYTES - self._size, len(content))
+            self._last = zlib.crc32(content[at:end], self._last)
+            self._size += end - at
+            if self._size == BLOCK_BYTES:
+                self._digests.append(self._last)
+                self._last, self._size = 0, 0
+            at = end
+
+    def digests(self) -> bytes:
+        """Return the digests of all blocks as little-endian numbers of 4 bytes."""
+        return np.array([*self._digests, *([self._last] if self._size else [])], "<u4").tobytes()
+
+
+def digests_size(size: int) -> int:
+    """Return how many bytes `BlockWriter.digests` has for so many bytes."""
+    return 4 * -(-size // BLOCK_BYTES)
+
+
+class Blocks:
+    """A file in memory of which only those blocks are used whose digest was found right.
+
+    Parameters
+    ----------
+    content : memoryview
+        Its bytes.
+    digests : bytes-like
+        As `BlockWriter` made them.
+    path : path-like
+        The file, for messages.
+    accepted : str
+        What to have instead, for messages.
+    """
+
+    def __init__(
+        self, content: memoryview, digests: Any, path: str | os.PathLike[str], accepted: str
+    ) -> None:
+        self._content = content
+        self._digests: NDArray[np.uint32] = np.frombuffer(digests, "<u4")
+        self._path = path
+        self._accepted = accepted
+        # Looked at one by one and many at a time.
+        self._seen = bytearray(len(self._digests))
+        self._many_seen = np.frombuffer(self._seen, np.bool_)
+
+    def check(self, begin: int, end: int) -> None:
+        """Check the blocks from one byte up to another.
+
+        Raises
+        ------
+        InputError
+            Where one is damaged.
+        """
+        if begin < end:
+            seen = self._seen
+            for block in range(begin // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
+                if not seen[block]:
+                    self._check(block)
+
+    def check_places(self, places: NDArray[np.int64]) -> None:
+        """Check the blocks that hold some bytes, as `check` does."""
+        blocks = places // BLOCK_BYTES
+        for block in np.unique(blocks[~self._many_seen[blocks]]).tolist():
+            self._check(block)
+
+    def _check(self, block: int) -> None:
+        part = self._content[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
+        if zlib.crc32(part) != self._digests[block]:
+            raise InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
+        self._seen[block] = True

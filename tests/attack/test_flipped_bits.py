@@ -1,0 +1,200 @@
+"""One flipped bit in any file that lmtune wrote is refused in one line, or changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_lists import made_lists
+from reported import made_results, write_made
+from support import random_collection
+from toy_experiment import Powers
+
+from lmtune.candidates.storage import stored_pool
+from lmtune.errors import InputError
+from lmtune.formats.documents import Document, ListDocuments
+from lmtune.formats.letor import read_letor, write_letor
+from lmtune.indexing.analysis import Analyzer
+from lmtune.indexing.builder import build_index
+from lmtune.indexing.cache import index_for
+from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.lucene.store import LuceneStore
+from lmtune.indexing.lucene.writer import NOTE, read_note
+from lmtune.laboratory.running import run
+from lmtune.reporting.results_reader import read_results
+from lmtune.reporting.tuning_tables import tuning_table
+
+Read = Callable[[], Any]
+FLIPS = 12
+
+
+def documents(count: int) -> ListDocuments:
+    rng = np.random.default_rng(count)
+    words = [f"word{number}" for number in range(90)]
+    texts = (" ".join(rng.choice(words, rng.integers(1, 30))) for _ in range(count))
+    return ListDocuments("made", [Document(f"d{number}", text) for number, text in enumerate(texts)])
+
+
+def seen(index: ColumnarIndex) -> list[Any]:
+    terms = index.terms()
+    found = [index.postings(term) for term in terms]
+    docnos = index.docnos(range(index.num_docs))
+    numbers = [index.doc_numbers(docnos).tolist(), index.doc_numbers(docnos[3:4]).tolist()]
+    postings = [(own.docs.tolist(), own.tfs.tolist()) for own in found if own is not None]
+    return [terms, postings, docnos, numbers, index.lengths.tolist(), index.docno_rank.tolist()]
+
+
+def index(folder: Path) -> Read:
+    build_index(documents(400), folder, Analyzer(), workers=1)
+    return lambda: seen(ColumnarIndex.open(folder))
+
+
+def large_index(folder: Path) -> Read:
+    index(folder)
+    return lambda: seen(ColumnarIndex.open(folder, verify=False))
+
+
+def cached_index(folder: Path) -> Read:
+    source = documents(60)
+    return lambda: seen(index_for(source, home=folder))
+
+
+def lucene_store(folder: Path) -> Read:
+    lengths = np.arange(50, dtype=np.int32)
+    docs = np.arange(9, dtype=np.int32)
+    facts = {"digest": "d" * 64, "num_docs": 50, "path": str(folder), "name": "n"}
+
+    def read() -> Any:
+        store = LuceneStore.open(folder, facts["digest"])  # type: ignore[arg-type]
+        if store is None:
+            store = LuceneStore.create(folder, facts, [b"d%d" % number for number in range(50)])
+        found = [store.postings(term, lambda: (docs, docs + 1)) for term in ("cat", "dog")]
+        postings = [(own.docs.tolist(), own.tfs.tolist()) for own in found if own is not None]
+        terms = store.terms("a", "Cats", lambda: ["cat"])
+        counted = store.lengths("exact", lambda: lengths).tolist()
+        return [store.facts, postings, terms, counted, store.docnos.names(range(50))]
+
+    return read
+
+
+def lucene_note(folder: Path) -> Read:
+    from lmtune.formats.digests import sealed
+
+    folder.mkdir()
+    (folder / NOTE).write_text(json.dumps(sealed({"analysis": {"stemmer": "none", "stopwords": "none"}})))
+    return lambda: read_note(folder)
+
+
+def letor_columns(folder: Path) -> Read:
+    path = folder.with_suffix(".txt")
+    write_letor(path, made_lists(0))
+
+    def read() -> Any:
+        data = read_letor(path, cache=folder)
+        return [data.features.tolist(), data.labels.tolist(), data.starts.tolist(), data.queries, data.docnos]
+
+    return read
+
+
+def pool(folder: Path) -> Read:
+    made, topics, qrels = random_collection(5, documents=120, topics=6)
+
+    def read() -> Any:
+        kept = stored_pool(folder, made, topics, qrels, depth=7)
+        arrays = (kept.p, kept.count, *vars(kept.candidates).values())
+        return [kept.topics, kept.terms, *(array.tolist() for array in arrays)]
+
+    return read
+
+
+def results(folder: Path) -> Read:
+    write_made(folder, made_results())
+
+    def read() -> Any:
+        found = read_results(folder)
+        fits = [row.fits for result in found.results for row in result.rows]
+        traces = [table.to_csv() for result in found.results for table in result.traces.values()]
+        return [tuning_table(found.results, "csv"), fits, traces, found.record]
+
+    return read
+
+
+def experiment(folder: Path) -> Read:
+    return lambda: run(Powers(), folder=folder).tables["powers"].to_csv()
+
+
+def model(folder: Path, loss: str) -> Read:
+    pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+    from lmtune.reranking.loss_names import parse_loss
+    from lmtune.reranking.model_folder import load_model, save_model
+    from lmtune.reranking.reranker import learn
+    from lmtune.reranking.settings import Settings
+
+    settings = Settings(loss=parse_loss(loss), network="mlp:4", epochs=2, batch_size=8)
+    save_model(folder, learn(made_lists(0), made_lists(1, queries=8), settings), {"how": "so"})
+    test = made_lists(2, queries=8)
+
+    def read() -> Any:
+        kept = load_model(folder)
+        return [kept.score(test).tolist(), kept.names, kept.scorer.history, kept.scorer.label]
+
+    return read
+
+
+def network(folder: Path) -> Read:
+    return model(folder, "listnet")
+
+
+def trees(folder: Path) -> Read:
+    return model(folder, "lambdamart:rounds=3:threads=1:min_rows=2:min_hessian=0.001")
+
+
+def checkpoint(folder: Path) -> Read:
+    torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+    from lmtune.reranking.checkpoints import load_checkpoint, save_checkpoint
+
+    save_checkpoint(folder, {"seed": 3}, {"w": torch.arange(60.0)}, {"epoch": 2, "history": [0.5]})
+
+    def read() -> Any:
+        found = load_checkpoint(folder, {"seed": 3})
+        assert found is not None
+        return [{name: tensor.tolist() for name, tensor in found[0].items()}, found[1]]
+
+    return read
+
+
+MENDED = [cached_index, lucene_store, letor_columns, pool, experiment]
+"""What is made again where it is damaged."""
+
+REFUSED = [index, large_index, lucene_note, results, network, trees, checkpoint]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("make", [*MENDED, *REFUSED], ids=lambda make: make.__name__)
+def test_a_flipped_bit_is_refused_or_harmless(make: Callable[[Path], Read], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    read = make(home)
+    expected = read()
+    assert read() == expected
+    rng = np.random.default_rng(11)
+    refused = tried = 0
+    for file in sorted(path for path in home.rglob("*") if path.is_file()):
+        whole = file.read_bytes()
+        for place in rng.choice(len(whole), min(FLIPS, len(whole)), replace=False):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << int(rng.integers(8))
+            file.write_bytes(damaged)
+            tried += 1
+            try:
+                assert read() == expected, (file.name, place)
+            except InputError as error:
+                assert make in REFUSED
+                assert "\n" not in str(error)
+                refused += 1
+            file.write_bytes(whole)
+    assert tried >= FLIPS
+    assert (refused > 0) == (make in REFUSED)
