@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 _LONGEST_VALUE = 80
+_LONGEST_MESSAGE = 400
 # Control characters, and those that turn the direction of writing.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -53,7 +54,10 @@ class InputError(ValueError):
             place = f"{self.file}:{self.line}: "
         shown = "" if self.value is None else f": {_shorten(repr(self.value))}"
         accepted = "" if self.accepted is None else f"; accepted: {self.accepted}"
-        return " ".join(f"{place}{self.message}{shown}{accepted}".split("\n"))
+        message = self.message
+        if len(message) > _LONGEST_MESSAGE:  # of a name that it holds
+            message = f"{message[: _LONGEST_MESSAGE - 83]}...{message[-80:]}"
+        return " ".join(f"{place}{message}{shown}{accepted}".split("\n"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Worker processes send their errors to the parent by pickle, which would drop the keywords.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from lmtune.errors import InputError
+from lmtune.formats.limits import check_expansion
 
 SUFFIXES = (".gz", ".bz2", ".zst")
 
@@ -70,13 +71,20 @@ class _StrictReader(io.RawIOBase):
         self._source = source
         self._raw = raw
         self._path = path
+        self._given = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         try:
-            return int(self._source.readinto(buffer))
+            size = int(self._source.readinto(buffer))
+            self._given += size
+            if self._raw.seekable():
+                check_expansion(self._path, self._raw.tell(), self._given)
+            return size
+        except InputError:
+            raise
         except EOFError:
             raise InputError(
                 "compressed file ends too early", file=self._path, accepted="a whole file"

@@ -50,6 +50,9 @@ def read_csv(
     """
     rows = _rows(path)
     _, header = next(rows, (1, []))
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError("a column twice", file=path, line=1, value=twice, accepted="each once")
     for name in columns:
         if name not in header:
             wanted = f"columns {', '.join(columns)}" + (f", of {accepted}" if accepted else "")
@@ -97,6 +100,9 @@ def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
     columns = 0
     try:
         for cells in reader:
+            if not (columns or cells):
+                accepted = "the columns' names in the first line"
+                raise InputError("a blank line", file=path, line=reader.line_num, accepted=accepted)
             columns = columns or len(cells)
             if len(cells) != columns:
                 raise InputError(

@@ -15,6 +15,7 @@ from lmtune.formats.compression import is_compressed
 from lmtune.formats.document import Document
 from lmtune.formats.files import BOM, open_bytes, unreadable
 from lmtune.formats.jsonl import parse_jsonl
+from lmtune.formats.limits import within_lines
 from lmtune.formats.trectext import START, parse_trec
 
 _BLOCK_BYTES = 1 << 20
@@ -44,7 +45,9 @@ class FileBatch:
             if self.start:
                 stream.seek(self.start)
             try:
-                yield from parse(self._blocks(stream), self.path)
+                # A document of no end at all has no closing tag either.
+                end = b"\n" if self.kind == "jsonl" else b"</"
+                yield from parse(within_lines(self._blocks(stream), self.path, end), self.path)
             except InputError as error:
                 if error.line is not None:
                     error.line += self.lines_before()
@@ -187,6 +190,12 @@ def document_files(path: str | os.PathLike[str]) -> list[Path]:
     top = Path(path)
     if top.is_file():
         return [top]
+    if top.exists() and not top.is_dir():
+        raise InputError(
+            "documents are read more than once, which a pipe or device does not allow",
+            file=path,
+            accepted="a file or folder",
+        )
     if not top.is_dir():
         raise InputError("no such file or folder", file=path, accepted=_ACCEPTED)
     found = []

@@ -8,11 +8,13 @@ import io
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
 from lmtune.errors import InputError
-from lmtune.formats.compression import compressing, decompressing
+from lmtune.formats.compression import compressing, decompressing, is_compressed
+from lmtune.formats.limits import within_lines
 
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
@@ -46,15 +48,19 @@ def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
     return decompressing(raw, path)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], *, text: bool = False) -> bytes:
     """Read a whole file, decompressed, without its UTF-8 byte order mark.
 
     Raises
     ------
     InputError
-        As `open_bytes`.
+        As `open_bytes`; with `text`, for a line beyond `lmtune.formats.limits.Limits` of what has
+        no size of its own, such as a device or compressed data.
     """
     with open_bytes(path) as stream:
+        if text and (is_compressed(path) or not Path(path).is_file()):
+            blocks = iter(partial(stream.read, 1 << 20), b"")
+            return b"".join(within_lines(blocks, path)).removeprefix(BOM)
         return stream.read().removeprefix(BOM)
 
 
@@ -75,12 +81,14 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     Raises
     ------
     InputError
-        As `open_bytes`, and at a line that is not valid UTF-8.
+        As `open_bytes`, and at a line that is not valid UTF-8 or beyond
+        `lmtune.formats.limits.Limits`.
     """
     number = 0
     with open_bytes(path) as stream:
+        pieces = iter(partial(stream.readline, 1 << 20), b"")
         try:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(line_blocks(within_lines(pieces, path)), 1):
                 start = line.removeprefix(BOM) if number == 1 else line
                 yield number, decode_line(start, path, number).removesuffix("\n").removesuffix("\r")
         except InputError as error:

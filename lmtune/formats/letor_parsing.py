@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.formats import letor_kernels as kernels
 from lmtune.formats.files import BOM, decode_line, line_blocks, open_bytes
+from lmtune.formats.limits import within_lines
 
 HIGHEST_ID = 1 << 16
 """The largest feature id: rows are kept dense."""
@@ -79,7 +80,7 @@ def read_blocks(
     line, row = 1, 0
     with open_bytes(path) as stream:
         try:
-            for raw in _whole_lines(stream, block_bytes):
+            for raw in _whole_lines(stream, block_bytes, path):
                 block = _parse(path, raw, line, row if repeated == "error" else -1, seen)
                 line += raw.count(b"\n")
                 row += block.labels.size
@@ -112,10 +113,10 @@ def nearest_float32(text: str) -> np.float32:
     return min(near, key=distance)
 
 
-def _whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, size: int, path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yield bytes that end in a line feed, about `size` at a time."""
     first = True
-    for block in line_blocks(iter(partial(stream.read, size), b"")):
+    for block in line_blocks(within_lines(iter(partial(stream.read, size), b""), path)):
         whole = block.removeprefix(BOM) if first else block
         first = False
         if whole:

@@ -51,7 +51,7 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[bytes, dict[bytes, int
     InputError
         As `read_qrels`.
     """
-    data = read_bytes(path)
+    data = read_bytes(path, text=True)
     qrels = _uniform(data) or _line_by_line(path, data)
     if not qrels:
         raise InputError("no judgements", file=path, accepted=f"lines of {_COLUMNS}")
@@ -169,12 +169,13 @@ def _is_beir_header(columns: list[bytes]) -> bool:
 
 def _parse_gain(path: str | os.PathLike[str], number: int, written: bytes) -> int:
     if _GAIN.fullmatch(written) is None:
+        large = re.fullmatch(rb"[+-]?[0-9]+", written) is not None
         raise InputError(
-            "the gain is no integer",
+            "the gain is too large" if large else "the gain is no integer",
             file=path,
             line=number,
             value=written.decode(errors="backslashreplace"),
-            accepted="an integer such as 0, 1, 2 or -1",
+            accepted="nine digits at most" if large else "an integer such as 0, 1, 2 or -1",
         )
     return int(written)
 

@@ -62,7 +62,7 @@ def read_run_columns(
         finite number, a second tag, a repeated (topic, docno), invalid UTF-8, or a carriage
         return within it; if there are no lines; as `open_bytes`.
     """
-    data = read_bytes(path)
+    data = read_bytes(path, text=True)
     run = _uniform(data) or _line_by_line(path, data, lenient, extra_columns)
     if not run.topics:
         raise InputError("the run is empty", file=path, accepted=COLUMNS)
@@ -75,7 +75,7 @@ def _uniform(data: bytes) -> RunColumns | None:
     first_tag = b""
     for block in blocks(data):
         columns = split_columns(block, 6)
-        if columns is None:
+        if columns is None or block.count(b"\r") != block.count(b"\r\n"):
             return None
         topic, _, docno, rank, score, tag = columns
         first_tag = first_tag or tag[0]
