@@ -14,7 +14,9 @@ from typing import Any
 from lmtune.errors import InputError
 
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
-_KINDS = {int: "an integer", float: "a number", bool: "yes, no"}
+_KINDS = {int: "an integer", float: "a number", bool: "yes, no", str: "a text"}
+_TYPES: dict[Any, Any] = {int: numbers.Integral, float: numbers.Real, bool: bool, str: str}
+_LARGEST_INTEGER = (1 << 63) - 1
 
 
 def option(
@@ -99,12 +101,28 @@ def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) 
     InputError
         For a number outside its bounds or not finite, a text that is no choice, or too few of them.
     """
+    hints = kinds(type(settings))
     for field in options_of(settings):
         given, fewest = getattr(settings, field.name), field.metadata["fewest"]
         if fewest and len(given) < fewest:
             raise InputError(f"too few {name(field)}", value=given, accepted=f"{fewest} or more")
         for value in given if isinstance(given, tuple) else (given,):
+            if field.metadata["read"] is None:
+                _check_kind(name(field), value, hints[field.name], given)
             _check(name(field), value, field.metadata)
+
+
+def _check_kind(name: str, value: Any, kind: Any, given: Any) -> None:
+    """Raise InputError where a number, a truth value or a text is none; None is of all kinds."""
+    if isinstance(given, tuple) and typing.get_origin(kind) is tuple:
+        kind = typing.get_args(kind)[0]
+    wanted = _TYPES.get(kind)
+    if wanted is None or value is None or value is ...:
+        return
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"bad {name}", value=value, accepted=_KINDS[kind])
+    if kind is int and abs(value) > _LARGEST_INTEGER:
+        raise InputError(f"bad {name}", value=value, accepted=f"up to {_LARGEST_INTEGER}")
 
 
 def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:

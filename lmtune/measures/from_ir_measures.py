@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lmtune.errors import InputError
 
 
 def from_ir_measures(
@@ -44,6 +48,28 @@ def from_ir_measures(
     }
     place = {topic.decode(): t for t, topic in enumerate(topics)}
     values = {name: [0.0] * len(topics) for name in names}
-    for value in ir_measures.iter_calc(list(measures), qrels, run):
+    for value in calculated(list(measures), qrels, run):
         values[measures[value.measure]][place[value.query_id]] = float(value.value)
     return {name: tuple(found) for name, found in values.items()}
+
+
+def calculated(
+    measures: Sequence[Any], qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
+) -> Iterator[Any]:
+    """Yield ir_measures' values of topics.
+
+    Raises
+    ------
+    InputError
+        Where one of the programs behind it fails, as some do on gains that they do not expect.
+    """
+    import ir_measures
+
+    try:
+        yield from ir_measures.iter_calc(measures, qrels, run)
+    except (ArithmeticError, AssertionError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
+        raise InputError(
+            f"ir_measures cannot compute the measures ({type(error).__name__}: {error})",
+            value=[str(measure) for measure in measures],
+            accepted="judgements and parameters that they are made for",
+        ) from error

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import top_positions
+from lmtune.measures.from_ir_measures import calculated
 
 
 def from_runs(
@@ -57,7 +58,7 @@ def from_runs(
         for s, setting in enumerate(settings):
             top = top_positions(pool, t, setting, depth)
             run[str(s)] = {docnos[place]: float(-rank) for rank, place in enumerate(top)}
-        for value in ir_measures.iter_calc(list(measures), qrels, run):
+        for value in calculated(list(measures), qrels, run):
             out[i, int(value.query_id), measures[value.measure]] = value.value
         if progress is not None:
             progress(i + 1, topics.size)

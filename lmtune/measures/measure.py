@@ -229,8 +229,16 @@ def _of_ir_measures(name: str) -> Measure:
     with contextlib.suppress(Exception):
         found = found or [ir_measures.parse_measure(name)]
     pipeline: Any = ir_measures.DefaultPipeline
-    if _HUGE.search(name) or len(found) != 1 or not pipeline.supports(found[0]):
+    if _HUGE.search(name) or len(found) != 1:
         raise InputError("unknown measure", value=name, accepted=ACCEPTED)
+    try:
+        known = pipeline.supports(found[0])
+    except Exception as error:  # it asserts that parameters are there
+        raise InputError(
+            f"ir_measures cannot compute the measure ({error})", value=name, accepted=ACCEPTED
+        ) from None
+    if not known:
+        raise InputError("ir_measures has no program here for the measure", value=name, accepted=ACCEPTED)
     return Measure(str(found[0]))
 
 

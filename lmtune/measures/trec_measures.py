@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from lmtune.measures.judged_ranking import JudgedRanking
 
+_LARGEST_POWER = 1000.0
 _SMALLEST_RATE = 1e-5  # keeps infAP's precision of no judged documents defined
 
 
@@ -183,7 +184,9 @@ def ndcg(
     """
     gains = gains_of_levels(ranking, gain_of)
     if exponential:
-        gains = {level: 2.0**gain - 1.0 for level, gain in gains.items()}
+        # Of gains beyond a double's range all take the same factor, which the ratio does without.
+        over = max(0.0, max(gains.values(), default=0.0) - _LARGEST_POWER)
+        gains = {level: 2.0 ** (gain - over) - 2.0**-over for level, gain in gains.items()}
     ideal = IdealGains(ranking, gains)
     return [_ratio(discounted(ranking, gains, cutoff), ideal.down_to(cutoff)) for cutoff in cutoffs]
 

@@ -28,7 +28,7 @@ def neural_ndcg(
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
     tau: Positive = 1.0,
-    sinkhorn: Annotated[int, Bounds(low=0)] = 50,
+    sinkhorn: Annotated[int, Bounds(low=0, high=1_000_000)] = 50,
     k: Cutoff = None,
     gains: Gains = "exponential",
     backend: Backend = "auto",

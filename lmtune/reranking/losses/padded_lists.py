@@ -11,6 +11,8 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Gains
 
+_LARGEST_LABEL = 100  # sums of so large gains are float32 numbers yet
+
 
 @dataclass(frozen=True, slots=True)
 class PaddedLists:
@@ -73,6 +75,13 @@ class PaddedLists:
         if gains == "linear":
             return self.labels
         if self.labels.device.type == "cpu":
+            largest = float(self.labels.numpy().max(initial=0))
+            if largest > _LARGEST_LABEL:
+                raise InputError(
+                    "a label is too large for gains of 2^y - 1",
+                    value=largest,
+                    accepted=f"up to {_LARGEST_LABEL}, or gains=linear",
+                )
             return torch.from_numpy(np.exp2(self.labels.numpy()) - 1)
         return torch.exp2(self.labels) - 1
 
