@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune test bench clean
+.PHONY: tune test attack bench clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -13,6 +13,9 @@ test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -m "slow or not slow"
+
+attack: $(VENV)/dev
+	LMTUNE_FUZZ_CASES=50000 $(BIN)/pytest -m "slow or not slow" tests/attack
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py
