@@ -25,6 +25,7 @@ from lmtune.candidates.columns import UNJUDGED, Columns, starts
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.formats.digests import parse_json
 from lmtune.formats.files import atomic_write
 from lmtune.formats.locks import locked
 from lmtune.indexing.index import Index
@@ -210,7 +211,7 @@ def _read(
 ) -> CandidatePool:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            header = json.loads(_member(archive, "header").tobytes())
+            header = parse_json(_member(archive, "header").tobytes())
             differs = [key for key in wanted if header["made"][key] != wanted[key]]
             if differs:
                 raise _UnusableError(f"made with another {differs[0]}")

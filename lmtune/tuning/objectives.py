@@ -28,6 +28,8 @@ _KINDS = {"AP": AP, "nDCG": DCG, "P": PRECISION, "R": PRECISION, "Bpref": BPREF,
 ACCEPTED = "approx-ap, approx-ndcg@10, approx-p@10, approx-bpref, approx-rr, approx-r@100, softmax, ranknet, "
 ACCEPTED += "lambda-ap, lambda-ndcg@10, song"
 
+# Pairs of a relevant document and another below which a second thread costs more than it brings.
+_MANY_PAIRS = 1 << 18
 _Fill = Callable[[int, int, NDArray[np.float64], NDArray[np.float64]], None]
 Family = Literal["approx", "lambda", "song", "softmax", "ranknet"]
 
@@ -135,6 +137,8 @@ class SurrogateCost:
         gain[self._real] = np.concatenate([lists.columns.gain[lists.columns.rows(t)] for t in topics])
         self._aims, self._labels = self._targets(lists, gain, topics)
         self._swaps: Swaps | None = None
+        pairs = int((self._labels > 0).sum(axis=1) @ self._sizes)
+        self._threads = None if pairs >= _MANY_PAIRS else 1
 
     def _targets(
         self, lists: Lists, gain: NDArray[np.int64], topics: NDArray[np.int64]
@@ -175,7 +179,8 @@ class SurrogateCost:
         alpha : float
             Steepness, above 0: scores are multiplied by alpha / z.
         threads : int, optional
-            Threads over topics; the result does not depend on them.
+            Threads over topics, by default where they bring more than they cost; the result does not
+            depend on them.
 
         Returns
         -------
@@ -201,7 +206,7 @@ class SurrogateCost:
                 self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, own[chunk, 1:]
             )
 
-        over_slices(work, own.shape[0], threads=threads)
+        over_slices(work, own.shape[0], threads=threads or self._threads)
         mean: NDArray[np.float64] = own.sum(axis=0) / self._topics
         return Cost(float(mean[0]), mean[1:])
 

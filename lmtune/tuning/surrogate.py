@@ -25,7 +25,7 @@ ALPHAS = (4.0, 32.0)
 LIST_DEPTH = 200
 
 # Where the gradient of a mean over topics is called flat: on the way, and at the end.
-_LOOSE, _FLAT = 1e-3, 1e-6
+_LOOSE, _FLAT = 1e-3, 1e-5
 # Settings among which starts are looked for.
 _DRAWS = 32
 # Bounds of a steepness that is fitted.

@@ -54,7 +54,8 @@ def test_a_converged_fit_is_a_minimum(pool: CandidatePool, objective: str, optim
     box = SPACE.unbounded_box
     near = [(max(low, own - 0.3), min(high, own + 0.3)) for own, (low, high) in zip(x, box, strict=True)]
     found = minimize(value, x, method="Nelder-Mead", bounds=near, options={"xatol": 1e-6, "fatol": 1e-12})
-    assert found.fun >= tuner.best_value_ - 1e-7
+    # Flat is a gradient of 1e-5, over a curvature of order 1e-4.
+    assert found.fun >= tuner.best_value_ - 1e-6
 
 
 @every_objective

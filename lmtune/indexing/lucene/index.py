@@ -123,6 +123,8 @@ class LuceneIndex:
         store, reader = LuceneStore.open(kept, digest), None
         if store is None:
             reader = _open_reader(path, digest)
+            # Once at least, however large: what is kept of it is not read again.
+            reader.check()
             noted = read_note(path).get("analysis", {})
             facts = {
                 "path": str(path.resolve()),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.indexing.columns import SMALL_BYTES
 from lmtune.indexing.lucene.loops import FREQS, loops
 
 CONTENTS = "contents"
@@ -97,6 +98,9 @@ class LuceneReader:
             raise self._unreadable(error) from None
         self._bytes = load("org.apache.lucene.util.BytesRef")
         self._leaves = self._open_leaves()
+        self._checked = False
+        if sum(file.stat().st_size for file in self.path.iterdir()) < SMALL_BYTES:
+            self.check()
         self.num_docs = sum(leaf.size for leaf in self._leaves)
         self._check_fields()
 
@@ -134,6 +138,21 @@ class LuceneReader:
                 value=", ".join(sorted(names)),
                 accepted=f"an index with the fields {ID} and {CONTENTS}",
             )
+
+    def check(self) -> None:
+        """Compare the checksums that Lucene keeps of its files; done on opening a small index.
+
+        Raises
+        ------
+        InputError
+            Where one differs.
+        """
+        try:
+            for leaf in () if self._checked else self._leaves:
+                leaf.reader.checkIntegrity()
+        except self._loops.jnius.JavaException as error:
+            raise self._unreadable(error) from None
+        self._checked = True
 
     @property
     def total_terms(self) -> int | None:

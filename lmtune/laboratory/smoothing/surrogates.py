@@ -90,7 +90,7 @@ class Surrogates(Experiment):
         fewest=1,
     )
     objectives: tuple[str, ...] = option(
-        ("softmax", "ranknet", "lambda-ap", "song"), "further surrogates, for AP"
+        ("softmax", "ranknet", "song"), "further surrogates, for AP; lambda-ap takes long"
     )
     grid: tuple[int, ...] = option((20, 26), "Direct's points along lambda and mu", low=2, fewest=2)
     margin: float = option(0.002, "differences below it do not matter", above=0)

@@ -11,6 +11,7 @@ import pytest
 from made_lucene import require_java, write_index
 
 from lmtune.errors import InputError
+from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
 
 
@@ -171,3 +172,40 @@ def test_queries_are_analysed_by_anserini() -> None:
     assert porter("the of") == []
     assert QueryAnalyzer("none", frozenset())("The Running") == ["the", "running"]
     assert QueryAnalyzer("krovetz", frozenset({"dogs"}))("the dogs reporters") == ["the", "reporter"]
+
+
+def test_a_flipped_bit_is_refused_or_harmless(tmp_path: Path) -> None:
+    path = write_index(tmp_path / "index", made_segments(2, [60, 30]))
+
+    def read() -> list[object]:
+        reader = LuceneReader(path)
+        found = [reader.postings(f"w{number}") for number in range(30)]
+        postings = [(docs.tolist(), tfs.tolist()) for docs, tfs in filter(None, found)]
+        return [reader.docnos(), reader.lengths().tolist(), reader.quantised_lengths().tolist(), postings]
+
+    expected, rng, refused = read(), np.random.default_rng(0), 0
+    for file in sorted(path.glob("[_s]*")):
+        whole = file.read_bytes()
+        for place in rng.choice(len(whole), 12, replace=False):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << int(rng.integers(8))
+            file.write_bytes(damaged)
+            try:
+                assert read() == expected, (file.name, place)
+            except InputError as error:
+                assert "\n" not in str(error)
+                refused += 1
+        file.write_bytes(whole)
+    assert refused > 12
+
+
+def test_a_large_index_is_checked_once_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtune.indexing.lucene.reader.SMALL_BYTES", 0)
+    path = write_index(tmp_path / "index", made_segments(2, [60]))
+    LuceneIndex.open(path, home=tmp_path / "whole")
+    [file] = path.glob("*.cfs")
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(InputError, match="Lucene cannot read the index: checksum failed"):
+        LuceneIndex.open(path, home=tmp_path / "damaged")

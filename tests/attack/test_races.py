@@ -1,0 +1,61 @@
+"""Commands that run at once: each gets what it would get alone, and nothing stray is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lmtune
+
+
+def collection(folder: Path, word: str) -> None:
+    folder.mkdir(parents=True)
+    lines = (f'{{"id": "{word}{i}", "contents": "{word} rose {i % 7} {i % 3}"}}\n' for i in range(90))
+    (folder / "docs.jsonl").write_text("".join(lines))
+    (folder / "topics.tsv").write_text(f"1\trose {word}\n2\trose 2\n")
+    (folder / "qrels.txt").write_text(f"1 0 {word}3 1\n2 0 {word}2 1\n")
+
+
+def start(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(lmtune.__file__).parents[1])}
+    command = [sys.executable, "-m", "lmtune", *arguments]
+    return subprocess.Popen(command, cwd=home, env=environment, stderr=subprocess.PIPE)
+
+
+def finish(*running: subprocess.Popen[bytes]) -> str:
+    said = ""
+    for process in running:
+        said += process.communicate()[1].decode()
+        assert process.returncode == 0, said
+    return said
+
+
+@pytest.mark.slow
+def test_two_collections_of_one_name_and_one_output_each(tmp_path: Path) -> None:
+    for side in "ab":
+        collection(tmp_path / side / "coll", side)
+    jobs = {
+        side: [
+            ["search", f"{side}/coll", "--output", f"{side}/out.run"],
+            ["tune", f"{side}/coll", "--grid", "3x3", "-m", "AP", "--output", f"{side}/results"],
+        ]
+        for side in "ab"
+    }
+    orders = [order for side in "ab" for order in jobs[side] for _ in range(2)]
+    said = finish(*(start(tmp_path, *order) for order in orders))
+    assert said.count("indexing to indexes/") == 2
+    kept = content(tmp_path)
+    assert not [name for name in kept if ".tmp" in name or ".lock" in name]
+    finish(*(start(tmp_path, *order) for order in jobs["a"]))
+    assert content(tmp_path) == kept
+    for side in "ab":
+        run = (tmp_path / side / "out.run").read_text()
+        assert {line.split()[2][0] for line in run.splitlines()} == {side}
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
