@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
@@ -78,9 +79,9 @@ def smooth_surfaces(
     Returns
     -------
     dict of str to pandas.DataFrame
-        By the measure's name; none where the plan leaves Approx out. One row a setting: the
-        parameters, ``measure`` and ``smooth`` (its form of the sharpest steepness), means over all
-        folds' training topics.
+        By the measure's name; none where the plan leaves Approx out. One row a setting, every other
+        one along each parameter: the parameters, ``measure`` and ``smooth`` (its form of the sharpest
+        steepness), means over all folds' training topics.
     """
     import pandas as pd
 
@@ -88,15 +89,26 @@ def smooth_surfaces(
     if surface is None or not plan.approx:
         return tables
     known: dict[int, Lists] = {}
+    shown = _every_other(surface.settings)
     training = {topic for fold in result.folds for topic in fold.train}
     places = pool.positions([topic for topic in pool.topics if topic in training])
     for done, measure in enumerate(plan.measures, 1):
         lists = smooth_lists(known, pool, plan, measure)
         if lists.with_relevant(places, measure.rel).size:
             cost = SurrogateCost(lists, objective_for(smooth_form(measure), pool, plan.depth), places)
-            table = pd.DataFrame(surface.settings, columns=list(surface.names))
-            smooth = np.array([-cost(setting, ALPHAS[-1]).value for setting in surface.settings])
-            tables[str(measure)] = table.assign(measure=surface.means(measure, places), smooth=smooth)
+            table = pd.DataFrame(surface.settings[shown], columns=list(surface.names))
+            smooth = np.array([-cost(setting, ALPHAS[-1]).value for setting in surface.settings[shown]])
+            tables[str(measure)] = table.assign(measure=surface.means(measure, places)[shown], smooth=smooth)
         if progress is not None:
             progress(done, len(plan.measures))
     return tables
+
+
+def _every_other(settings: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark every other point along each parameter of a full grid, first and last included."""
+    marked = np.ones(len(settings), np.bool_)
+    for values in settings.T:
+        axis = np.unique(values)
+        places = np.linspace(0, axis.size - 1, axis.size // 2 + 1).round().astype(np.int64)
+        marked &= np.isin(values, axis[places])
+    return marked
