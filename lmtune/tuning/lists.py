@@ -49,7 +49,7 @@ class Lists:
         space : ParameterSpace
             Of the pool's formula.
         depth : int
-            Documents that score as the last one are among them.
+            How deep; ties are broken as in rankings.
         seed : int
             Of the draw.
 
@@ -72,9 +72,7 @@ class Lists:
                 scores = np.empty((_SETTINGS, rows.stop - rows.start))
                 topic = pool.formula.prepare(documents.of(slice(t, t + 1)))
                 pool.formula.rank_scores(topic, settings, scores.reshape(-1))
-                last = scores.shape[1] - depth
-                cut = np.partition(scores, last, axis=1)[:, last, None] if last > 0 else -np.inf
-                chosen = np.flatnonzero((scores >= cut).any(axis=0))
+                chosen = np.flatnonzero(_are_best(scores, depth).any(axis=0))
                 gain = pool.candidates.gain[rows][chosen]
                 kept[t] = chosen[np.lexsort((-scores[0, chosen], -gain))]
 
@@ -85,3 +83,15 @@ class Lists:
         """Return those of topics, places in the pool, with a document of gain `rel` or more."""
         best = [self.columns.gain[self.columns.rows(t)].max(initial=UNJUDGED) for t in topics]
         return topics[np.array(best) >= rel]
+
+
+def _are_best(scores: NDArray[np.float64], depth: int) -> NDArray[np.bool_]:
+    """Mark each setting's best documents, which stand in tie order; both of shape (settings, documents)."""
+    last = scores.shape[1] - depth
+    if last <= 0:
+        return np.ones(scores.shape, np.bool_)
+    cut = np.partition(scores, last, axis=1)[:, last, None]
+    above, level = scores > cut, scores == cut
+    room = depth - above.sum(axis=1, keepdims=True)
+    marked: NDArray[np.bool_] = above | (level & (level.cumsum(axis=1) <= room))
+    return marked

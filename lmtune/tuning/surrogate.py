@@ -56,7 +56,8 @@ class SurrogateTuner(GradientTuner):
         As of `lmtune.tuning.gradient.GradientTuner`.
     list_depth : int, optional
         How many of the best documents of settings all over the space make up a topic's list; by
-        default 200, or twice a measure's cutoff where that is more, within `depth`.
+        default 200, or twice a measure's cutoff where that is more, but within `depth`; and no more
+        than candidates were pruned for.
 
     Attributes
     ----------
@@ -133,7 +134,7 @@ class SurrogateTuner(GradientTuner):
         if lists is None:
             depth = self.list_depth
             if depth is None:
-                depth = lists_depth(self.objective_, self.depth)
+                depth = lists_depth(self.objective_, pool, self.depth)
             lists = Lists.build(pool, record.space, depth=depth, seed=self.seed)
         elif lists.pool is not pool:
             raise InputError(
@@ -251,6 +252,7 @@ def objective_for(objective: Objective, pool: CandidatePool, depth: int) -> Obje
     return objective
 
 
-def lists_depth(objective: Objective, depth: int) -> int:
+def lists_depth(objective: Objective, pool: CandidatePool, depth: int) -> int:
     """Return how deep an objective's lists are by default: see `SurrogateTuner`."""
-    return min(max(LIST_DEPTH, 2 * (objective.measure.cutoff or 0)), depth)
+    wanted = max(LIST_DEPTH, min(2 * (objective.measure.cutoff or 0), depth))
+    return wanted if pool.pruning is None else min(wanted, pool.pruning.depth)

@@ -102,7 +102,7 @@ class Methods:
     ) -> Methods:
         """Prepare what does not depend on the training topics."""
         objectives = [objective_for(parse_objective(f"approx-{own}"), pool, DEPTH) for own in measures]
-        depth = max(lists_depth(objective, DEPTH) for objective in objectives)
+        depth = max(lists_depth(objective, pool, DEPTH) for objective in objectives)
         space = ParameterSpace.of(pool.formula)
         surface = Surface.compute(pool, measures, space=space, shape=shape)
         lists = Lists.build(pool, space, depth=depth, seed=seed)

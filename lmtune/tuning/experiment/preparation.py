@@ -16,6 +16,7 @@ from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.tuning.experiment.folds import Fold, make_folds
 from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.surrogate import LIST_DEPTH
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _pool(
             dataset.qrels,
             name=dataset.name,
             model=plan.model,
-            depth=plan.depth,
+            depth=max(plan.depth, LIST_DEPTH) if plan.approx else plan.depth,
             negatives_depth=plan.negatives_depth,
             ranges=plan.space.ranges,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),

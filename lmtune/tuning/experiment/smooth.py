@@ -39,7 +39,7 @@ def smooth_lists(known: dict[int, Lists], pool: CandidatePool, plan: Plan, measu
     pool, plan, measure
         The experiment's.
     """
-    depth = lists_depth(objective_for(smooth_form(measure), pool, plan.depth), plan.depth)
+    depth = lists_depth(objective_for(smooth_form(measure), pool, plan.depth), pool, plan.depth)
     if depth not in known:
         known[depth] = Lists.build(pool, plan.space, depth=depth, seed=plan.seed)
     return known[depth]
