@@ -188,9 +188,14 @@ def check_directory(path: str | os.PathLike[str], *, marker: str, own: Collectio
         If the target is a file or a foreign folder.
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_dir():
-        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
-    names = {entry.name for entry in target.iterdir()} if target.is_dir() else set()
+    names: set[str] = set()
+    # Asked at once: another process may be replacing the folder.
+    try:
+        names = set(os.listdir(target))
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:
+        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name") from None
     foreign = [] if own is None else sorted(names.difference(own))
     if foreign or (names and marker not in names):
         problem = f"has no {marker}" if marker not in names else "holds files of others"

@@ -13,6 +13,7 @@ from made_lucene import require_java, write_index
 
 import lmtune
 from lmtune.errors import InputError
+from lmtune.formats.digests import sealed
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing.index import Index
 from lmtune.indexing.lucene import index as lucene_index
@@ -309,5 +310,5 @@ def test_the_note_of_an_index_is_checked(tmp_path: Path) -> None:
     (path / "lmtune.json").write_text("not json")
     with pytest.raises(InputError, match="the index's note is damaged"):
         LuceneIndex.open(path, home=tmp_path)
-    (path / "lmtune.json").write_text(json.dumps({"analysis": {"stemmer": "none"}}))
+    (path / "lmtune.json").write_text(json.dumps(sealed({"analysis": {"stemmer": "none"}})))
     assert LuceneIndex.open(path, home=tmp_path).analysis["stemmer"] == "none"
