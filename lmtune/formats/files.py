@@ -191,7 +191,7 @@ def check_directory(path: str | os.PathLike[str], *, marker: str, own: Collectio
     names: set[str] = set()
     # Asked at once: another process may be replacing the folder.
     try:
-        names = set(os.listdir(target))
+        names = {entry.name for entry in target.iterdir()}
     except FileNotFoundError:
         pass
     except NotADirectoryError:
