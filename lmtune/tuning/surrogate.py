@@ -23,6 +23,7 @@ from lmtune.tuning.tuner import Progress, SearchRecord
 # Chosen on MED, CACM and NPL, by AP, nDCG@10, P@10 and RR of held-out halves: see FINDINGS.md.
 ALPHAS = (4.0, 32.0)
 LIST_DEPTH = 200
+_RELEVANT = 6.0
 
 # Where the gradient of a mean over topics is called flat: on the way, and at the end.
 _LOOSE, _FLAT = 1e-3, 1e-5
@@ -56,8 +57,8 @@ class SurrogateTuner(GradientTuner):
         As of `lmtune.tuning.gradient.GradientTuner`.
     list_depth : int, optional
         How many of the best documents of settings all over the space make up a topic's list; by
-        default 200, or twice a measure's cutoff where that is more, but within `depth`; and no more
-        than candidates were pruned for.
+        default 200, or where that is more, but within `depth`, twice a measure's cutoff, or six times
+        the mean number of relevant documents of one without; no more than candidates were pruned for.
 
     Attributes
     ----------
@@ -254,5 +255,9 @@ def objective_for(objective: Objective, pool: CandidatePool, depth: int) -> Obje
 
 def lists_depth(objective: Objective, pool: CandidatePool, depth: int) -> int:
     """Return how deep an objective's lists are by default: see `SurrogateTuner`."""
-    wanted = max(LIST_DEPTH, min(2 * (objective.measure.cutoff or 0), depth))
+    measure = objective.measure
+    far = (
+        2 * measure.cutoff if measure.cutoff else round(_RELEVANT * pool.judged_counts(measure.rel)[0].mean())
+    )
+    wanted = max(LIST_DEPTH, min(far, depth))
     return wanted if pool.pruning is None else min(wanted, pool.pruning.depth)

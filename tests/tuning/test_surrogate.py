@@ -10,13 +10,14 @@ from scipy.optimize import minimize
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost, parse_objective
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.surrogate import SurrogateTuner, lists_depth
 
 OBJECTIVES = [
     "approx-ap",
@@ -115,6 +116,21 @@ def test_bpref_without_nonrelevant_judgements_is_recall() -> None:
     pool = CandidatePool.build(index, topics, relevant)
     tuner = SurrogateTuner("approx-bpref", starts=1, alpha=4.0, depth=30).fit(pool)
     assert str(tuner.objective_) == "approx-R@30"
+
+
+def test_lists_reach_as_deep_as_relevant_documents_and_cutoffs_ask() -> None:
+    index, topics, qrels = random_collection(5, documents=120, topics=20)
+    many = {topic: {f"d{number}": 1 for number in range(60)} for topic in topics}
+    for judged, name, depth in [
+        (qrels, "approx-ap", 200),
+        (many, "approx-ap", 360),
+        (many, "approx-p@10", 200),
+        (many, "approx-p@150", 300),
+        (many, "approx-p@900", 1000),
+    ]:
+        pool = CandidatePool.build(index, topics, judged)
+        assert lists_depth(parse_objective(name), pool, 1000) == depth
+    assert lists_depth(parse_objective("approx-ap"), skyband(pool, depth=10), 1000) == 10
 
 
 @pytest.mark.parametrize(
