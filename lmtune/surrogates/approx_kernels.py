@@ -204,7 +204,7 @@ def approx_queries(
         if ideal == 0.0 or relevant == 0:
             continue
         chosen = aims.kind == RECIPROCAL_RANK
-        share = _choice(s, relevant if chosen else 0, alpha) if chosen else np.empty(0)
+        share = _choice(s, relevant, alpha) if chosen else np.empty(0)
         total = 0.0
         worth = np.zeros(relevant)
         gradient = np.zeros(n)

@@ -170,7 +170,7 @@ class SurrogateCost:
     def __call__(
         self, setting: Setting | NDArray[np.float64], alpha: float, *, threads: int | None = None
     ) -> Cost:
-        """Compute the mean cost.
+        """Compute the mean cost; that of ``lambda-...`` needs `freeze` before.
 
         Parameters
         ----------
