@@ -68,7 +68,7 @@ def stages() -> Iterator[Report]:
 def utf8_output() -> Iterator[TextIO]:
     """Give standard output as a UTF-8 stream, whatever the locale."""
     sys.stdout.flush()
-    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
+    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="replace", newline="\n")
     try:
         yield stream
     finally:

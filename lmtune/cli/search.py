@@ -10,12 +10,11 @@ from lmtune.candidates.search import search as search_collection
 from lmtune.cli.parameters import Setting
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
-from lmtune.formats.files import check_file
 from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import option
 from lmtune.progress import timed
-from lmtune.reporting.provenance import describe, write_record
+from lmtune.reporting.provenance import check_recorded, describe, write_record
 
 
 @dataclass(frozen=True)
@@ -38,20 +37,15 @@ def search(
     tag = f"lmtune-{find_model(setting.model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
     on_screen = str(run.output) in ("-", "/dev/stdout")
+    named = replace(collection, name=dataset)
     if not on_screen:
-        check_file(run.output)
+        check_recorded(run.output, reads=named.files())
     with stages() as progress:
-        found = search_collection(
-            replace(collection, name=dataset), setting.model, values, hits=run.hits, progress=progress
-        )
+        found = search_collection(named, setting.model, values, hits=run.hits, progress=progress)
     with timed(f"{len(found.dataset.topics)} topics ranked"):
         if on_screen:
             with utf8_output() as stream:
                 write_run(stream, found.rankings, tag=tag)
             return
         write_run(run.output, found.rankings, tag=tag)
-    write_record(
-        Path(f"{run.output}.made.json"),
-        model={"name": setting.model, **values},
-        **describe(found.dataset, found.index),
-    )
+    write_record(run.output, model={"name": setting.model, **values}, **describe(found.dataset, found.index))

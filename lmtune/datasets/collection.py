@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.loading import PARTS, load
+from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.errors import InputError
 from lmtune.indexing.analysis import Analyzer
 from lmtune.options import option
@@ -93,6 +93,12 @@ class Collection:
                     accepted=f"{flag} where the index is built",
                 )
         return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
+
+    def files(self) -> list[Path]:
+        """Return what is going to be read, as far as it is here: files, and the folder of an index."""
+        named = [self.index and self.index.removeprefix(_LUCENE), self.stopwords]
+        found = [Path(name) for name in named if name is not None]
+        return found + files_of(self.name, documents=self.documents, topics=self.topics, qrels=self.qrels)
 
     def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
         """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -10,13 +11,14 @@ from typing import Literal
 
 from lmtune.datasets import folder, irds
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.names import find_named
+from lmtune.datasets.names import find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments, document_files
+from lmtune.formats.files import as_text
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 
@@ -117,6 +119,36 @@ def load(
     return _with_files(base, given, topic_fields)
 
 
+def files_of(
+    name: PathLike | None = None,
+    *,
+    documents: PathLike | None = None,
+    topics: PathLike | None = None,
+    qrels: PathLike | None = None,
+) -> list[Path]:
+    """Return the files that `load` would read, as far as they are here: nothing is fetched or read."""
+    given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
+    found: list[Path] = []
+    for part in PARTS:
+        # What is missing or ambiguous, `load` says.
+        with contextlib.suppress(InputError):
+            place = given[part]
+            if place is None and name is not None and Path(name).is_dir() and not _is_known(name):
+                place = _locate(name, given, [part])[1][part]
+            if place is None:
+                continue
+            if part == "documents":
+                found += _document_files(Path(place))
+            else:
+                found += named_files(part).get(os.fspath(place), [Path(place)])
+    return found
+
+
+def _is_known(name: PathLike) -> bool:
+    """Tell whether a name is a collection's even where a folder is called so."""
+    return name == PYDOCS or str(name).startswith((synthetic.PREFIX, irds.PREFIX))
+
+
 def _locate(
     name: PathLike | None, given: dict[Part, PathLike | None], need: Collection[str]
 ) -> tuple[Dataset, dict[Part, PathLike | None]]:
@@ -130,7 +162,7 @@ def _locate(
             )
         first = next(os.fspath(path) for path in given.values() if path is not None)
         stem = Path(first).resolve().name
-        return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
+        return Dataset(as_text(stem.partition(".")[0] or stem), None, {}, {}), given
     home = Path(name)
     if not home.is_dir():
         known = ", ".join(known for known, _ in available())
@@ -142,7 +174,7 @@ def _locate(
         located["topics"] = folder.find_topics(home)
     if given["qrels"] is None and "qrels" in need:
         located["qrels"] = folder.find_qrels(home)
-    return Dataset(home.resolve().name, None, {}, {}), located
+    return Dataset(as_text(home.resolve().name), None, {}, {}), located
 
 
 def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields: Sequence[str]) -> Dataset:

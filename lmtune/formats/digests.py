@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.files import unreadable
+from lmtune.formats.files import read_bytes, unreadable
 
 BLOCK_BYTES = 1 << 14
 """Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
@@ -68,6 +68,41 @@ def parse_json(raw: bytes | str) -> Any:
         return json.loads(raw)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_json(
+    path: str | os.PathLike[str], kinds: Mapping[str, type] | None = None, *, accepted: str | None = None
+) -> Any:
+    """Read a file of JSON.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    kinds : mapping of str to type, optional
+        What the file has to hold: an object with values of these types.
+    accepted : str, optional
+        What to have instead, for messages.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read, or is anything else.
+    """
+    raw = read_bytes(path)
+    try:
+        content = parse_json(raw)
+    except json.JSONDecodeError as error:
+        message = f"not JSON: {error.msg}"
+        raise InputError(message, file=path, line=error.lineno, accepted=accepted) from None
+    except ValueError as error:
+        raise InputError("not JSON", file=path, value=str(error), accepted=accepted) from None
+    if kinds is not None and not isinstance(content, dict):
+        raise InputError("not an object", file=path, value=content, accepted=accepted)
+    for name, kind in (kinds or {}).items():
+        if not isinstance(content.get(name), kind):
+            raise InputError(f"bad or missing {name}", file=path, value=content.get(name), accepted=accepted)
+    return content
 
 
 def _json_digest(content: Any, of: str) -> int:

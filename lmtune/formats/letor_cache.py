@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
-from lmtune.formats.files import atomic_directory, unreadable
+from lmtune.formats.files import unreadable
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.formats.letor_rows import Letor, collect
-from lmtune.formats.locks import locked
+from lmtune.formats.locks import locked, tidy
 from lmtune.threads import over_slices
 
 FORMAT = "lmtune letor 2"
@@ -28,7 +29,7 @@ WORTH_KEEPING_BYTES = 1 << 24
 _BLOCK_BYTES = 1 << 22
 
 _MARKER = "letor.json"
-_FILES = (_MARKER, "features", "labels", "starts", "queries", "docids")
+_KIND = FolderKind(_MARKER, (_MARKER, "features", "labels", "starts", "queries", "docids"))
 
 
 def cached(
@@ -68,6 +69,7 @@ def cached(
     options = {"format": FORMAT, "repeated": repeated, "docids": docids}
     found = _read(folder, Path(path), status, options)
     if found is not None:
+        tidy(folder)
         return found
     with locked(folder):
         # Whoever held the lock may have made it.
@@ -97,7 +99,7 @@ def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
 
 
 def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
-    with atomic_directory(folder, marker=_MARKER, own=_FILES) as made:
+    with atomic_directory(folder, _KIND) as made:
         features = _OnDisk(made / "features")
         try:
             rest = collect(path, features.append, repeated=options["repeated"], docids=options["docids"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments
-from lmtune.formats.locks import locked
+from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
@@ -82,6 +82,7 @@ def index_for(
     for place in (path, _plain_path(source, analyzer, home)):
         found, _ = _open_current(place, source, analyzer)
         if found is not None:
+            tidy(place)
             return found
     with locked(path):
         # Whoever held the lock may have built it.

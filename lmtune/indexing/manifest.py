@@ -11,6 +11,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import unreadable
+from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing.columns import REBUILD, StoredColumn
 
 FORMAT = "lmtune columnar index"
@@ -32,9 +33,8 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 
-CONTENT = frozenset({FILE, *COLUMNS, "candidates"})
-"""Everything that an index's folder holds, pruned candidates among it; building replaces no folder
-that holds more."""
+KIND = FolderKind(FILE, (FILE, *COLUMNS, "candidates/*"))
+"""An index's folder, pruned candidates in it; building replaces no folder that holds more."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def read_manifest(folder: Path) -> Manifest:
         If there is no index, or it is damaged or of another format version.
     """
     path = folder / FILE
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
     try:
         content = parse_json(path.read_bytes())

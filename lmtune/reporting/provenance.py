@@ -13,7 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmtune.formats.files import atomic_write
+from lmtune.formats.files import as_text, atomic_write
+from lmtune.formats.outputs import check_file
 
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
@@ -80,7 +81,7 @@ def command() -> str:
             next(arguments, None)
         elif argument.partition("=")[0] not in _WITHOUT_INFLUENCE:
             kept.append(argument)
-    return shlex.join(["lmtune", *kept])
+    return shlex.join(["lmtune", *map(as_text, kept)])
 
 
 def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
@@ -88,9 +89,24 @@ def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
     return {"command": command(), "versions": versions() | installed(*libraries), **facts}
 
 
+def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
+    """Raise at once what writing a file and its record would; see `lmtune.formats.outputs.check_file`."""
+    for place in (path, _record_path(path)):
+        if place is not None:
+            check_file(place, reads=reads)
+
+
+def _record_path(path: Path) -> Path | None:
+    """Return where a file's record goes; None for a pipe or a device."""
+    return None if path.exists() and not path.is_file() else Path(f"{path}.made.json")
+
+
 def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
-    """Write how a file was made; see `record`."""
-    with atomic_write(path) as file:
+    """Write beside a file how it was made; see `record`."""
+    place = _record_path(path)
+    if place is None:
+        return
+    with atomic_write(place) as file:
         file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import read_whole, unsealed
-from lmtune.formats.files import read_bytes
+from lmtune.formats.digests import read_json, read_whole, unsealed
+from lmtune.formats.folders import is_folder
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.model import MODELS
 from lmtune.models.two_stage import TWO_STAGE
@@ -82,7 +81,7 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
         Where a file is missing or malformed (with the line), or disagrees with the others.
     """
     folder = Path(path)
-    if not folder.is_dir():
+    if not is_folder(folder):
         problem = "not a folder" if folder.exists() else "no such folder"
         raise InputError(problem, file=path, accepted=ACCEPTED)
     for name in (RECORD, FOLDS, TOPICS.place, CHOSEN.place, TABLE):
@@ -150,9 +149,7 @@ def _refuse(
 
 
 def _record(path: Path) -> dict[str, Any]:
-    record: Any = _json(path)
-    if not isinstance(record, dict):
-        _refuse("not an object", path, record)
+    record: Any = read_json(path, _RECORD, accepted=UNCHANGED)
     if "crc32" not in record:  # older results have no digests
         record.pop("files", None)
     else:
@@ -160,9 +157,6 @@ def _record(path: Path) -> dict[str, Any]:
             record = unsealed(record)
         except ValueError as error:
             _refuse(f"damaged: {error}", path)
-    for name, kind in _RECORD.items():
-        if not isinstance(record.get(name), kind):
-            _refuse(f"bad or missing {name}", path, record.get(name))
     notes = record["notes"].values()
     if not all(isinstance(own, list) and all(isinstance(n, str) for n in own) for own in notes):
         _refuse("bad notes", path, record["notes"])
@@ -172,8 +166,8 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _folds(path: Path) -> dict[str, tuple[Fold, ...]]:
-    content = _json(path)
-    if not isinstance(content, dict) or not content:
+    content = read_json(path, {}, accepted=UNCHANGED)
+    if not content:
         _refuse("no collection", path, content)
     folds = {}
     for name, parts in content.items():
@@ -245,7 +239,7 @@ def _fits(folder: Path, model: str) -> dict[_Key, list[Fit]]:
 
 def _table(path: Path) -> dict[_Key, tuple[float, dict[str, float]]]:
     """Read each row's mean and its p-values."""
-    content = _json(path)
+    content = read_json(path, accepted=UNCHANGED)
     table: dict[_Key, tuple[float, dict[str, float]]] = {}
     for row in content if isinstance(content, list) else [content]:
         try:
@@ -272,12 +266,3 @@ def _traces(folder: Path, name: str, rows: Sequence[Row], folds: int) -> dict[st
         if table is not None:
             tables[keys.get(path.stem, path.stem)] = table
     return tables
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(read_bytes(path))
-    except json.JSONDecodeError as error:
-        _refuse(f"not JSON: {error.msg}", path, line=error.lineno)
-    except (UnicodeDecodeError, RecursionError) as error:
-        _refuse("not JSON", path, str(error))

@@ -17,7 +17,8 @@ from safetensors.torch import load, save
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
-from lmtune.formats.files import atomic_directory, read_bytes
+from lmtune.formats.files import read_bytes
+from lmtune.formats.folders import FolderKind, atomic_directory, is_folder
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
 from lmtune.reranking.loop import Epoch
@@ -29,8 +30,8 @@ from lmtune.reranking.training import Trained
 RECORD = "made.json"
 _WEIGHTS, _TREES = "model.safetensors", "trees.txt"
 _MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
-CONTENT = frozenset({_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD})
-"""Everything that a model's folder holds."""
+KIND = FolderKind(RECORD, (_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD))
+"""A model's folder."""
 
 _VERSION = 2
 
@@ -78,7 +79,7 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
     files[RECORD] = f"{json.dumps(dict(record), indent=2)}\n".encode()
     model["digests"] = {name: digest(content) for name, content in files.items()}
     files[_MODEL] = f"{json.dumps(sealed(model), indent=2)}\n".encode()
-    with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
+    with atomic_directory(path, KIND) as folder:
         for name, written in files.items():
             folder.joinpath(name).write_bytes(written)
 
@@ -104,7 +105,7 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
         Where it is not one, or damaged.
     """
     home = Path(path)
-    if not (home / _MODEL).is_file():
+    if not is_folder(home) or not (home / _MODEL).is_file():
         raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
     try:
         kept = parse_json(read_bytes(home / _MODEL))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +9,9 @@ from typing import Annotated
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
-from lmtune.formats.files import check_file
+from lmtune.formats.digests import read_json
 from lmtune.options import option
-from lmtune.reporting.provenance import NEURAL, describe, write_record
+from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,15 @@ def apply(
     """Rerank a run by a trained network."""
     from lmtune.reranking.applying import rerank_run
 
-    check_file(reranking.output)
+    named = replace(collection, name=dataset)
+    topics = [] if reranking.only_topics is None else [Path(reranking.only_topics)]
+    check_recorded(reranking.output, reads=[model, reranking.run, *topics, *named.files()])
+    trained = read_json(model / "made.json")
     with stages() as progress:
         made = rerank_run(
             model,
             reranking.run,
-            replace(collection, name=dataset),
+            named,
             reranking.output,
             only=reranking.only_topics,
             depth=reranking.depth,
@@ -52,9 +54,4 @@ def apply(
             device=machine.device,
             progress=progress,
         )
-    write_record(
-        Path(f"{reranking.output}.made.json"),
-        NEURAL,
-        **describe(made.dataset, made.index),
-        model=json.loads((model / "made.json").read_text(encoding="utf-8")),
-    )
+    write_record(reranking.output, NEURAL, **describe(made.dataset, made.index), model=trained)

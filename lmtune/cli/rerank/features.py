@@ -9,8 +9,8 @@ from typing import Annotated
 from lmtune.cli.messages import say
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
-from lmtune.formats.files import check_file
 from lmtune.formats.letor import write_letor
+from lmtune.formats.outputs import check_file
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.reranking.features import FEATURES
@@ -33,12 +33,14 @@ def features(
     settings: FeatureSettings,
 ) -> None:
     """Write a run's features and labels as a LETOR file; print what the features are."""
-    check_file(files.output)
+    named = replace(collection, name=dataset)
+    topics = [] if files.only_topics is None else [Path(files.only_topics)]
+    check_file(files.output, reads=[files.run, *topics, *named.files()])
     with stages() as progress:
         made = run_features(
             files.run,
             read_run(files.run),
-            replace(collection, name=dataset),
+            named,
             settings,
             only=files.only_topics,
             judged=True,

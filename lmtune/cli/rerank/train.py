@@ -12,7 +12,7 @@ from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.files import check_directory
+from lmtune.formats.folders import check_directory
 from lmtune.options import option
 from lmtune.progress import Progress, timed
 from lmtune.reporting.provenance import NEURAL, describe, record
@@ -58,7 +58,7 @@ def train(
     if data is None and learning.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
     parse_network(settings.network)
-    check_directory(learning.output, marker=model_folder.RECORD, own=model_folder.CONTENT)
+    check_directory(learning.output, model_folder.KIND, reads=_reads(data, learning, collection))
     with stages() as progress:
         known = _known(data, learning, collection, features, settings.seed, progress)
     with distributed.process_group(machine.device) as place, stages() as progress:
@@ -81,6 +81,15 @@ def train(
     say(f"{reranker.scorer.summary}\n")
     for line in reranker.report(known.test) if known.test is not None else ():
         say(f"{line}\n")
+
+
+def _reads(data: str | None, learning: Learning, collection: Collection) -> list[Path]:
+    """Return what else is read, or written."""
+    given = (learning.run, learning.train_topics, learning.validation, learning.checkpoint)
+    read = [Path(name) for name in given if name is not None]
+    if learning.run is None:
+        return [*read, Path(str(data))]
+    return [*read, *replace(collection, name=data).files(), collection.indexes]
 
 
 def _known(

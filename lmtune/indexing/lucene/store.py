@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
-from lmtune.formats.files import atomic_directory, atomic_write
+from lmtune.formats.files import atomic_write
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
 from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, write_column, write_strings
 from lmtune.indexing.docnos import Docnos
@@ -31,6 +32,7 @@ FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""
 
 _FILE = "store.json"
+_KIND = FolderKind(_FILE, ("*", "candidates/*"))
 _REMOVE = "this folder removed; it is made again"
 _STRINGS_AT_A_TIME = 1 << 16
 
@@ -96,7 +98,7 @@ class LuceneStore:
         ranks = np.empty(len(docnos), np.int32)
         ranks[order] = np.arange(len(docnos), dtype=np.int32)
         pieces = (docnos[at : at + _STRINGS_AT_A_TIME] for at in range(0, len(docnos), _STRINGS_AT_A_TIME))
-        with atomic_directory(path, marker=_FILE) as folder:
+        with atomic_directory(path, _KIND) as folder:
             text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", pieces)
             columns = {
                 "docnos": text,
