@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -16,6 +15,8 @@ from lmtune.cli.messages import note
 from lmtune.errors import visible
 
 if TYPE_CHECKING:
+    import io
+
     from lmtune.progress import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
@@ -67,9 +68,8 @@ def stages() -> Iterator[Report]:
 @contextlib.contextmanager
 def utf8_output() -> Iterator[TextIO]:
     """Give standard output as a UTF-8 stream, whatever the locale."""
-    sys.stdout.flush()
-    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="replace", newline="\n")
-    try:
-        yield stream
-    finally:
-        stream.detach()
+    stream = cast("io.TextIOWrapper", sys.stdout)
+    stream.flush()
+    stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
+    yield stream
+    stream.flush()

@@ -170,7 +170,11 @@ def atomic_write(
 
 def check_no_directory(path: str | os.PathLike[str]) -> None:
     """Raise InputError where a file is to be written in a directory's place."""
-    if Path(path).is_dir():
+    try:
+        found = Path(path).is_dir()
+    except OSError as error:
+        raise unwritable(path, error) from error
+    if found:
         raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
 
 

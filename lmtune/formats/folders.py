@@ -60,8 +60,8 @@ def check_directory(
         or cannot be made.
     """
     check_apart(path, reads, whole=kind.files is not None)
-    _check_ours(path, kind)
     check_writable(path)
+    _check_ours(path, kind)
 
 
 def _check_ours(path: str | os.PathLike[str], kind: FolderKind) -> None:
@@ -93,14 +93,18 @@ def _problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | None:
     if kind.marker not in entries:
         return f"has no {kind.marker}", None
     listed = recorded(folder, kind)
-    if kind.marker in kind.records and kind.marker not in listed:
-        return f"has a {kind.marker} that does not list its files", None
-    for name in sorted(_files(folder)):
-        known = listed.get(name)
-        if known is not None and digest((folder / name).read_bytes()) != known:
-            return "holds a file that was changed since", name
+    # What a record does not list tells more than that the record is none of ours.
+    for name in sorted(_files(folder), key=lambda name: (name in kind.records, name)):
         if name not in listed and not any(_matches(name, pattern) for pattern in kind.files or ()):
             return "holds files of others", name
+        if listed.get(name) is not None and listed[name] != _digest(folder / name):
+            return "holds a file that was changed since", name
+    return None
+
+
+def _digest(path: Path) -> int | None:
+    with contextlib.suppress(FileNotFoundError):
+        return digest(path.read_bytes())
     return None
 
 

@@ -91,9 +91,10 @@ def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
 
 def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
     """Raise at once what writing a file and its record would; see `lmtune.formats.outputs.check_file`."""
-    for place in (path, _record_path(path)):
-        if place is not None:
-            check_file(place, reads=reads)
+    check_file(path, reads=reads)
+    place = _record_path(path)
+    if place is not None:
+        check_file(place, reads=reads)
 
 
 def _record_path(path: Path) -> Path | None:
