@@ -201,8 +201,6 @@ def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
                 _replace(written, target)
         except BaseException as error:
             named(error, path)
-            if not direct:
-                written.unlink(missing_ok=True)
             raise
 
 

@@ -183,8 +183,6 @@ def atomic_directory(path: str | os.PathLike[str], kind: FolderKind | None = Non
             named(error, path)
             raise
         finally:
-            # Here is by now what was there before, or what is not going to be there.
-            remove(made)
             remove(aside)
 
 

@@ -25,6 +25,17 @@ FORMAT = "lmtune letor 2"
 WORTH_KEEPING_BYTES = 1 << 24
 """Files from this size on are kept in columnar form beside themselves."""
 
+_KINDS = {
+    "options": dict,
+    "size": int,
+    "changed": int,
+    "sha256": str,
+    "rows": int,
+    "width": int,
+    "named": bool,
+    "digests": dict[str, int],
+    "blocks": list[int],
+}
 # Of a digest each of the features, which are read by several threads.
 _BLOCK_BYTES = 1 << 22
 
@@ -80,7 +91,7 @@ def cached(
 def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor | None:
     """Return what the folder holds if it stands for the file and is whole."""
     try:
-        header = unsealed(parse_json((folder / _MARKER).read_bytes()))
+        header = unsealed(parse_json((folder / _MARKER).read_bytes()), kinds=_KINDS)
         if header["options"] != options or header["size"] != status.st_size:
             return None
         if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):

@@ -56,28 +56,31 @@ def temporary(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
     Yields
     ------
     pathlib.Path
-        What was made. Whoever asked for it moves it away or removes it.
+        What was made; what is there in the end goes.
     """
     sweep(target)
-    path, lock = _claimed(target, make)
+    path, lock = beside(target), None
     try:
+        while lock is None:
+            make(path)
+            try:
+                lock = hold(path)
+            except OSError:  # no locks here: nobody takes it away
+                break
+            # Before it was locked it may have looked like a dead process's.
+            path = path if lock is not None else beside(target)
         yield path
     finally:
+        _discard(path)
         if lock is not None:
             os.close(lock)
 
 
-def _claimed(target: Path, make: Callable[[Path], object]) -> tuple[Path, int | None]:
-    while True:
-        path = beside(target)
-        make(path)
-        try:
-            lock = hold(path)
-        except OSError:  # no locks here: nobody takes it away
-            return path, None
-        # Before it was locked it may have looked like a dead process's.
-        if lock is not None:
-            return path, lock
+def _discard(path: Path) -> None:
+    if path.is_dir():
+        remove(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def hold(path: Path, *, wait: bool = False) -> int | None:
@@ -124,10 +127,8 @@ def _tidy(path: Path, target: Path) -> None:
     try:
         if path.suffix == f".{ASIDE}" and not os.path.lexists(target):
             path.rename(target)
-        elif path.is_dir():
-            remove(path)
         else:
-            path.unlink()
+            _discard(path)
     finally:
         os.close(lock)
 

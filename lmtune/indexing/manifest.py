@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import typing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import unreadable
 from lmtune.formats.folders import FolderKind, is_folder
-from lmtune.indexing.columns import REBUILD, StoredColumn
+from lmtune.indexing.columns import REBUILD, StoredColumn, read_columns
 
 FORMAT = "lmtune columnar index"
 VERSION = 2
@@ -133,7 +134,7 @@ def read_manifest(folder: Path) -> Manifest:
             accepted=f"{FORMAT} {VERSION}; build the index again with `lmtune index`",
         )
     try:
-        return _parse(unsealed(content))
+        return _parse(unsealed(content, kinds=typing.get_type_hints(Manifest) | {"columns": dict}))
     except ValueError:
         raise _damaged(path) from None
 
@@ -141,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse(content: dict[str, Any]) -> Manifest:
     # The checksum held, so this is what `write_manifest` wrote.
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
-    fields["columns"] = {name: StoredColumn(**column) for name, column in content["columns"].items()}
+    fields["columns"] = read_columns(content["columns"], COLUMNS)
     return Manifest(**fields)
 
 

@@ -201,7 +201,9 @@ class _Plan:
             # A damaged piece is done again.
             with contextlib.suppress(OSError, ValueError):
                 if part is not None:
-                    self.results[unit.key] = unsealed(parse_json(part.read_bytes()), self._of)["result"]
+                    self.results[unit.key] = unsealed(
+                        parse_json(part.read_bytes()), self._of, {"result": Any}
+                    )["result"]
 
     def abandon(self) -> None:
         """Remove the folder if this run made it and has nothing to keep."""
@@ -269,7 +271,7 @@ def _write(order: Order, folder: Path, result: Result) -> None:
     record = folder / RECORD
     old: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        old = unsealed(parse_json(record.read_bytes()))
+        old = unsealed(parse_json(record.read_bytes()), kinds={"files": list[str]})
     # Without a record there is no result; it comes last.
     record.unlink(missing_ok=True)
     files = []

@@ -154,7 +154,7 @@ def _record(path: Path) -> dict[str, Any]:
         record.pop("files", None)
     else:
         try:
-            record = unsealed(record)
+            record = unsealed(record, kinds={"files": dict[str, int]})
         except ValueError as error:
             _refuse(f"damaged: {error}", path)
     notes = record["notes"].values()

@@ -34,6 +34,7 @@ KIND = FolderKind(RECORD, (_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD)
 """A model's folder."""
 
 _VERSION = 2
+_KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
 
 
 def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:
@@ -116,7 +117,7 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
                 value=kept["version"],
                 accepted=str(_VERSION),
             )
-        kept = unsealed(kept)
+        kept = unsealed(kept, kinds=_KINDS)
         files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
         return (_read_trees if kept["kind"] == "trees" else _read_network)(files, kept)
     except InputError as error:

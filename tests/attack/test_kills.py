@@ -12,7 +12,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from forked_commands import Commands, Ended, forked_commands
@@ -96,7 +96,7 @@ def test_killed_and_repeated(order: Order, world: World) -> None:
         start(world, order, anew=anew)
         sent = draw.choice(list(SIGNALS))
         # A moment between two changes to files is as likely as one of computing.
-        when = {"at": draw.randint(1, undisturbed.changes)}
+        when: dict[str, Any] = {"at": draw.randint(1, undisturbed.changes)}
         if draw.random() < 0.3:
             when = {"after": draw.random() * undisturbed.seconds}
         case = f"{order.name}, {sent.name}, {when}, anew: {anew}"

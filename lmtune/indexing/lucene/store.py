@@ -24,7 +24,15 @@ from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, u
 from lmtune.formats.files import atomic_write
 from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
-from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, write_column, write_strings
+from lmtune.indexing.columns import (
+    SMALL_BYTES,
+    Column,
+    StoredColumn,
+    Strings,
+    read_columns,
+    write_column,
+    write_strings,
+)
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
 
@@ -32,6 +40,7 @@ FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""
 
 _FILE = "store.json"
+_COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
 _KIND = FolderKind(_FILE, ("*", "candidates/*"))
 _REMOVE = "this folder removed; it is made again"
 _STRINGS_AT_A_TIME = 1 << 16
@@ -71,9 +80,9 @@ class LuceneStore:
         """Open the store of a commit; None where there is none, it is damaged or of another commit."""
         try:
             content = _read(path / _FILE)
-            if content["facts"]["digest"] != digest:
+            if content["facts"].get("digest") != digest:
                 return None
-            columns = {name: StoredColumn(**column) for name, column in content["columns"].items()}
+            columns = read_columns(content["columns"], _COLUMNS)
             return cls(path, content["facts"], columns)
         except (OSError, ValueError):
             return None
@@ -173,7 +182,7 @@ def stored_paths(home: str | os.PathLike[str], name: str) -> list[Path]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    content = unsealed(parse_json(file.read_bytes()))
+    content = unsealed(parse_json(file.read_bytes()), kinds={"facts": dict, "columns": dict})
     if content.get("format") != FORMAT:
         raise ValueError("another format")
     return content
