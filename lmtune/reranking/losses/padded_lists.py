@@ -56,10 +56,9 @@ def as_padded(
     """
     if isinstance(scores, Tensor) and not scores.is_nested:
         label = _tensor(labels, scores)
-        ndim = min(label.ndim, 2)  # of one axis there is one list
-        score, label = (torch.atleast_2d(_flat(own, ndim)) for own in (scores, label))
-        real = _real(label) if mask is None else torch.atleast_2d(_flat(_tensor(mask, scores), ndim))
-        return score, label, real
+        one_list = label.ndim == 1
+        score, label = _lists(scores, one_list), _lists(label, one_list)
+        return score, label, _real(label) if mask is None else _lists(_tensor(mask, scores), one_list)
     if mask is not None:
         raise InputError("a mask beside lists of their own lengths", accepted="no mask: nothing is padded")
     lists = [_flat(own, 1) for own in scores]
@@ -80,6 +79,10 @@ def as_padded(
 def _flat(values: Tensor, ndim: int) -> Tensor:
     """Drop the last axis of networks with one output."""
     return values[..., 0] if values.ndim == ndim + 1 and values.shape[-1] == 1 else values
+
+
+def _lists(values: Tensor, one_list: bool) -> Tensor:
+    return _flat(values, 1)[None] if one_list else _flat(values, 2)
 
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
