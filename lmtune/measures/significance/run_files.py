@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.measures.from_files import evaluate
+from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -25,6 +25,7 @@ def compare_files(
     measures: Sequence[str],
     options: ComparisonOptions | None = None,
     *,
+    only: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Compare runs topic by topic; a judged topic that a run misses counts 0.
@@ -39,6 +40,8 @@ def compare_files(
         See `lmtune.measures.measure.parse_measures`.
     options : ComparisonOptions, optional
         Tests, correction, confidence and the rest.
+    only : str, optional
+        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them.
     progress : Progress
         Called after each run.
 
@@ -54,7 +57,8 @@ def compare_files(
     names = run_labels(runs)
     values = []
     topics: tuple[str, ...] = ()
-    for name, found in zip(names, evaluate(qrels, runs, labels), strict=True):
+    settings = EvaluationOptions(topics=only)
+    for name, found in zip(names, evaluate(qrels, runs, labels, settings=settings), strict=True):
         topics = found.topics
         if len(topics) < 2:
             raise InputError(
