@@ -11,6 +11,7 @@ from .datasets.folds import cross_validation as cross_validation
 from .datasets.loading import load as load
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
+from .formats.frames import run_frame as run_frame
 from .formats.runs import read_run as read_run
 from .formats.runs import write_run as write_run
 from .indexing.analysis import Analyzer as Analyzer

@@ -39,8 +39,8 @@ def run_table(
     """
     return render(
         style,
-        lambda: [_table(evaluations, per_topic, summary)],
-        lambda: _value_records(evaluations, per_topic, summary),
+        lambda: [measure_table(evaluations, per_topic, summary)],
+        lambda: value_records(evaluations, per_topic, summary),
         columns=("run", "file", "measure", "topic", "value"),
         content=lambda: _run_records(evaluations, per_topic, summary),
         indent=1,
@@ -56,7 +56,8 @@ def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [found.file for found in evaluations]
 
 
-def _table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+    """Make the table of runs' measures."""
     names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
     for place, found in enumerate(evaluations):
@@ -93,9 +94,10 @@ def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple
                 yield column.label, "all", column.mean
 
 
-def _value_records(
+def value_records(
     evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
 ) -> list[dict[str, object]]:
+    """Flatten evaluations to one dictionary a value."""
     return [
         {"run": name, "file": found.file, "measure": label, "topic": topic, "value": value}
         for name, found in zip(run_names(evaluations), evaluations, strict=True)
