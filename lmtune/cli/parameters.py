@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 from lmtune.errors import InputError
 from lmtune.models.model import MODELS, find_model
@@ -41,11 +41,10 @@ _PARAMETERS = {parameter.name: parameter for model in MODELS.values() for parame
 _KEYWORDS = {"lambda": "lambda_"}
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(option,))
 def _short_forms(
     make: Callable[[Parameter], Any], kind: Any, suffix: str = ""
 ) -> Callable[[type[T]], type[T]]:
-    """Give a class an option for every model's every parameter, and make it a dataclass."""
+    """Give a class an option for every model's every parameter."""
 
     def add(form: type[T]) -> type[T]:
         for name, parameter in _PARAMETERS.items():
@@ -53,7 +52,7 @@ def _short_forms(
             field = _KEYWORDS.get(field, field)
             form.__annotations__[field] = kind
             setattr(form, field, make(parameter))
-        return dataclass(frozen=True)(form)
+        return form
 
     return add
 
@@ -88,6 +87,7 @@ def _range_option(parameter: Parameter) -> Any:
     return option(None, text, read=partial(_range, flag, example), metavar="LOW,HIGH")
 
 
+@dataclass(frozen=True)
 @_short_forms(_value_option, float | None)
 class Setting:
     """The model and its parameters."""
@@ -108,6 +108,7 @@ class Setting:
         return {**find_model(self.model).default, **_by_name(self.model, "--set", self.given, _shorts(self))}
 
 
+@dataclass(frozen=True)
 @_short_forms(_range_option, tuple[float, float] | None, "_range")
 class Ranges:
     """Where to look for parameters."""

@@ -142,11 +142,11 @@ def test_pruning_changes_no_ranking_at_any_setting(model: str, depth: int) -> No
     corners = [(0.0, 0.5), (1e-9, 0.3), (1e9, 1.0), (5.0, 0.0), (0.01, 1.0), (1e-16, 1.0)]
     for setting in [*map(np.array, corners), *(space.random(rng) for _ in range(60))]:
         for t in range(len(pool.topics)):
-            best = [
+            whole, left = (
                 some.candidates.doc[some.candidates.rows(t)][top_positions(some, t, setting, depth)]
                 for some in (pool, pruned)
-            ]
-            np.testing.assert_array_equal(*best)
+            )
+            np.testing.assert_array_equal(whole, left)
 
 
 def test_computed_scores_never_fall_as_a_frequency_rises_or_the_length_falls() -> None:
