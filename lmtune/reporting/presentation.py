@@ -15,7 +15,7 @@ from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.reporting import comparison_tables, tuning_tables
-from lmtune.reporting.run_tables import measure_table, value_records
+from lmtune.reporting.run_tables import measure_table
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.tuner import Tuner
@@ -152,7 +152,11 @@ def _(shown: Evaluation) -> Sequence[Table]:
 def _(shown: Evaluation, per_topic: bool = False) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(value_records([shown], per_topic, not per_topic))
+    columns = [own for own in shown.columns if own.values or not per_topic]
+    if not per_topic:
+        return pd.DataFrame({"run": shown.tag, "measure": own.label, "value": own.mean} for own in columns)
+    values = ((own.label, *pair) for own in columns for pair in zip(shown.topics, own.values, strict=True))
+    return pd.DataFrame(values, columns=["measure", "topic", "value"]).assign(run=shown.tag)
 
 
 @tables.register(Comparison)

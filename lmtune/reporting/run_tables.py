@@ -40,7 +40,7 @@ def run_table(
     return render(
         style,
         lambda: [measure_table(evaluations, per_topic, summary)],
-        lambda: value_records(evaluations, per_topic, summary),
+        lambda: _value_records(evaluations, per_topic, summary),
         columns=("run", "file", "measure", "topic", "value"),
         content=lambda: _run_records(evaluations, per_topic, summary),
         indent=1,
@@ -93,10 +93,9 @@ def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple
                 yield column.label, "all", column.mean
 
 
-def value_records(
+def _value_records(
     evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
 ) -> list[dict[str, object]]:
-    """Flatten evaluations to one dictionary a value."""
     return [
         {"run": name, "file": found.file, "measure": label, "topic": topic, "value": value}
         for name, found in zip(run_names(evaluations), evaluations, strict=True)

@@ -93,9 +93,10 @@ def parameter_spread(
     if plane:
         _set_range(rows[0][0], "x", parameters, axes[0])
         if parameters["fold"].max() <= _NUMBERED:
-            for (measure, method), part in parameters.groupby(["measure", "method"], sort=False):
-                pane, place = rows[0][measures.index(measure)], list(look).index(method)
-                _number_folds(pane, part, axes, place, look[method])
+            for names, part in parameters.groupby(["measure", "method"], sort=False):
+                title_, method = map(str, names)
+                place = list(look).index(method)
+                _number_folds(rows[0][measures.index(title_)], part, axes, place, look[method])
     else:
         rows[0][0].set(xlim=(-0.5, len(look) - 0.5), xticks=[])
     legend_below(figure, 6 if width > COLUMN else 3)
