@@ -115,13 +115,28 @@ class RelevantPairs:
         """Number of relevant items of each query, int64 (Q,)."""
         return np.diff(self.starts)
 
-    def ideal_dcg(self, cutoff: int | None = None) -> Floats:
+    def cutoffs(self, cutoff: float) -> Integers:
+        """Give each query's K, int64 (Q,): a rank for all, or below 1 a share of each list, rounded up.
+
+        Raises
+        ------
+        InputError
+            For 0 and below, and for ranks that are not whole.
+        """
+        if not (0 < cutoff < 1 or (cutoff >= 1 and float(cutoff).is_integer())):
+            raise InputError(
+                "bad cutoff", value=cutoff, accepted="a rank, 1 and above; or a share of each list, below 1"
+            )
+        ranks = np.ceil(cutoff * self.lengths) if cutoff < 1 else np.full(len(self.queries), cutoff)
+        return ranks.astype(np.int64)
+
+    def ideal_dcg(self, cutoff: float | None = None) -> Floats:
         """Compute each query's greatest DCG, gains 2^y - 1, discounts 1 / log2(rank + 1).
 
         Parameters
         ----------
-        cutoff : int, optional
-            Count only the first `cutoff` ranks.
+        cutoff : float, optional
+            Count only the first ranks, as many as `cutoffs` gives.
 
         Returns
         -------
@@ -134,7 +149,7 @@ class RelevantPairs:
         gain = np.exp2(self.labels[order]) - 1.0
         terms = gain / np.log2(rank + 1.0)
         if cutoff is not None:
-            terms = np.where(rank <= cutoff, terms, 0.0)
+            terms = np.where(rank <= self.cutoffs(cutoff)[query], terms, 0.0)
         return self._sums(query, terms)
 
     def label_sums(self) -> Floats:
