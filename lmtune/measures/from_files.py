@@ -104,6 +104,9 @@ class EvaluationOptions:
         nan where none is left; here it is 0).
     lenient : bool
         Skip bad lines of runs.
+    topics : str or None
+        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them; the
+        runs' others are as if they were not there.
     """
 
     complete: bool = option(
@@ -113,6 +116,7 @@ class EvaluationOptions:
     depth: int | None = option(None, "Documents of a topic that count.", low=1, flag="--depth -M")
     judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
     lenient: bool = option(False, "Skip bad lines of runs, and count them.")
+    topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
 
 
 def evaluate(
@@ -148,12 +152,28 @@ def evaluate(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures)
-    judgements = read_judgements(qrels)
+    judgements = _selected(read_judgements(qrels), settings.topics)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
         run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
+        if settings.topics is not None:
+            run = run._replace(
+                topics={topic: own for topic, own in run.topics.items() if topic in judgements}
+            )
+            if not run.topics:
+                raise InputError("the run has none of the topics", file=path, value=settings.topics)
         found = evaluate_run(judgements, run, families, settings, file=os.fspath(path))
         del run  # before the next one is read
         yield found
+
+
+def _selected(judgements: Judgements, spec: str | None) -> Judgements:
+    """Keep the judgements of the topics that are asked for."""
+    if spec is None:
+        return judgements
+    from lmtune.datasets.selection import select_topics
+
+    chosen = select_topics(spec, [topic.decode() for topic in judgements])
+    return {topic.encode(): judgements[topic.encode()] for topic in chosen}
 
 
 def evaluate_run(

@@ -57,6 +57,24 @@ def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) 
     assert found.column("map").mean == 1.25 / 3
 
 
+def test_some_of_the_topics(files: tuple[Path, Path]) -> None:
+    names, chosen = ["map", "num_q", "num_rel"], EvaluationOptions(topics="1-2")
+    (found,) = evaluate(*files, names, settings=chosen)
+    assert found.topics == ("1", "2")
+    assert found.retrieved == {"1"}
+    assert found.unjudged == 0
+    qrels, run = (file.with_name(f"{file.name}-1-2") for file in files)
+    for whole, part in zip(files, (qrels, run), strict=True):
+        lines = whole.read_text().splitlines(keepends=True)
+        part.write_text("".join(line for line in lines if line.split()[0] in "12"))
+    (alone,) = evaluate(qrels, run, names)
+    assert found.columns == alone.columns
+    with pytest.raises(InputError, match=r"no such topic: '99'"):
+        list(evaluate(*files, names, settings=EvaluationOptions(topics="1,99")))
+    with pytest.raises(InputError, match=r"run: the run has none of the topics: '2'"):
+        list(evaluate(*files, names, settings=EvaluationOptions(topics="2")))
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_ir_measures_names_have_its_values(files: tuple[Path, Path], complete: bool) -> None:
     topics, values = topic_values(*files, NAMES, complete=complete)
