@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmtune.errors import InputError
+from lmtune.options import read
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -116,17 +117,8 @@ class RelevantPairs:
         return np.diff(self.starts)
 
     def cutoffs(self, cutoff: float) -> Integers:
-        """Give each query's K, int64 (Q,): a rank for all, or below 1 a share of each list, rounded up.
-
-        Raises
-        ------
-        InputError
-            For 0 and below, and for ranks that are not whole.
-        """
-        if not (0 < cutoff < 1 or (cutoff >= 1 and float(cutoff).is_integer())):
-            raise InputError(
-                "bad cutoff", value=cutoff, accepted="a rank, 1 and above; or a share of each list, below 1"
-            )
+        """Give each query's K, int64 (Q,): a rank for all, or below 1 a share of each list, rounded up."""
+        check_cutoff(cutoff)
         ranks = np.ceil(cutoff * self.lengths) if cutoff < 1 else np.full(len(self.queries), cutoff)
         return ranks.astype(np.int64)
 
@@ -167,6 +159,20 @@ class RelevantPairs:
         for part in (self.queries, self.lengths, self.starts, self.items, self.labels):
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
         return crc
+
+
+def check_cutoff(cutoff: float) -> float:
+    """Raise InputError for what is neither a rank, from 1, nor a share of lists, below 1."""
+    if not (0 < cutoff < 1 or (cutoff >= 1 and float(cutoff).is_integer())):
+        raise InputError(
+            "bad cutoff", value=cutoff, accepted="a rank, 1 and above; or a share of each list, below 1"
+        )
+    return cutoff
+
+
+def read_cutoff(text: str) -> float:
+    """Read a cutoff, as `check_cutoff` accepts it."""
+    return check_cutoff(read(float, text, "cutoff"))
 
 
 def _integers(values: npt.ArrayLike, name: str) -> Integers:

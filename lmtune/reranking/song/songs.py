@@ -18,7 +18,7 @@ from lmtune.reranking.losses.declared import Bounds, Positive, Share, checked
 from lmtune.reranking.losses.given_gradients import with_gradient
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.hinge import SortedLists
-from lmtune.reranking.song.pairs import RelevantPairs
+from lmtune.reranking.song.pairs import RelevantPairs, read_cutoff
 from lmtune.reranking.song.samples import Sample, sample_of
 from lmtune.reranking.song.state import PairState
 
@@ -83,7 +83,7 @@ class Song(nn.Module):
         gamma: Share | None = None,
         margin: Positive = 10.0,
         estimator: EstimatorName = "moving-average",
-        cutoff: Annotated[float | None, Bounds(above=0)] = None,
+        cutoff: Annotated[float | None, Bounds(above=0, read=read_cutoff)] = None,
     ) -> None:
         super().__init__()
         self.gamma, self.margin, self.estimator = gamma, margin, estimator
