@@ -22,6 +22,7 @@ class ComparisonOutput:
     measure: tuple[str, ...] = option(
         ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", separator=None
     )
+    topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
     per_topic: bool = option(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
 
@@ -35,7 +36,9 @@ def compare(
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
     with stages() as progress:
-        found = compare_files(qrels, [baseline, *runs], output.measure, comparison, progress=progress)
+        found = compare_files(
+            qrels, [baseline, *runs], output.measure, comparison, only=output.topics, progress=progress
+        )
     with utf8_output() as stream:
         stream.write(on_screen(comparison_table(found, output.style, per_topic=output.per_topic)))
     if output.style in ("csv", "json"):

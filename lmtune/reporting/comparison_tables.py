@@ -83,6 +83,12 @@ def legend(comparison: Comparison) -> str:
         f"{len(comparison.topics)} topics",
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
+    if comparison.family > 1:
+        together = comparison.options.correction != "none"
+        parts.append(
+            f"the {100 * comparison.options.confidence:g}% intervals hold "
+            + ("together (Bonferroni)" if together else "each alone")
+        )
     if comparison.options.margin is not None:
         parts.append(f"not worse and equivalent by one-sided t-tests, margin {comparison.options.margin:g}")
     return "; ".join(parts)
@@ -256,6 +262,7 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
         size = contrast.effect_size
         record["effect_size"] = size if math.isfinite(size) else None
         record["interval_low"], record["interval_high"] = contrast.interval
+        record["interval_confidence"] = comparison.interval_confidence
         record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)
         record["worse"] = comparison.beats(contrast.measure, contrast.against, contrast.system)
         records.append(record)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.formats.digests import read_whole, unsealed
 from lmtune.formats.files import read_bytes
@@ -29,7 +30,6 @@ from lmtune.reporting.results_files import (
     UNCHANGED,
     file_name,
 )
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:

@@ -147,3 +147,16 @@ def test_means_are_trec_evals(shared_data: Path) -> None:
         golden = {line.split()[0]: line.split()[2] for line in text.splitlines() if line.split()[1] == "all"}
         for name, key in (("AP", "map"), ("P@10", "P_10"), ("Bpref", "bpref")):
             assert f"{means[name]:.4f}" == golden[key]
+
+
+def test_some_of_the_topics(home: Path) -> None:
+    (home / "held-out").write_text("# test topics\n3\n4\n7\n")
+    files = ("qrels.txt", "one/base.run", "one/new.run", "-m", "AP", "--format", "csv", "-q")
+    _, every, _ = compared(*files)
+    rows = [row for row in csv.DictReader(io.StringIO(every)) if row["topic"] in "347"]
+    for spec in ("3-4,7", "@held-out", "held-out"):
+        code, out, err = compared(*files, "--topics", spec)
+        assert code == 0, err
+        assert list(csv.DictReader(io.StringIO(out))) == rows
+    code, _, err = compared(*files, "--topics", "13")
+    assert code == 2 and "no such topic: '13'" in err

@@ -14,6 +14,7 @@ from support import TinyIndex, at, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions
+from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.measures.evaluate import measure_settings
@@ -21,7 +22,6 @@ from lmtune.measures.measure import parse_measure, parse_measures
 from lmtune.models.model import MODELS, Model, find_model
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient import OPTIMIZERS

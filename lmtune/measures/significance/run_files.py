@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.measures.from_files import evaluate
+from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -26,6 +25,7 @@ def compare_files(
     measures: Sequence[str],
     options: ComparisonOptions | None = None,
     *,
+    only: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Compare runs topic by topic; a judged topic that a run misses counts 0.
@@ -35,11 +35,13 @@ def compare_files(
     qrels : path
         Judgements; see `lmtune.formats.qrels.read_qrels`.
     runs : sequence of path
-        The baseline, then the others.
+        The baseline, then the others; one that is given again is left out.
     measures : sequence of str
         See `lmtune.measures.measure.parse_measures`.
     options : ComparisonOptions, optional
         Tests, correction, confidence and the rest.
+    only : str, optional
+        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them.
     progress : Progress
         Called after each run.
 
@@ -51,10 +53,12 @@ def compare_files(
     options = ComparisonOptions() if options is None else options
     options.check()
     labels = [str(measure) for measure in parse_measures(measures)]
+    runs = _different(runs)
     names = run_labels(runs)
     values = []
     topics: tuple[str, ...] = ()
-    for name, found in zip(names, evaluate(qrels, runs, labels), strict=True):
+    settings = EvaluationOptions(complete=True, topics=only)
+    for name, found in zip(names, evaluate(qrels, runs, labels, settings=settings), strict=True):
         topics = found.topics
         if len(topics) < 2:
             raise InputError(
@@ -72,19 +76,26 @@ def compare_files(
     return compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
 
 
+def _different(runs: Sequence[Path]) -> list[Path]:
+    """Leave out runs that are given again: a test of a run against itself only weakens the others."""
+    kept: dict[Path, Path] = {}
+    for path in runs:
+        if path.resolve() in kept:
+            note(f"{path} is given again: left out, and not counted by the correction")
+        kept.setdefault(path.resolve(), path)
+    return list(kept.values())
+
+
 def run_labels(paths: Sequence[Path]) -> list[str]:
-    """Name runs after their files, with as much of the path as tells them apart.
+    """Name runs, each of another path, after their files, with as much of the path as tells them apart.
 
     Examples
     --------
     >>> run_labels([Path("x.run.gz"), Path("y.run"), Path("y.txt"), Path("a/z"), Path("b/z")])
     ['x', 'y.run', 'y.txt', 'a/z', 'b/z']
-    >>> run_labels([Path("x.run"), Path("x.run")])
-    ['x', 'x (2)']
     """
-    different = list(dict.fromkeys(paths))
-    ladders = [_ladder(path) for path in different]
-    steps = [0] * len(different)
+    ladders = [_ladder(path) for path in paths]
+    steps = [0] * len(ladders)
     while True:
         names = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
         short = [
@@ -93,15 +104,9 @@ def run_labels(paths: Sequence[Path]) -> list[str]:
             if names.count(name) > 1 and steps[place] + 1 < len(ladders[place])
         ]
         if not short:
-            break
+            return names
         for place in short:
             steps[place] += 1
-    label = dict(zip(different, names, strict=True))
-    out: list[str] = []
-    for path in paths:
-        again = (f"{label[path]} ({number})" for number in itertools.count(2))
-        out.append(next(new for new in itertools.chain([label[path]], again) if new not in out))
-    return out
 
 
 def _ladder(path: Path) -> list[str]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.progress import Progress
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, RANKNET, STOPPED
 from lmtune.tuning.experiment.smooth import smooth_form, smooth_lists

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import Measure
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.grid import Surface
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.progress import Progress, silent
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row

@@ -35,5 +35,24 @@ def test_options_and_names_are_checked_before_files_are_read() -> None:
 
 def test_labels_tell_runs_apart() -> None:
     paths = ["x/bm25.k1=0.9.gz", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "z/same"]
-    names = run_labels([Path(path) for path in [*paths, "z/same"]])
-    assert names == ["bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same", "same (2)"]
+    names = run_labels([Path(path) for path in paths])
+    assert names == ["bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same"]
+
+
+def test_a_run_given_again_is_left_out_of_the_family(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "lmtune")
+    (tmp_path / "qrels").write_text("1 0 a 1\n2 0 a 1\n3 0 b 1\n")
+    for name, best in (("base.run", "a"), ("other.run", "b")):
+        lines = (f"{t} Q0 {best} 1 {t} x\n" for t in (1, 2, 3))
+        (tmp_path / name).write_text("".join(lines))
+    base, other = tmp_path / "base.run", tmp_path / "other.run"
+    found = compare_files(tmp_path / "qrels", [base, tmp_path / "." / "base.run", other, other], ["AP"])
+    assert found.systems == ("base", "other")
+    assert found.family == 1
+    assert [text.partition(": ")[2] for text in caplog.messages] == [
+        "left out, and not counted by the correction"
+    ] * 2
+    with pytest.raises(InputError, match="nothing to compare"):
+        compare_files(tmp_path / "qrels", [base, base], ["AP"])
