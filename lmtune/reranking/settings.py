@@ -98,6 +98,12 @@ class Settings:
         for loss in (self.loss, self.warm_up_loss):
             loss.check_optimizer(self.optimizer)
 
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        trees = self.loss.family == "trees"
+        return self.loss.name if trees else f"{self.loss.name}-{self.network}"
+
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""
         loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
