@@ -119,6 +119,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
         assert int(topic) > 8 or honest[topic] == before
     code, _, err = run("apply", home / "m", *where, "--only-topics", "1-8", "--output", home / "no.run")
     assert code == 2 and "trained or validated on every topic" in err.splitlines()[-1]
+    assert len(err.splitlines()) == 1
 
 
 def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_path: Path) -> None:
@@ -443,7 +444,7 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     code, out, err = run("train", *where, "--loss", TREES, "--output", tmp_path / "m")
     assert code == 0, err
     assert "trees, validation nDCG(dcg='exp-log2')@10" in out
-    code, _, err = run("apply", tmp_path / "m", *where, "--output", tmp_path / "new.run")
+    code, _, err = run("apply", tmp_path / "m", *where, "--all-topics", "--output", tmp_path / "new.run")
     assert code == 0, err
     assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")
     code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")

@@ -65,6 +65,8 @@ def crossval(
     learning.check(data)
     parse_network(settings.network)
     check_file(crossing.output)
+    if learning.run is not None and learning.run.resolve() == crossing.output.resolve():
+        raise InputError("the new run is the old one", file=crossing.output, accepted="another --output")
     own = replace(collection, name=data)
     with stages() as progress:
         known = _folds(own, crossing, learning, features, settings.seed, progress)
