@@ -143,7 +143,7 @@ class EvaluationOptions:
 
 
 def evaluate(
-    qrels: str | os.PathLike[str],
+    qrels: str | os.PathLike[str] | Judgements,
     runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     measures: str | Iterable[str] = "official",
     *,
@@ -153,8 +153,8 @@ def evaluate(
 
     Parameters
     ----------
-    qrels : path-like
-        Judgements; see `lmtune.formats.qrels.read_qrels`.
+    qrels : path-like, or mapping of bytes to mapping of bytes to int
+        Judgements; see `lmtune.formats.qrels.read_qrels` and `read_judgements`.
     runs : path-like or iterable of path-like
         Runs; see `lmtune.formats.run_columns.read_run_columns`.
     measures : str or iterable of str
@@ -175,7 +175,8 @@ def evaluate(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures, settings.version)
-    judgements = _selected(read_judgements(qrels), settings.topics)
+    judgements = qrels if isinstance(qrels, Mapping) else read_judgements(qrels)
+    judgements = _selected(judgements, settings.topics)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
         run = read_run_columns(path, lenient=settings.lenient, like_trec_eval=True)
         if settings.topics is not None:
@@ -187,6 +188,13 @@ def evaluate(
         found = evaluate_run(judgements, run, families, settings, file=os.fspath(path))
         del run  # before the next one is read
         yield found
+
+
+def encoded(qrels: Mapping[str, Mapping[str, int]]) -> Judgements:
+    """Return judgements as `evaluate` takes them: topics and docnos as UTF-8."""
+    return {
+        topic.encode(): {docno.encode(): gain for docno, gain in own.items()} for topic, own in qrels.items()
+    }
 
 
 def _selected(judgements: Judgements, spec: str | None) -> Judgements:

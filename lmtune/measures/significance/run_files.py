@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.measures.from_files import EvaluationOptions, evaluate
+from lmtune.measures.from_files import EvaluationOptions, Judgements, evaluate
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -20,7 +20,7 @@ _RUN_SUFFIXES = (".run", ".txt", ".trec", ".res")
 
 
 def compare_files(
-    qrels: Path,
+    qrels: Path | Judgements,
     runs: Sequence[Path],
     measures: Sequence[str],
     options: ComparisonOptions | None = None,
@@ -32,8 +32,8 @@ def compare_files(
 
     Parameters
     ----------
-    qrels : path
-        Judgements; see `lmtune.formats.qrels.read_qrels`.
+    qrels : path, or mapping of bytes to mapping of bytes to int
+        Judgements, as `lmtune.measures.from_files.evaluate` takes them.
     runs : sequence of path
         The baseline, then the others; one that is given again is left out.
     measures : sequence of str
@@ -63,7 +63,7 @@ def compare_files(
         if len(topics) < 2:
             raise InputError(
                 "a comparison needs two topics or more",
-                file=qrels,
+                file=None if isinstance(qrels, Mapping) else qrels,
                 value=list(topics),
                 accepted="judgements of two topics or more",
             )
