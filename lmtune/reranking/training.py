@@ -63,7 +63,7 @@ class Trained:
     @property
     def label(self) -> str:
         """What to call it in a run."""
-        return f"{self.settings.loss.name}-{self.settings.network}"
+        return self.settings.label
 
     @property
     def summary(self) -> str:
@@ -140,7 +140,7 @@ class ListTask:
             seed=settings.seed,
             epoch=epoch,
             list_size=settings.list_size,
-            list_relevant=settings.list_relevant,
+            list_relevant=settings.relevant_of_sample,
             start=start,
         )
 
