@@ -7,9 +7,11 @@ from .candidates.regions import Regions as Regions
 from .candidates.skyband import skyband as skyband
 from .candidates.storage import stored_pool as stored_pool
 from .datasets.dataset import Dataset as Dataset
+from .datasets.folds import cross_validation as cross_validation
 from .datasets.loading import load as load
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
+from .formats.frames import run_frame as run_frame
 from .formats.runs import read_run as read_run
 from .formats.runs import write_run as write_run
 from .indexing.analysis import Analyzer as Analyzer
@@ -22,6 +24,7 @@ from .measures.evaluate import measure as measure
 from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values
 from .measures.significance.comparison import compare as compare
+from .measures.significance.run_files import compare_runs as compare_runs
 from .models.formula import Formula as Formula
 from .models.model import Model as Model
 from .models.parameter import Parameter as Parameter
@@ -29,7 +32,6 @@ from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
 from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
-from .tuning.experiment.folds import cross_validation as cross_validation
 from .tuning.experiment.plan import Plan as Plan
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.grid import GridSearch as GridSearch

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import PAGE, Picture, new_figure
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,14 @@ from numpy.typing import NDArray
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index, Postings
+from lmtune.formats.frames import as_qrels, as_topics
+from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count, counted
+from lmtune.showing import Shown
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ class Pruning:
     by_e: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class CandidatePool:
+@dataclass(frozen=True, repr=False)
+class CandidatePool(Shown):
     """The candidate and judged documents of every topic, with their term statistics.
 
     Attributes
@@ -67,7 +71,7 @@ class CandidatePool:
     term_start : numpy.ndarray of int64, shape (topics + 1,)
         Where each topic's terms begin in `p` and `count`.
     p : numpy.ndarray of float64
-        What the formula's `probability` says of each topic's terms.
+        What the formula's `term_value` says of each topic's terms.
     count : numpy.ndarray of int64
         How often each term occurs in its query.
     candidates : Columns
@@ -111,12 +115,12 @@ class CandidatePool:
     def build(
         cls,
         index: Index,
-        topics: Mapping[str, str],
-        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        topics: Any,
+        qrels: Any = None,
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | bool | None = None,
     ) -> CandidatePool:
         """Extract a pool from an index.
 
@@ -124,16 +128,16 @@ class CandidatePool:
         ----------
         index : Index
             Any index; it also analyses the query text.
-        topics : mapping of str to str
-            Query text by topic identifier.
-        qrels : mapping of str to mapping of str to int, optional
-            Judgements; a topic without an entry has no judged documents.
+        topics : mapping of str to str, or others
+            Query text by topic identifier; or a frame, rows, a file, as `lmtune.formats.frames` has it.
+        qrels : mapping of str to mapping of str to int, or others, optional
+            Judgements, likewise; a topic without an entry has no judged documents.
         name : str, optional
             The collection's name; the index's by default.
         model : str, Model or Formula
             What will rank the candidates: a name in `lmtune.models.model.MODELS`, or one's own.
-        progress : callable, optional
-            Called with (topics done, topics in all).
+        progress : callable or bool, optional
+            Called with (topics done, topics in all); True draws a bar.
 
         Returns
         -------
@@ -144,8 +148,15 @@ class CandidatePool:
         InputError
             Where there are no topics, or for an unknown model.
         """
+        queries, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
         [pool] = cls.build_in_parts(
-            index, topics, len(topics), qrels, name=name, model=model, progress=progress
+            index,
+            queries,
+            len(queries),
+            gains,
+            name=name,
+            model=model,
+            progress=counted(progress, "reading postings"),
         )
         return pool
 
@@ -172,9 +183,10 @@ class CandidatePool:
             if done % size == 0 or done == len(topics):
                 yield builder.finish(index.name if name is None else name, qrels or {})
 
-    def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
-        """Return this pool with other judgements, looked up in its index."""
-        read = read_judgements(self.index, self.topics, self.terms, self.candidates, qrels, self._lengths)
+    def with_judgements(self, qrels: Any) -> CandidatePool:
+        """Return this pool with other judgements, given as to `build`, looked up in its index."""
+        gains = as_qrels(qrels)
+        read = read_judgements(self.index, self.topics, self.terms, self.candidates, gains, self._lengths)
         return replace(
             self,
             candidates=replace(self.candidates, gain=read.gain),
@@ -225,6 +237,7 @@ class CandidatePool:
             self.p,
             self.count,
             self.longest,
+            self.mean_length,
         )
 
     def require(self, settings: NDArray[np.float64], depth: int) -> None:
@@ -275,6 +288,11 @@ class CandidatePool:
         """The length of the collection's longest document, in tokens, as the model takes it."""
         return int(np.max(self._lengths, initial=1))
 
+    @cached_property
+    def mean_length(self) -> float:
+        """The mean length of the collection's documents, in tokens."""
+        return CollectionSize.of(self.index).mean_length
+
     @property
     def _lengths(self) -> NDArray[np.int32]:
         return self.formula.lengths(self.index)
@@ -306,6 +324,7 @@ class _Builder:
     def __init__(self, index: Index, formula: Formula) -> None:
         self.index = index
         self.formula = formula
+        self.size = CollectionSize.of(index)
         self.lengths = formula.lengths(index)
         # All documents by length ascending, docno descending; and each one's place there.
         self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
@@ -338,7 +357,7 @@ class _Builder:
             terms.append(term)
             self.count.append(count)
             cf = int(found.tfs.sum(dtype=np.int64))
-            self.p.append(self.formula.probability(cf, self.index.total_terms))
+            self.p.append(self.formula.term_value(TermCounts(cf, found.docs.size, self.size)))
 
         docs, tf = self._matching(postings)
         self.candidates.append(

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lmtune.cli.forms import HELP, parse
+from lmtune.cli.forms import HELP
 from lmtune.cli.groups import Member, group, nested, of_module
-from lmtune.cli.messages import note, prepare_process, status_of
+from lmtune.cli.messages import complain, prepare_process, status_of
 
 SUMMARY = "Tune query-likelihood smoothing on TREC-style collections."
 
@@ -31,7 +31,7 @@ class _Errors(TyperGroup):
                 raise
             where = getattr(error, "ctx", None) or ctx
             wrong = error.format_message().rstrip(".")
-            note(f"lmtune: {wrong}; accepted: what {where.command_path} --help says")
+            complain(f"lmtune: {wrong}; accepted: what {where.command_path} --help says")
             ctx.exit(2)
 
 
@@ -41,9 +41,9 @@ class _Evaluate(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing or set(args) & set(HELP):
             return super().parse_args(ctx, args)
-        from lmtune.cli.evaluate import evaluate
+        from lmtune.cli.evaluate import read_and_run
 
-        evaluate(**parse(evaluate, args))
+        read_and_run(args)
         raise typer.Exit
 
 

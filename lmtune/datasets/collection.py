@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.index_names import LUCENE, find_index
 from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.errors import InputError
 from lmtune.indexing.analysis import Analyzer
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lmtune.indexing.lucene.index import LuceneIndex
 
 AnyIndex: TypeAlias = "ColumnarIndex | LuceneIndex"
-_LUCENE = "lucene:"
 
 
 def _fields(text: str) -> tuple[str, ...]:
@@ -40,8 +40,10 @@ class Collection:
     documents, topics, qrels : str or None
         Files in place of the collection's own.
     index : str or None
-        The index's folder, ``lucene:PATH`` or ``lucene:NAME``; by default the collection's own,
-        which is built where it is missing or stale.
+        The index's folder, of Lucene's also ``lucene:PATH`` or ``lucene:NAME``; by default the
+        collection's own, which is built where it is missing or stale.
+    split : str or None
+        Which of a folder's judgements, and their topics.
     topic_fields : tuple of str
         The fields of SGML topics that make the query.
     stemmer, stopwords : str or None
@@ -59,12 +61,17 @@ class Collection:
     )
     index: str | None = option(
         None,
-        "An index made by `lmtune index`; lucene:PATH, a Lucene index; lucene:NAME, a prebuilt one of"
-        " pyserini.",
+        "An index made by `lmtune index` or Lucene; lucene:NAME, a prebuilt one of pyserini.",
         metavar="PATH",
     )
     topics: str | None = option(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
     qrels: str | None = option(None, "Judgements: a path, or NAME in qrels/.", metavar="PATH")
+    split: str | None = option(
+        None,
+        "Of a folder's judgements those in qrels/NAME.tsv (BEIR's; default: test) or qrels.NAME.txt, and "
+        "their topics.",
+        metavar="NAME",
+    )
     topic_fields: tuple[str, ...] = option(
         ("title",), "Fields of SGML topics: title, desc, narr, or several with commas.", read=_fields
     )
@@ -83,10 +90,11 @@ class Collection:
         InputError
             For an unknown stemmer or stopwords, and where a named index has its own analysis.
         """
-        if self.index is not None and self.index.startswith(_LUCENE):
+        index = None if self.index is None else find_index(self.index)
+        if index is not None and index.startswith(LUCENE):
             return Analyzer()  # Lucene's does not know its own, so that it may be said
         for flag, value in (("--stemmer", self.stemmer), ("--stopwords", self.stopwords)):
-            if self.index is not None and value is not None:
+            if index is not None and value is not None:
                 raise InputError(
                     f"{flag} beside --index, which has its own analysis",
                     value=value,
@@ -96,9 +104,10 @@ class Collection:
 
     def files(self) -> list[Path]:
         """Return what is going to be read, as far as it is here: files, and the folder of an index."""
-        named = [self.index and self.index.removeprefix(_LUCENE), self.stopwords]
+        named = [self.index and self.index.removeprefix(LUCENE), self.stopwords]
         found = [Path(name) for name in named if name is not None]
-        return found + files_of(self.name, documents=self.documents, topics=self.topics, qrels=self.qrels)
+        given = {part: getattr(self, part) for part in PARTS}
+        return found + files_of(self.name, **given, split=self.split)
 
     def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
         """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.
@@ -123,6 +132,7 @@ class Collection:
             documents=self.documents,
             topics=self.topics,
             qrels=self.qrels,
+            split=self.split,
             topic_fields=self.topic_fields,
             need=[part for part in PARTS if part in need and (part != "documents" or not self.index)],
             progress=lambda done, total: progress(f"making {self.name}", done, total),
@@ -145,10 +155,10 @@ class Collection:
         InputError
             For an index that is not there, is stale or damaged, and documents that cannot be indexed.
         """
-        index = self.index
+        index = None if self.index is None else find_index(self.index)
         if index is None and dataset.documents is None and dataset.index is not None:
             index = self._standing_for(dataset)
-        if index is not None and index.startswith(_LUCENE):
+        if index is not None and index.startswith(LUCENE):
             return self._open_lucene(index, progress)
         if self.lengths is not None:
             raise InputError(
@@ -176,9 +186,9 @@ class Collection:
         if (path / FILE).is_file():
             return str(path)
         if path.is_dir():
-            return f"{_LUCENE}{path}"
+            return f"{LUCENE}{path}"
         if dataset.prebuilt is not None:
-            return f"{_LUCENE}{dataset.prebuilt}"
+            return f"{LUCENE}{dataset.prebuilt}"
         raise InputError(
             f"there is no index of {dataset.name}",
             file=path,
@@ -190,7 +200,7 @@ class Collection:
         from lmtune.indexing.lucene.index import LuceneIndex, check_lengths, find_lucene_index
 
         lengths = check_lengths(self.lengths or "exact")
-        name = index.removeprefix(_LUCENE)
+        name = index.removeprefix(LUCENE)
         with timed(f"{index}: opened"):
             opened = LuceneIndex.open(
                 find_lucene_index(name, home=self.indexes),

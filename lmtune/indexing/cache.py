@@ -7,15 +7,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments
+from lmtune.formats.frames import as_documents
 from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.manifest import FORMAT
+from lmtune.progress import Count, counted
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -44,11 +46,12 @@ def _plain_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathL
 
 
 def index_for(
-    source: DocumentSource,
+    source: Any,
     analyzer: Analyzer | None = None,
     *,
+    name: str = "documents",
     home: str | os.PathLike[str] = HOME,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> ColumnarIndex:
     """Open the collection's index, building it first where there is none that is current.
@@ -57,14 +60,16 @@ def index_for(
 
     Parameters
     ----------
-    source : DocumentSource
-        The documents.
+    source : DocumentSource, or others
+        The documents; or a frame, rows, texts by docno, as `lmtune.formats.frames` has it.
     analyzer : Analyzer, optional
         Tokenisation, stopwords and stemming; Anserini's default English analysis if not given.
+    name : str
+        What to call documents that have no name: their index stands under it.
     home : path-like
         The folder that holds built indexes.
-    progress : callable, optional
-        Called with (bytes indexed, bytes in all) while building.
+    progress : callable or bool, optional
+        Called with (bytes indexed, bytes in all) while building; True draws a bar.
     on_build : callable, optional
         Called with the index's folder and the reason before building.
 
@@ -77,7 +82,7 @@ def index_for(
     InputError
         For documents that cannot be indexed.
     """
-    analyzer = analyzer or Analyzer()
+    source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
     path = cached_path(source, analyzer, home)
     for place in (path, _plain_path(source, analyzer, home)):
         found, _ = _open_current(place, source, analyzer)
@@ -91,7 +96,7 @@ def index_for(
             return found
         if on_build is not None:
             on_build(path, reason)
-        return build_index(source, path, analyzer, progress=progress)
+        return build_index(source, path, analyzer, progress=counted(progress, "indexing"))
 
 
 def _open_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> tuple[ColumnarIndex | None, str]:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_judgements
@@ -14,8 +14,9 @@ from lmtune.formats.run_columns import RunColumns, read_run_columns
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge
 from lmtune.measures.order import trec_eval_order
-from lmtune.measures.trec_names import Family, Summary, Value
+from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value, split_names
 from lmtune.options import check, option
+from lmtune.showing import Shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 Judgements = Mapping[bytes, Mapping[bytes, int]]
 
+_PATH = (str, os.PathLike)
 _SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
+_TAKEN_BACK = ("num_ret", "utility", "relstring", "rbp_resid")
 
 
 class MeasureColumn(NamedTuple):
@@ -48,7 +51,8 @@ class MeasureColumn(NamedTuple):
     mean: Value | None
 
 
-class Evaluation(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
     """The values of one run.
 
     Attributes
@@ -61,21 +65,33 @@ class Evaluation(NamedTuple):
         The topics averaged over, sorted as trec_eval sorts them (by bytes).
     retrieved : frozenset of str
         Those of `topics` that the run has documents for. The others' values are 0.
+    missed : tuple of str
+        The judged topics that the run has no documents for, averaged over or not.
     unjudged : int
         The number of topics in the run that have no judgements; they play no part.
     columns : tuple of MeasureColumn
         The measures, in the order of the output.
     passed : mapping of str to int
-        Numbers of lines that a lenient reading skipped or let pass, by kind.
+        Numbers of lines that were skipped or let pass, by kind.
+    version : str
+        trec_eval's, which the values agree with.
     """
 
     file: str
     tag: str
     topics: tuple[str, ...]
     retrieved: frozenset[str]
+    missed: tuple[str, ...]
     unjudged: int
     columns: tuple[MeasureColumn, ...]
     passed: Mapping[str, int]
+    version: str
+
+    def listed(self) -> Iterator[tuple[int, str]]:
+        """Yield places and names of the topics that trec_eval prints one by one."""
+        for place, topic in enumerate(self.topics):
+            if topic in self.retrieved or self.version == VERSIONS[1]:
+                yield place, topic
 
     def column(self, label: str) -> MeasureColumn:
         """Return the column of a measure by its label."""
@@ -92,48 +108,58 @@ class EvaluationOptions:
     Attributes
     ----------
     complete : bool
-        Average over all judged topics, so that a topic which the run misses counts as 0 (as
-        ``trec_eval -c``); else over those that the run has.
+        Average over all judged topics, so that a topic which the run misses counts as 0; else
+        over those that the run has, as trec_eval does.
     level : int
         The smallest gain that is relevant to measures with trec_eval's names; ir_measures' names
         say it themselves, ``AP(rel=2)``.
     depth : int or None
-        Drop documents ranked below it (as ``trec_eval -M``).
+        Drop documents ranked below it.
     judged_only : bool
-        Drop documents without judgements before anything else (as ``trec_eval -J``, which prints
-        nan where none is left; here it is 0).
+        Drop documents without judgements before anything else (where none is left trec_eval
+        prints nan; here it is 0).
+    documents : int
+        The size of the collection, for what ``utility`` has from documents not retrieved.
+    version : {"9.0.8", "10.0"}
+        The trec_eval to agree with.
     lenient : bool
         Skip bad lines of runs.
+    topics : str or None
+        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them; the
+        runs' others are as if they were not there.
     """
 
     complete: bool = option(
-        True, "Average over all judged topics, or over those that the run has.", flag="--complete -c"
+        False, "Average over all judged topics; one that the run misses counts 0.", flag="--complete -c"
     )
-    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=1, flag="--level -l")
+    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=0, flag="--level -l")
     depth: int | None = option(None, "Documents of a topic that count.", low=1, flag="--depth -M")
     judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
+    documents: int = option(
+        0, "Documents in the collection, for utility's fourth weight.", low=0, flag="--documents -N"
+    )
+    version: str = option(
+        VERSIONS[0], "The version to agree with, 9.0.8 or 10.0.", flag="--trec-eval", choices=VERSIONS
+    )
     lenient: bool = option(False, "Skip bad lines of runs, and count them.")
+    topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
 
 
 def evaluate(
-    qrels: str | os.PathLike[str],
-    runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    measures: str | Iterable[str] = "official",
-    *,
-    settings: EvaluationOptions | None = None,
+    qrels: Any, runs: Any, measures: Any = "official", *, settings: EvaluationOptions | None = None
 ) -> Iterator[Evaluation]:
-    """Evaluate TREC runs, one in memory at a time.
+    """Evaluate runs, one file in memory at a time.
 
     Parameters
     ----------
-    qrels : path-like
-        Judgements; see `lmtune.formats.qrels.read_qrels`.
-    runs : path-like or iterable of path-like
-        Runs; see `lmtune.formats.run_columns.read_run_columns`.
-    measures : str or iterable of str
+    qrels : path-like, or others
+        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
+    runs : path-like, or others; an iterable of these; or a mapping of names to these
+        Runs, likewise; files are read by `lmtune.formats.run_columns.read_run_columns`.
+    measures : str, an object of ir_measures, or an iterable of these
         Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : EvaluationOptions, optional
-        Topics averaged over, relevant gains, depth.
+        Topics averaged over, relevant gains, depth, version.
 
     Yields
     ------
@@ -147,13 +173,66 @@ def evaluate(
     """
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
-    families = parse_families(measures)
-    judgements = read_judgements(qrels)
-    for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
-        run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
-        found = evaluate_run(judgements, run, families, settings, file=os.fspath(path))
+    families = parse_families(measures, settings.version)
+    judgements = _selected(_judgements(qrels), settings.topics)
+    for name, given in _named(runs):
+        file = os.fspath(given) if isinstance(given, _PATH) else name
+        run = _columns_of(name, given, settings)
+        if settings.topics is not None:
+            run = run._replace(
+                topics={topic: own for topic, own in run.topics.items() if topic in judgements}
+            )
+            if not run.topics:
+                raise InputError("the run has none of the topics", file=file, value=settings.topics)
+        found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
+
+
+def _judgements(qrels: Any) -> Judgements:
+    if isinstance(qrels, _PATH):
+        return read_judgements(qrels)
+    from lmtune.formats.frames import as_qrels
+
+    found = as_qrels(qrels)
+    if not found:
+        raise InputError("no judgements", accepted="one at least")
+    return {
+        topic.encode(): {docno.encode(): gain for docno, gain in judged.items()}
+        for topic, judged in found.items()
+    }
+
+
+def _named(runs: Any) -> Iterable[tuple[str, Any]]:
+    """Name the runs; files are known without what reads the rest."""
+    listed = [runs] if isinstance(runs, _PATH) else runs
+    if isinstance(listed, list | tuple) and all(isinstance(run, _PATH) for run in listed):
+        return [(os.fspath(run), run) for run in listed]
+    from lmtune.formats.frames import named_runs
+
+    return named_runs(runs)
+
+
+def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
+    if isinstance(run, _PATH):
+        return read_run_columns(run, lenient=settings.lenient, like_trec_eval=True)
+    from lmtune.formats.frames import as_run
+
+    topics = {
+        topic.encode(): ([docno.encode() for docno in scores], list(scores.values()))
+        for topic, scores in as_run(run, name=name).items()
+    }
+    return RunColumns(name, topics, {})
+
+
+def _selected(judgements: Judgements, spec: str | None) -> Judgements:
+    """Keep the judgements of the topics that are asked for."""
+    if spec is None:
+        return judgements
+    from lmtune.datasets.selection import select_topics
+
+    chosen = select_topics(spec, [topic.decode() for topic in judgements])
+    return {topic.encode(): judgements[topic.encode()] for topic in chosen}
 
 
 def evaluate_run(
@@ -174,19 +253,22 @@ def evaluate_run(
             accepted=f"topics of the judgements, such as {next(iter(judgements)).decode()}",
         )
     topics = sorted(judgements if settings.complete else retrieved)
-    rankings = {topic: trec_eval_order(*run.topics[topic]) for topic in retrieved}
+    double = settings.version == VERSIONS[1]
+    rankings = {topic: trec_eval_order(*run.topics[topic], double=double) for topic in retrieved}
+    nothing = [b""] if double else []  # 10.0 ranks one unjudged document for a topic that is missing
     judged = [
         judge(
-            rankings.get(topic, []),
+            rankings.get(topic, nothing),
             judgements[topic],
             level=settings.level,
             depth=settings.depth,
             judged_only=settings.judged_only,
+            documents=settings.documents,
         )
         for topic in topics
     ]
     present = [topic in retrieved for topic in topics]
-    columns = _columns(families, judged, present, run.tag)
+    columns = _columns(families, judged, present, settings, run.tag)
     others = [family.labels[0] for family in families if family.values is None]
     if others:
         from lmtune.measures.from_ir_measures import from_ir_measures
@@ -199,18 +281,16 @@ def evaluate_run(
         tag=run.tag,
         topics=tuple(topic.decode() for topic in topics),
         retrieved=frozenset(topic.decode() for topic in retrieved),
+        missed=tuple(topic.decode() for topic in sorted(judgements.keys() - retrieved)),
         unjudged=len(run.topics) - len(retrieved),
         columns=tuple(columns),
         passed=run.passed,
+        version=settings.version,
     )
 
 
 def topic_values(
-    qrels: str | os.PathLike[str],
-    run: str | os.PathLike[str],
-    measures: str | Iterable[str],
-    *,
-    complete: bool = True,
+    qrels: Any, run: Any, measures: Any, *, complete: bool = True
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """Evaluate one run topic by topic.
 
@@ -235,8 +315,8 @@ def topic_values(
     """
     import numpy as np
 
-    names = [measures] if isinstance(measures, str) else list(measures)
-    (found,) = evaluate(qrels, [run], names, settings=EvaluationOptions(complete=complete))
+    names = split_names(measures)
+    (found,) = evaluate(qrels, run, names, settings=EvaluationOptions(complete=complete))
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError("not a number of each topic", value=column.label, accepted="such as map")
@@ -248,7 +328,11 @@ def topic_values(
 
 
 def _columns(
-    families: Sequence[Family], judged: list[JudgedRanking], present: list[bool], tag: str
+    families: Sequence[Family],
+    judged: list[JudgedRanking],
+    present: list[bool],
+    settings: EvaluationOptions,
+    tag: str,
 ) -> list[MeasureColumn]:
     by_level = {judged[0].level: judged}
     columns = []
@@ -264,13 +348,25 @@ def _columns(
             continue
         rows = [family.values(ranking) for ranking in by_level[level]]
         for label, values in zip(family.labels, zip(*rows, strict=True), strict=True):
-            # A topic that the run misses has its number of relevant documents, and 0 for the rest.
             kept = tuple(
-                value if is_present or label == "num_rel" or isinstance(value, str) else 0 * value
+                value if is_present else _missed(label, value, settings.version)
                 for value, is_present in zip(values, present, strict=True)
             )
-            columns.append(MeasureColumn(label, family.summary, kept, _sum_up(kept, family.summary)))
+            mean = _sum_up(kept, family.summary)
+            if label == "num_rel" and settings.complete:  # trec_eval forgets the level
+                mean = sum(count for of in judged for gain, count in of.judged.items() if gain > 0)
+            columns.append(MeasureColumn(label, family.summary, kept, mean))
     return columns
+
+
+def _missed(label: str, value: Value, version: str) -> Value:
+    """Return the value of a topic that the run misses: 0, as far as trec_eval makes it so."""
+    if label == "num_rel":
+        return value
+    # 10.0 has measured a ranking of one unjudged document, and takes some of what it found back.
+    if version == VERSIONS[1] and label not in _TAKEN_BACK and not label.startswith("unj"):
+        return value
+    return "''" if isinstance(value, str) else type(value)()
 
 
 def _sum_up(values: tuple[Value, ...], summary: Summary) -> Value | None:

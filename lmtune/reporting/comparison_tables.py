@@ -49,7 +49,7 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
     """
     return render(
         style,
-        lambda: _tables(comparison, per_topic),
+        lambda: comparison_tables(comparison, per_topic),
         lambda: topic_records(comparison) if per_topic else as_records(comparison),
         content=lambda: _content(comparison, per_topic),
     )
@@ -83,12 +83,19 @@ def legend(comparison: Comparison) -> str:
         f"{len(comparison.topics)} topics",
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
+    if comparison.family > 1:
+        together = comparison.options.correction != "none"
+        parts.append(
+            f"the {100 * comparison.options.confidence:g}% intervals hold "
+            + ("together (Bonferroni)" if together else "each alone")
+        )
     if comparison.options.margin is not None:
         parts.append(f"not worse and equivalent by one-sided t-tests, margin {comparison.options.margin:g}")
     return "; ".join(parts)
 
 
-def _tables(comparison: Comparison, per_topic: bool) -> list[Table]:
+def comparison_tables(comparison: Comparison, per_topic: bool = False) -> list[Table]:
+    """Make the tables of means, of tests, and of topics."""
     tables = [_mean_table(comparison), _contrast_table(comparison)]
     return [*tables, _topic_table(comparison)] if per_topic else tables
 
@@ -256,6 +263,7 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
         size = contrast.effect_size
         record["effect_size"] = size if math.isfinite(size) else None
         record["interval_low"], record["interval_high"] = contrast.interval
+        record["interval_confidence"] = comparison.interval_confidence
         record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)
         record["worse"] = comparison.beats(contrast.measure, contrast.against, contrast.system)
         records.append(record)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.formats.digests import read_json, read_whole, unsealed
 from lmtune.formats.folders import is_folder
@@ -28,7 +29,6 @@ from lmtune.reporting.results_files import (
     UNCHANGED,
     file_name,
 )
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def run_table(
     """
     return render(
         style,
-        lambda: [_table(evaluations, per_topic, summary)],
+        lambda: [measure_table(evaluations, per_topic, summary)],
         lambda: _value_records(evaluations, per_topic, summary),
         columns=("run", "file", "measure", "topic", "value"),
         content=lambda: _run_records(evaluations, per_topic, summary),
@@ -56,7 +56,8 @@ def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [found.file for found in evaluations]
 
 
-def _table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+    """Make the table of runs' measures."""
     names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
     for place, found in enumerate(evaluations):
@@ -83,10 +84,9 @@ def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple
     """Yield measure, topic and value, as trec_eval orders them."""
     if per_topic:
         columns = topic_columns(found)
-        for place, topic in enumerate(found.topics):
-            if topic in found.retrieved:
-                for column in columns:
-                    yield column.label, topic, column.values[place]
+        for place, topic in found.listed():
+            for column in columns:
+                yield column.label, topic, column.values[place]
     if summary:
         for column in found.columns:
             if column.mean is not None:

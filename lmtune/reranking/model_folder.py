@@ -18,7 +18,7 @@ from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
 from lmtune.formats.files import read_bytes
-from lmtune.formats.folders import FolderKind, atomic_directory, is_folder
+from lmtune.formats.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
 from lmtune.reranking.loop import Epoch
@@ -33,8 +33,13 @@ _MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
 KIND = FolderKind(RECORD, (_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD))
 """A model's folder."""
 
-_VERSION = 2
+_VERSION = 3
 _KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raise InputError at once where `save_model` would in the end."""
+    check_directory(path, KIND)
 
 
 def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:

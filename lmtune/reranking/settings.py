@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.measures.measure import check_higher_is_better
 from lmtune.options import check, option
 from lmtune.reranking.loss_names import GRADIENT_FREE, Loss, make_loss, parse_loss
 
@@ -22,13 +23,14 @@ class Settings:
     The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
     and `lmtune.reranking.networks.make_network` for networks. With SPSA and FDSA, a loss may be a
     measure, whose mean over queries is maximised (of costs: minimised). The validation measure
-    takes gains 2^y - 1, over the queries that have a relevant document.
+    is one of lists, `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
+    queries that have a relevant document.
 
     Raises
     ------
     InputError
-        For a value out of bounds, an unknown schedule, or a loss that the optimizer cannot
-        minimise.
+        For a value out of bounds, an unknown schedule or measure, or a loss that the optimizer
+        cannot minimise.
     """
 
     loss: Loss = option(
@@ -61,7 +63,10 @@ class Settings:
         None, "Documents of a query in a step, drawn anew each epoch; all by default.", low=1
     )
     list_relevant: int | None = option(
-        None, "How many of these are relevant ones; a uniform sample by default.", low=1, flag=""
+        None,
+        "How many of these are relevant ones; by default a uniform sample, or with SONG's losses a quarter,"
+        " 2 to 10.",
+        low=1,
     )
     clip: float | None = option(None, "The gradient's largest norm.", above=0)
     patience: int | None = option(None, "Stop after so many epochs without a better validation value.", low=1)
@@ -69,7 +74,7 @@ class Settings:
     warm_up_loss: Loss = option(
         Loss("listnet"), "listnet, cross-entropy (SONG's) or another loss.", read=parse_loss
     )
-    measure: int = option(10, "The cutoff of the validation measure, nDCG.", low=1, flag="")
+    measure: str = option("ndcg@10", "What validation chooses by, and tests report: ndcg@5, mrr, ap ...")
     amp_bf16: bool = option(False, "Let the network, not the loss, compute in bfloat16.", flag="--bf16")
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
@@ -81,6 +86,13 @@ class Settings:
                 value=self.list_relevant,
                 accepted="a list size, too",
             )
+        relevant = self.relevant_of_sample
+        if self._samples_for_song and not 2 <= (relevant or 0) < (self.list_size or 0):
+            raise InputError(
+                "a sample too small for SONG's estimates",
+                value=f"{self.list_size} documents, {relevant} of them relevant",
+                accepted="2 relevant ones and 1 other at least",
+            )
         if self.warm_up >= self.epochs:
             raise InputError(
                 "no epoch is left after the warm-up",
@@ -91,9 +103,28 @@ class Settings:
             raise InputError(
                 "bad evaluations per step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
             )
+        check_higher_is_better(self.measure)
         rate_at(self, 0, 0, 1)
         for loss in (self.loss, self.warm_up_loss):
             loss.check_optimizer(self.optimizer)
+
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        trees = self.loss.family == "trees"
+        return self.loss.name if trees else f"{self.loss.name}-{self.network}"
+
+    @property
+    def relevant_of_sample(self) -> int | None:
+        """How many documents of a sample are relevant ones: `list_relevant`, or SONG's share; else None."""
+        if self.list_relevant is not None or not self._samples_for_song:
+            return self.list_relevant
+        return min(max((self.list_size or 0) // 4, 2), 10)
+
+    @property
+    def _samples_for_song(self) -> bool:
+        losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
+        return self.list_size is not None and any(loss.family == "song" for loss in losses)
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""

@@ -10,9 +10,9 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.cli.main import run
+from lmtune.datasets.folds import cross_validation
 from lmtune.measures.measure import parse_measures
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.run import run_experiment

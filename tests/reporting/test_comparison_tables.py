@@ -45,7 +45,8 @@ def test_daggers_mark_what_differs_from_the_baseline() -> None:
     ]
     assert lines[6] == (
         "† significantly better than base, ‡ significantly worse: two-sided paired t-test; "
-        "Holm's correction over 4 contrasts a measure; adjusted p < .05; 8 topics"
+        "Holm's correction over 4 contrasts a measure; adjusted p < .05; 8 topics; "
+        "the 95% intervals hold together (Bonferroni)"
     )
     better = next(line for line in lines[8:] if line.split()[0] == "better").split()
     assert better[1:4] == ["+.0163", "+3.6%", "8/0/0"]
@@ -85,6 +86,9 @@ def test_letters_go_on_after_z() -> None:
 
 def test_the_line_below_says_how() -> None:
     exact = legend(known(test="randomization", margin=0.02))
+    assert "the 95% intervals hold together (Bonferroni); not worse" in exact
+    alone = lmtune.compare(BASE, {"a": BASE, "b": BASE}, ComparisonOptions(correction="none"))
+    assert "the 95% intervals hold each alone" in legend(alone)
     assert "paired randomization test (exact);" in exact
     assert "margin 0.02" in exact
     rng = np.random.default_rng(0)
@@ -111,6 +115,7 @@ def test_csv_and_json_have_every_figure() -> None:
     for row, record, contrast in zip(rows, content["contrasts"], found.contrasts, strict=True):
         assert float(row["p_t"]) == record["p_t"] == contrast.tested["t"].p_value
         assert float(row["adjusted_p_not_worse"]) == contrast.adjusted["not worse"]
+        assert float(row["interval_confidence"]) == record["interval_confidence"] == 1 - 0.05 / 4
         assert float(row["interval_low"]) == record["interval_low"] == contrast.interval[0]
         assert (row["better"] == "True") == record["better"] == (contrast.system in better)
     assert content["means"]["base"]["AP"] == pytest.approx(0.45)

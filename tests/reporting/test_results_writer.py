@@ -11,6 +11,7 @@ import pytest
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.formats.folders import recorded
 from lmtune.formats.runs import read_run
 from lmtune.measures.evaluate import measure
@@ -18,7 +19,6 @@ from lmtune.measures.measure import parse_measures
 from lmtune.measures.recall_precision import recall_precision
 from lmtune.reporting.results_files import KIND
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.run import run_experiment

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 
 TOPICS = tuple(str(t) for t in range(1, 9))

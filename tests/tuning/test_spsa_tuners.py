@@ -10,11 +10,11 @@ from support import random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.gradient_free import Gains
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.run import run_experiment

@@ -14,7 +14,7 @@ from lmtune.formats.outputs import check_file
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.reranking.features import FEATURES
-from lmtune.reranking.sources import FeatureSettings, run_features
+from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,13 @@ def features(
     settings: FeatureSettings,
 ) -> None:
     """Write a run's features and labels as a LETOR file; print what the features are."""
-    named = replace(collection, name=dataset)
-    topics = [] if files.only_topics is None else [Path(files.only_topics)]
-    check_file(files.output, reads=[files.run, *topics, *named.files()])
+    own, run = replace(collection, name=dataset), read_run(files.run)
+    given = [] if files.only_topics is None else [Path(files.only_topics)]
+    check_file(files.output, reads=[files.run, *given, *own.files()])
     with stages() as progress:
-        made = run_features(
-            files.run,
-            read_run(files.run),
-            named,
-            settings,
-            only=files.only_topics,
-            judged=True,
-            progress=progress,
-        )
+        loaded = own.load(progress=progress)
+        topics = judged_topics(files.run, run, loaded, files.only_topics)
+        made = run_features({topic: run[topic] for topic in topics}, loaded, own, settings, progress)
     write_letor(files.output, made.data)
     for number, feature in enumerate(FEATURES, 1):
         say(f"{number}\t{feature.name}\t{feature.what}\n")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.laboratory.collections import index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
@@ -26,7 +27,6 @@ from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.tuning_tables import as_records
-from lmtune.tuning.experiment.folds import Fold, cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
 from lmtune.tuning.experiment.run import run_experiment

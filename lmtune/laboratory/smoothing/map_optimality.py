@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold
 from lmtune.laboratory.collections import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.directions import ascent_test, directions_needed, line_noise, random_directions
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.options import option
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DIRECT, RANKNET

@@ -17,6 +17,7 @@ from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import (
     Tested,
     adjusted,
+    adjusted_confidence,
     paired_t_test,
     randomization_tests,
     wilcoxon_test,
@@ -106,6 +107,7 @@ def _contrasts(
     corrected = {
         name: adjusted([one.p_value for one in found], options.correction) for name, found in tested.items()
     }
+    confidence = adjusted_confidence(options.confidence, len(sides), options.correction)
     for i, ((system, against), (a, b)) in enumerate(sides.items()):
         difference, against_mean = float(paired_differences(a, b).values.mean()), float(b.mean())
         wins, ties, losses = wins_ties_losses(a, b)
@@ -123,7 +125,7 @@ def _contrasts(
             tested={name: found[i] for name, found in tested.items()},
             adjusted={name: p[i] for name, p in corrected.items()},
             effect_size=effect_size(a, b, hedges=options.hedges),
-            interval=mean_interval(a, b, options.confidence),
+            interval=mean_interval(a, b, confidence),
         )
 
 

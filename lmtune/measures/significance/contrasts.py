@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.measures.significance.options import ComparisonOptions
-from lmtune.measures.significance.tests import Tested
+from lmtune.measures.significance.tests import Tested, adjusted_confidence
+from lmtune.showing import Plotted
 
 NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
 
@@ -34,7 +35,7 @@ class Contrast:
     effect_size : float
         Cohen's d_z (or Hedges'); 0 where no topic differs, infinite where all differ equally.
     interval : tuple of float
-        Confidence interval of the mean difference, from Student's t.
+        Confidence interval of the mean difference, from Student's t, of `Comparison.interval_confidence`.
     """
 
     measure: str
@@ -53,8 +54,8 @@ class Contrast:
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Plotted):
     """Several systems compared on the same topics.
 
     Attributes
@@ -87,6 +88,11 @@ class Comparison:
     def family(self) -> int:
         """The number of contrasts on each measure, which the correction allows for."""
         return len(self.contrasts) // len(self.measures)
+
+    @property
+    def interval_confidence(self) -> float:
+        """The confidence of each contrast's interval, such that those on a measure hold together."""
+        return adjusted_confidence(self.options.confidence, self.family, self.options.correction)
 
     def means(self, system: str) -> list[float]:
         """Give a system's mean on each measure."""

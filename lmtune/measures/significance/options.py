@@ -27,7 +27,8 @@ class ComparisonOptions:
     alternative : {"two-sided", "greater", "less"}
         ``"greater"`` asks only whether runs are better than the baseline.
     confidence : float
-        Of the intervals; 1 - confidence is the significance level.
+        Of the intervals, all together where p-values are corrected; 1 - confidence is the
+        significance level.
     margin : float or None
         The smallest difference of means that matters: adds tests that a run is not worse than
         the baseline, and equivalent to it.

@@ -1,15 +1,17 @@
-"""Compare run files with a baseline's."""
+"""Compare runs with a baseline: files, or whatever `evaluate` takes."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.measures.from_files import evaluate
+from lmtune.formats.frames import named_runs
+from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -20,26 +22,29 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _RUN_SUFFIXES = (".run", ".txt", ".trec", ".res")
 
 
-def compare_files(
-    qrels: Path,
-    runs: Sequence[Path],
-    measures: Sequence[str],
+def compare_runs(
+    qrels: Any,
+    runs: Any,
+    measures: Any,
     options: ComparisonOptions | None = None,
     *,
+    only: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Compare runs topic by topic; a judged topic that a run misses counts 0.
 
     Parameters
     ----------
-    qrels : path
-        Judgements; see `lmtune.formats.qrels.read_qrels`.
-    runs : sequence of path
-        The baseline, then the others.
-    measures : sequence of str
+    qrels : path-like, or others
+        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
+    runs : sequence, or mapping of names to runs
+        Of such, likewise: the baseline, then the others; a file that is given again is left out.
+    measures : str, an object of ir_measures, or an iterable of these
         See `lmtune.measures.measure.parse_measures`.
     options : ComparisonOptions, optional
         Tests, correction, confidence and the rest.
+    only : str, optional
+        The judged topics that count, as `lmtune.datasets.selection.select_topics` reads them.
     progress : Progress
         Called after each run.
 
@@ -51,20 +56,22 @@ def compare_files(
     options = ComparisonOptions() if options is None else options
     options.check()
     labels = [str(measure) for measure in parse_measures(measures)]
-    names = run_labels(runs)
+    named = _labelled(runs)
+    names = list(named)
     values = []
     topics: tuple[str, ...] = ()
-    for name, found in zip(names, evaluate(qrels, runs, labels), strict=True):
+    settings = EvaluationOptions(complete=True, topics=only)
+    for name, found in zip(names, evaluate(qrels, named, labels, settings=settings), strict=True):
         topics = found.topics
         if len(topics) < 2:
             raise InputError(
                 "a comparison needs two topics or more",
-                file=qrels,
+                file=qrels if isinstance(qrels, str | os.PathLike) else None,
                 value=list(topics),
                 accepted="judgements of two topics or more",
             )
         values.append(np.array([column.values for column in found.columns], np.float64).T)
-        progress("reading runs", len(values), len(runs), name)
+        progress("reading runs", len(values), len(names), name)
         missed = len(topics) - len(found.retrieved)
         if missed:
             note(f"{name} misses {missed} of {len(topics)} judged topics: 0")
@@ -72,19 +79,39 @@ def compare_files(
     return compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
 
 
+def _labelled(runs: Any) -> dict[str, Any]:
+    """Give runs names, files the shortest that tell them apart."""
+    pairs = list(named_runs(runs))
+    if not isinstance(runs, Mapping) and all(isinstance(run, str | os.PathLike) for _, run in pairs):
+        paths = _different([Path(name) for name, _ in pairs])
+        pairs = list(zip(run_labels(paths), paths, strict=True))
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise InputError("two runs have one name", value=names, accepted="a mapping of names to runs")
+    return named
+
+
+def _different(runs: Sequence[Path]) -> list[Path]:
+    """Leave out runs that are given again: a test of a run against itself only weakens the others."""
+    kept: dict[Path, Path] = {}
+    for path in runs:
+        if path.resolve() in kept:
+            note(f"{path} is given again: left out, and not counted by the correction")
+        kept.setdefault(path.resolve(), path)
+    return list(kept.values())
+
+
 def run_labels(paths: Sequence[Path]) -> list[str]:
-    """Name runs after their files, with as much of the path as tells them apart.
+    """Name runs, each of another path, after their files, with as much of the path as tells them apart.
 
     Examples
     --------
     >>> run_labels([Path("x.run.gz"), Path("y.run"), Path("y.txt"), Path("a/z"), Path("b/z")])
     ['x', 'y.run', 'y.txt', 'a/z', 'b/z']
-    >>> run_labels([Path("x.run"), Path("x.run")])
-    ['x', 'x (2)']
     """
-    different = list(dict.fromkeys(paths))
-    ladders = [_ladder(path) for path in different]
-    steps = [0] * len(different)
+    ladders = [_ladder(path) for path in paths]
+    steps = [0] * len(ladders)
     while True:
         names = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
         short = [
@@ -93,15 +120,9 @@ def run_labels(paths: Sequence[Path]) -> list[str]:
             if names.count(name) > 1 and steps[place] + 1 < len(ladders[place])
         ]
         if not short:
-            break
+            return names
         for place in short:
             steps[place] += 1
-    label = dict(zip(different, names, strict=True))
-    out: list[str] = []
-    for path in paths:
-        again = (f"{label[path]} ({number})" for number in itertools.count(2))
-        out.append(next(new for new in itertools.chain([label[path]], again) if new not in out))
-    return out
 
 
 def _ladder(path: Path) -> list[str]:

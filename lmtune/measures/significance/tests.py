@@ -245,6 +245,30 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
     return [float(value) for value in out]
 
 
+def adjusted_confidence(confidence: float, comparisons: int, correction: str = "holm") -> float:
+    """Return the confidence of each interval with which all hold together.
+
+    Bonferroni's, 1 - (1 - confidence) / comparisons: see O. J. Dunn, Multiple comparisons among means,
+    Journal of the American Statistical Association 56, 1961. Beside Holm's correction too, which has no
+    two-sided intervals of its own; so one may hold 0 where Holm's p-value is below the level.
+
+    Parameters
+    ----------
+    confidence : float
+        With which all hold at once, between 0 and 1.
+    comparisons : int
+        How many intervals.
+    correction : {"holm", "bonferroni", "none"}
+        That of the p-values; with ``"none"`` each interval stands alone.
+
+    Examples
+    --------
+    >>> round(adjusted_confidence(0.95, 2), 4), adjusted_confidence(0.95, 2, "none")
+    (0.975, 0.95)
+    """
+    return confidence if correction == "none" else 1.0 - (1.0 - confidence) / comparisons
+
+
 def check_alternative(alternative: str) -> None:
     """Raise InputError unless `alternative` is known."""
     if alternative not in ALTERNATIVES:

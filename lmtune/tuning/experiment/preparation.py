@@ -12,10 +12,10 @@ from lmtune.candidates.storage import pool_for
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.tuning.experiment.folds import Fold, make_folds
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.surrogate import LIST_DEPTH
 
@@ -27,12 +27,12 @@ class Split:
     Attributes
     ----------
     folds : str or None
-        A number of folds, or a JSON file of them; see `lmtune.tuning.experiment.folds.make_folds`.
+        A number of folds, or a JSON file of them; see `lmtune.datasets.folds.make_folds`.
     train_topics, test_topics : str or None
         As `lmtune.datasets.selection.select_topics` reads them.
     ignore_unknown : bool
-        Leave out judgements of topics that the collection lacks, and allow judged documents that
-        it lacks.
+        Leave out judgements of topics that the collection lacks, and let it lack every judged
+        document.
 
     Raises
     ------
@@ -46,7 +46,7 @@ class Split:
     train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
     test_topics: str | None = option(None, "Report on these; default: all others.")
     ignore_unknown: bool = option(
-        False, "Allow judgements of unknown topics (left out) and documents (never retrieved)."
+        False, "Leave out judgements of unknown topics; let all judged documents be unknown."
     )
 
     def files(self) -> list[Path]:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.tuning.experiment.folds import Fold
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Fit
 from lmtune.tuning.pairs import Pairs

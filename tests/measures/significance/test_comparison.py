@@ -42,7 +42,8 @@ def test_each_figure_is_the_librarys() -> None:
         assert contrast.tested["t"].p_value == pytest.approx(t.pvalue, rel=1e-10)
         expected = stats.wilcoxon(a, b)
         assert contrast.tested["wilcoxon"].p_value == pytest.approx(expected.pvalue, rel=1e-10)
-        low, high = t.confidence_interval()
+        # Four contrasts hold together: each interval is Bonferroni's.
+        low, high = t.confidence_interval(1 - 0.05 / 4)
         assert contrast.interval == pytest.approx((low, high), rel=1e-10)
         assert contrast.effect_size == pytest.approx(t.statistic / math.sqrt(40), rel=1e-10)
         assert set(contrast.adjusted) == {"t", "wilcoxon", "randomization", "not worse", "equivalent"}
@@ -56,6 +57,32 @@ def test_p_values_are_corrected_measure_by_measure(correction: str) -> None:
         family = [c for c in found.contrasts if c.measure == measure]
         expected = multitest.multipletests([c.tested["t"].p_value for c in family], method=correction)[1]
         assert [c.adjusted["t"] for c in family] == pytest.approx(list(expected), rel=1e-12)
+
+
+def test_intervals_hold_together_where_p_values_are_corrected() -> None:
+    for correction, level in (("holm", 0.01 / 4), ("bonferroni", 0.01 / 4), ("none", 0.01)):
+        options = ComparisonOptions(correction=correction, confidence=0.99)
+        found = lmtune.compare(BASE, RUNS, options, measures=["AP", "P@10"])
+        assert found.interval_confidence == pytest.approx(1 - level)
+        for contrast in found.contrasts:
+            # An interval holds 0 where the p-value, multiplied as Bonferroni's, reaches the level.
+            low, high = contrast.interval
+            assert (low <= 0.0 <= high) == (contrast.tested["t"].p_value >= level)
+
+
+def test_bonferroni_intervals_cover_all_differences_at_once() -> None:
+    rng = np.random.default_rng(3)
+    missed = {"holm": 0, "none": 0}
+    for _ in range(300):
+        runs = {f"r{i}": rng.normal(0.0, 1.0, 12) for i in range(5)}
+        for correction in missed:
+            found = lmtune.compare(np.zeros(12), runs, ComparisonOptions(correction=correction))
+            missed[correction] += any(
+                not low <= 0.0 <= high for low, high in (c.interval for c in found.contrasts)
+            )
+    # Independent: 1 - .99^5 = .049 and 1 - .95^5 = .226, with a standard error of .012 and .024.
+    assert missed["holm"] / 300 < 0.085
+    assert missed["none"] / 300 > 0.15
 
 
 def test_all_pairs() -> None:

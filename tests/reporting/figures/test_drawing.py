@@ -11,11 +11,11 @@ import pytest
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.measures.measure import parse_measures
 from lmtune.reporting.figures import Picture, draw
 from lmtune.reporting.figures.style import tokens
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult

@@ -10,9 +10,9 @@ import pytest
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,18 +12,16 @@ from scipy import stats
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.tuning.experiment.folds import cross_validation, make_folds, read_parts
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.surrogate import SurrogateTuner
-
-TOPICS = [str(t) for t in range(1, 21)]
 
 
 @pytest.fixture(scope="module")
@@ -37,60 +33,6 @@ def pool() -> CandidatePool:
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     return Plan(tuple(parse_measures(["AP", "Bpref", "P@10"])), grid=(4, 5), validation=0.3)
-
-
-@given(st.integers(2, 20), st.integers(0, 5))
-def test_folds_partition_the_topics(folds: int, seed: int) -> None:
-    made = cross_validation(TOPICS, folds, seed=seed)
-    tests = [topic for fold in made for topic in fold.test]
-    assert sorted(tests) == sorted(TOPICS)
-    assert len(made) == folds
-    for fold in made:
-        assert sorted(fold.train + fold.test) == sorted(TOPICS)
-    sizes = [len(fold.test) for fold in made]
-    assert max(sizes) - min(sizes) <= 1
-    assert made == cross_validation(TOPICS, folds, seed=seed)
-
-
-@pytest.mark.parametrize("folds", ["0", "1", "21", "-2", "--2", "²", "٣٣"])
-def test_impossible_folds_are_refused(folds: str) -> None:
-    with pytest.raises(InputError, match=r"folds|cannot read"):
-        make_folds(TOPICS, TOPICS, folds=folds)
-
-
-def test_a_split_is_read_from_selections() -> None:
-    [fold], how = make_folds(TOPICS, TOPICS, train="1-5", test="7,9")
-    assert fold.train == ("1", "2", "3", "4", "5")
-    assert fold.test == ("7", "9")
-    assert "5" in how
-    [fold], _ = make_folds(TOPICS[:10], TOPICS, train="1-5")
-    assert fold.test == ("6", "7", "8", "9", "10")
-    with pytest.raises(InputError, match="both"):
-        make_folds(TOPICS, TOPICS, train="1-5", test="5-9")
-    with pytest.raises(InputError, match="no test topic"):
-        make_folds(TOPICS[:5], TOPICS, train="1-5", test="6-9")
-
-
-def test_folds_are_read_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "folds.json"
-    path.write_text(json.dumps([[1, 2], ["3"]]))
-    assert read_parts(path) == [["1", "2"], ["3"]]
-    folds, _ = make_folds(TOPICS, TOPICS, folds=str(path))
-    assert [fold.test for fold in folds] == [("1", "2"), ("3",)]
-    for bad in ("{", "[]", '[["1"]]', '[["1"], []]', '[["1"], ["1"]]', "[" * 100_000):
-        path.write_text(bad)
-        with pytest.raises(InputError, match=r"folds\.json"):
-            read_parts(path)
-    for parts, problem in [
-        ([["1", "2"], ["3-5"]], "'3-5'"),
-        ([["1", "2"], ["99"]], "'99'"),
-        ([["1", "2"], ["20"]], "no topic with a relevant"),
-    ]:
-        path.write_text(json.dumps(parts))
-        with pytest.raises(InputError, match=problem):
-            make_folds(TOPICS[:19], TOPICS, folds=str(path))
-    path.write_text(json.dumps([["1", "2"], ["3"]]))
-    assert "17 topics are in no fold" in make_folds(TOPICS, TOPICS, folds=str(path))[1]
 
 
 def test_parameters_come_from_the_training_topics_alone(pool: CandidatePool, plan: Plan) -> None:
@@ -199,6 +141,12 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     closing = [done for stage, done, _, _ in shown if stage == "certifying MAP, fold 1"]
     assert closing == sorted(closing)
     assert closing[-1] == 100
+    done = [part / total for stage, part, total, _ in shown if stage == "tuning"]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0.0, 1.0)
+    # Two folds of RankNet's descent and, for two measures, four rows; each begins a part of its own.
+    assert {k / 18 for k in range(18)} <= set(done)
+    assert "fold 2, P@5, Direct" in {what for stage, _, _, what in shown if stage == "tuning"}
 
 
 def test_notes_say_how_far_from_the_best_possible_a_row_is(pool: CandidatePool) -> None:

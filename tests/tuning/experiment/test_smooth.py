@@ -7,9 +7,9 @@ import pytest
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measure, parse_measures
-from lmtune.tuning.experiment.folds import cross_validation
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.experiment.smooth import smooth_form, smooth_surfaces
