@@ -101,12 +101,12 @@ def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
         if _block_digests(features) != header["blocks"]:
             return None
         read = {name: read_whole(folder / name, digest) for name, digest in digests.items()}
-    except (OSError, ValueError):
+        labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
+        starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
+        docnos = _names(read["docids"]) if header["named"] else None
+        return Letor(features, labels, starts, _names(read["queries"]), docnos)
+    except (OSError, ValueError, LookupError):
         return None
-    labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
-    starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
-    docnos = _names(read["docids"]) if header["named"] else None
-    return Letor(features, labels, starts, _names(read["queries"]), docnos)
 
 
 def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
