@@ -291,7 +291,8 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     assert "16 test queries, 4 of them without a relevant document" in err
     lines = out.splitlines()
     assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
-    assert [line.split()[2] for line in lines[1:]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert [line.split()[3] for line in lines[1:-1]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert "Holm's correction over 3 pairs" in lines[-1]
     names = {path.name for path in (tmp_path / "kept").iterdir()}
     assert names == {
         "table.txt",
