@@ -10,7 +10,7 @@ from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.options import ComparisonOptions
-from lmtune.measures.significance.run_files import compare_files
+from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES
@@ -37,7 +37,7 @@ def compare(
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
     with stages() as progress:
-        found = compare_files(
+        found = compare_runs(
             qrels, [baseline, *runs], output.measure, comparison, only=output.topics, progress=progress
         )
     show(found, output.style, per_topic=output.per_topic)
