@@ -135,7 +135,7 @@ class FoldMethods:
             rel=plan.rel,
             negatives_depth=plan.negatives_depth,
             measures=[str(measure) for measure in plan.measures],
-        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(name))
+        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(RANKNET))
         self._keep(name, tuner.results_)
         return tuner
 
