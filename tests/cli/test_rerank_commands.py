@@ -111,7 +111,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     assert list(some) == ["9", "10", "11", "12"]
     assert list(some["9"])[5:] == list(base["9"])[5:]
     code, _, err = run("apply", home / "m", *where, "--output", home / "honest.run")
-    assert code == 0 and "these stay as they are without --all-topics" in err
+    assert code == 0 and "these are left alone without --all-topics" in err
     honest = read_run(home / "honest.run")
     assert list(honest) == list(base)
     for topic, before in base.items():
