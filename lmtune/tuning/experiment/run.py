@@ -15,7 +15,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
-from lmtune.progress import Progress, silent
+from lmtune.progress import Progress, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
@@ -31,7 +31,7 @@ def run_experiment(
     plan: Plan,
     *,
     notes: Sequence[str] = (),
-    progress: Progress = silent,
+    progress: Progress | bool = silent,
 ) -> CollectionResult:
     """Choose parameters on training topics by every method; report them on test topics.
 
@@ -53,7 +53,7 @@ def run_experiment(
         How to search.
     notes : sequence of str
         Put before this function's own.
-    progress : Progress
+    progress : Progress or bool
         Called with (stage, done, total), and where a certificate stands as ``detail``.
 
     Returns
@@ -71,6 +71,7 @@ def run_experiment(
             value=plan.model,
             accepted="one model for candidates and plan",
         )
+    progress = staged(progress)
     shared = _prepare(pool, plan, len(folds), progress)
     found: dict[tuple[Measure, str], list[tuple[Fit, NDArray[np.float64]]]] = {}
     for number, fold in enumerate(folds):
