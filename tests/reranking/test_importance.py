@@ -54,6 +54,7 @@ def test_a_shuffled_feature_ranks_as_chance_does() -> None:
 def test_what_all_documents_of_a_query_share_cannot_rank_them() -> None:
     data = made_lists(3, queries=12)
     data.features[:, 0] = np.arange(12)[data.query_of_row]
+    data.features[:, 1] = data.labels
     found = permutation_importance(summing(0, 1), data, repeats=3)
     assert found.contrasts[0].difference == pytest.approx(0.0, abs=1e-12)
     assert found.contrasts[1].difference < 0.0
