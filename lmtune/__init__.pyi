@@ -29,7 +29,7 @@ from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
 from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
-from .tuning.experiment.folds import cross_validation as cross_validation
+from .datasets.folds import cross_validation as cross_validation
 from .tuning.experiment.plan import Plan as Plan
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.grid import GridSearch as GridSearch

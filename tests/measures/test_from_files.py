@@ -61,7 +61,8 @@ def test_some_of_the_topics(files: tuple[Path, Path]) -> None:
     names, chosen = ["map", "num_q", "num_rel"], EvaluationOptions(topics="1-2")
     (found,) = evaluate(*files, names, settings=chosen)
     assert found.topics == ("1", "2")
-    assert (found.retrieved, found.unjudged) == ({"1"}, 0)
+    assert found.retrieved == {"1"}
+    assert found.unjudged == 0
     qrels, run = (file.with_name(f"{file.name}-1-2") for file in files)
     for whole, part in zip(files, (qrels, run), strict=True):
         lines = whole.read_text().splitlines(keepends=True)

@@ -10,3 +10,5 @@ from .list_net import listnet as listnet
 from .neural_sort import neural_ndcg as neural_ndcg
 from .rank_net import ranknet as ranknet
 from .table import LOSSES as LOSSES
+from .whole_lists import k_song as k_song
+from .whole_lists import song as song

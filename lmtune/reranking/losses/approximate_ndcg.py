@@ -10,15 +10,15 @@ from lmtune.reranking.losses.declared import Backend, Cutoff, Gains, Positive, R
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
 from lmtune.surrogates.approx_kernels import DCG, Aims, approx_queries
 
 
 @checked
 def approx_ndcg(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",

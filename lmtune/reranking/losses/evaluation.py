@@ -11,7 +11,7 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Backend, Reduce
 from lmtune.reranking.losses.given_gradients import LossAndGradient, differentiable
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores, as_padded
 
 # A loss's formula: each query's loss of padded lists, and its gradient if it is wanted.
 QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
@@ -20,8 +20,8 @@ QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
 class LossCall(NamedTuple):
     """What each loss is called with besides its own options; see `lmtune.reranking.losses.ranknet`."""
 
-    scores: Tensor
-    labels: Tensor
+    scores: Scores
+    labels: Labels
     mask: Tensor | None
     reduce: Reduce
     backend: Backend
@@ -49,7 +49,8 @@ def evaluate(
     InputError
         If the lists do not fit, or kernels are asked for on another device than the CPU.
     """
-    lists = PaddedLists.of(batch.scores, batch.labels, batch.mask)
+    scores, labels, mask = as_padded(batch.scores, batch.labels, batch.mask)
+    lists = PaddedLists.of(scores, labels, mask)
     on_cpu = lists.scores.device.type == "cpu"
     if batch.backend == "kernels" and not on_cpu:
         raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
@@ -60,7 +61,7 @@ def evaluate(
         return in_torch(lists, gradient_wanted)
 
     counted = lists.relevant
-    losses = torch.where(counted, differentiable(batch.scores, compute), 0)
+    losses = torch.where(counted, differentiable(scores, compute), 0)
     if batch.reduce == "none":
         return losses
     total = losses.sum()

@@ -14,7 +14,7 @@ from lmtune.reranking.losses.declared import Reduce
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 
 LambdaLoss = Callable[..., Tensor]
 
@@ -75,7 +75,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
         return torch.from_numpy(losses).to(like), torch.from_numpy(gradient).to(like)
 
     def loss(
-        scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, reduce: Reduce = "mean"
+        scores: Scores, labels: Labels, *, mask: Tensor | None = None, reduce: Reduce = "mean"
     ) -> Tensor:
         # The value takes the lambdas, too, whether a gradient is wanted or not.
         return evaluate(

@@ -11,7 +11,7 @@ from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Pos
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, run
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
 from lmtune.surrogates.discounts import discount_table, tightness_table
 from lmtune.surrogates.pair_kernels import Swaps, weighted_queries
@@ -19,8 +19,8 @@ from lmtune.surrogates.pair_kernels import Swaps, weighted_queries
 
 @checked
 def lambdarank(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
@@ -90,8 +90,8 @@ def lambdarank(
 
 @checked
 def ndcg_loss2pp(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",

@@ -14,7 +14,7 @@ from lmtune.reranking.losses.declared import Backend, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import at_once
 from lmtune.surrogates.list_kernels import listmle_queries
 from lmtune.surrogates.packing_kernels import ByLabel
@@ -24,8 +24,8 @@ Ties = Literal["random", "shared"]
 
 @checked
 def listmle(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
@@ -82,12 +82,13 @@ def listmle(
     """
     if seed is not None and generator is not None:
         raise InputError("both a seed and a generator are given", accepted="one of them")
-    if seed is not None:
-        generator = torch.Generator(scores.device).manual_seed(seed)
     shared = ties == "shared"
 
     def order(lists: PaddedLists) -> Tensor:
-        return _order(lists, None if shared else _draw(lists, generator))
+        chosen = generator
+        if seed is not None:
+            chosen = torch.Generator(lists.scores.device).manual_seed(seed)
+        return _order(lists, None if shared else _draw(lists, chosen))
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         a = Arrays.of(lists, double=True)

@@ -12,7 +12,7 @@ from lmtune.reranking.losses.declared import Backend, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import at_once
 from lmtune.surrogates.list_kernels import listnet_queries
 
@@ -21,8 +21,8 @@ Target = Literal["softmax", "labels"]
 
 @checked
 def listnet(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",

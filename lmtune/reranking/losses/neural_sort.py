@@ -11,7 +11,7 @@ from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Pos
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg
 from lmtune.surrogates.discounts import discount_table
 from lmtune.surrogates.neural_kernels import neural_ndcg_queries
@@ -22,8 +22,8 @@ _CHUNK = 1 << 20
 
 @checked
 def neural_ndcg(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",

@@ -2,16 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Gains
 
+Scores = Tensor | Sequence[Tensor]
+Labels = Tensor | ArrayLike | Sequence[Tensor] | Sequence[ArrayLike]
+"""What losses take; see `as_padded`."""
+
 _LARGEST_LABEL = 100  # sums of so large gains are float32 numbers yet
+_PADDING = -1  # the label of padding, as allRank and TF-Ranking have it
+
+
+def as_padded(
+    scores: Scores, labels: Labels, mask: Tensor | ArrayLike | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Give lists as they come in anyone's training loop the shape (queries, items).
+
+    Parameters
+    ----------
+    scores : Tensor of shape (queries, items) or (queries, items, 1); or a sequence of Tensor
+        A sequence (or a nested tensor) has a list a query, of shape (items,) or (items, 1), each of
+        any length. With labels of shape (items,) there is one list.
+    labels : the same, as tensors, arrays or lists
+        Without a mask, a label of -1 says that there is no item.
+    mask : of the labels' shape, optional
+        False on padding; a sequence of lists needs none.
+
+    Returns
+    -------
+    scores, labels, mask : Tensor
+        Autograd goes through the scores to those given.
+
+    Raises
+    ------
+    InputError
+        If there is one kind of lists in one and another in the other, or of other lengths.
+
+    Examples
+    --------
+    >>> scores, labels, mask = as_padded([torch.ones(2), torch.ones(1)], [[0, 2], [1]], None)
+    >>> scores.tolist(), labels.tolist(), mask.tolist()
+    ([[1.0, 1.0], [1.0, 0.0]], [[0, 2], [1, -1]], [[True, True], [True, False]])
+    """
+    if isinstance(scores, Tensor) and not scores.is_nested:
+        label = _tensor(labels, scores)
+        one_list = label.ndim == 1
+        score, label = _lists(scores, one_list), _lists(label, one_list)
+        return score, label, _real(label) if mask is None else _lists(_tensor(mask, scores), one_list)
+    if mask is not None:
+        raise InputError("a mask beside lists of their own lengths", accepted="no mask: nothing is padded")
+    lists = [_flat(own, 1) for own in scores]
+    labelled = [_flat(_tensor(own, one), 1) for own, one in zip(labels, lists, strict=False)]  # type: ignore[arg-type]
+    sizes, given_sizes = ([tuple(own.shape) for own in some] for some in (lists, labelled))
+    if sizes != given_sizes or len(lists) != len(labels) or not lists or any(own.ndim != 1 for own in lists):  # type: ignore[arg-type]
+        raise InputError(
+            "lists of scores and of labels differ",
+            value=(sizes, given_sizes),
+            accepted="one tensor (items,) of scores a query, and as many labels",
+        )
+    label = pad_sequence(labelled, batch_first=True, padding_value=_PADDING)
+    score = pad_sequence(lists, batch_first=True)
+    ends = torch.tensor([own.numel() for own in lists], device=score.device)
+    return score, label, torch.arange(score.shape[1], device=score.device) < ends[:, None]
+
+
+def _flat(values: Tensor, ndim: int) -> Tensor:
+    """Drop the last axis of networks with one output."""
+    return values[..., 0] if values.ndim == ndim + 1 and values.shape[-1] == 1 else values
+
+
+def _lists(values: Tensor, one_list: bool) -> Tensor:
+    return _flat(values, 1)[None] if one_list else _flat(values, 2)
+
+
+def _tensor(values: Any, like: Tensor) -> Tensor:
+    """Take arrays and lists for tensors beside the scores."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        return torch.as_tensor(np.asarray(values), device=like.device)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "labels or a mask are no tensor",
+            value=str(error),
+            accepted="a tensor or an array; for lists of several lengths, a list of tensors of scores too",
+        ) from None
+
+
+def _real(labels: Tensor) -> Tensor | None:
+    """Say which labels are not padding; None where all are items, as far as the CPU can say."""
+    if labels.device.type != "cpu":
+        return labels != _PADDING
+    padding = wide(labels.detach()).numpy() == _PADDING
+    return torch.from_numpy(~padding) if padding.any() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +151,7 @@ class PaddedLists:
             raise InputError(
                 "a label is not a number of at least 0",
                 value=label[~(label >= 0)][0].item(),
-                accepted="0 and up; padding is for the mask",
+                accepted="0 and up; -1 on padding where there is no mask",
             )
         score = np.where(real, scores.numpy(), scores.numpy().dtype.type(0))
         return cls(torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask)
@@ -89,7 +182,9 @@ class PaddedLists:
 def _check(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
     if scores.ndim != 2:
         raise InputError(
-            "scores have the wrong shape", value=tuple(scores.shape), accepted="(queries, items)"
+            "scores have the wrong shape",
+            value=tuple(scores.shape),
+            accepted="(queries, items), (queries, items, 1), or a list of tensors (items,)",
         )
     if not scores.is_floating_point():
         raise InputError("scores are not floating-point numbers", value=scores.dtype, accepted="e.g. float32")

@@ -11,7 +11,7 @@ from lmtune.reranking.losses.declared import Backend, Positive, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
 from lmtune.surrogates.pair_kernels import ranknet_queries
 
@@ -20,8 +20,8 @@ Pairs = Literal["mean", "sum"]
 
 @checked
 def ranknet(
-    scores: Tensor,
-    labels: Tensor,
+    scores: Scores,
+    labels: Labels,
     *,
     mask: Tensor | None = None,
     reduce: Reduce = "mean",
@@ -37,12 +37,13 @@ def ranknet(
 
     Parameters
     ----------
-    scores : Tensor of shape (queries, items)
-        Of any floating-point type; float16 and bfloat16 are computed in float32.
-    labels : Tensor of shape (queries, items)
-        Grades of at least 0, of any type.
+    scores : Tensor of shape (queries, items) or (queries, items, 1), or a sequence of Tensor
+        Of any floating-point type; float16 and bfloat16 are computed in float32. A sequence has
+        one tensor (items,) or (items, 1) a query.
+    labels : Tensor or array_like of the same shape, or a sequence of them
+        Grades of at least 0, of any type; -1 is padding where there is no mask.
     mask : bool Tensor of shape (queries, items), optional
-        False on padding; all items are real by default.
+        False on padding; by default items are real but for labels of -1.
     reduce : {"mean", "sum", "none"}
         Over queries. Those without a relevant item (label above 0) contribute 0 and the mean is
         not taken over them.

@@ -279,12 +279,12 @@ def test_bad_input_is_named(name: str) -> None:
     loss = LOSSES[name]
     scores, labels = torch.zeros(2, 3), torch.ones(2, 3)
     for arguments, options, said in [
-        ((torch.zeros(3), torch.ones(3)), {}, "wrong shape"),
+        ((torch.zeros(2, 3, 2), torch.ones(2, 3, 2)), {}, "wrong shape"),
         ((torch.zeros(2, 3, dtype=torch.long), labels), {}, "not floating-point"),
         ((scores, torch.ones(3, 2)), {}, "labels have another shape"),
         ((scores, labels), {"mask": torch.ones(2, 4, dtype=torch.bool)}, "mask have another"),
         ((scores, labels), {"mask": torch.ones(2, 3)}, "not boolean"),
-        ((scores, -labels), {}, "at least 0"),
+        ((scores, -2 * labels), {}, "at least 0"),
         ((scores, labels * math.nan), {}, "at least 0"),
         ((scores, labels), {"reduce": "max"}, "unknown reduce"),
     ]:

@@ -1,0 +1,116 @@
+"""SONG and K-SONG of whole lists: a function of scores and labels, like the other losses.
+
+Where every item of a list is in the batch, SONG's estimates are exact: it needs no memory of former
+steps, and so neither ids nor the training data's pairs, as `lmtune.reranking.song.Song` does for
+samples of long lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from lmtune.reranking.losses.declared import Bounds, Cutoff, Positive, checked
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores, as_padded
+from lmtune.reranking.song.k_song import KSong
+from lmtune.reranking.song.pairs import RelevantPairs
+from lmtune.reranking.song.songs import Song
+
+
+@checked
+def song(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    margin: Positive = 10.0,
+    cutoff: Cutoff = None,
+) -> Tensor:
+    """Compute the bound of NDCG that SONG minimises, of whole lists.
+
+    Parameters
+    ----------
+    scores, labels, mask
+        As of `lmtune.reranking.losses.ranknet`.
+    margin, cutoff
+        As of `lmtune.reranking.song.Song`, where the formula is.
+
+    Returns
+    -------
+    Tensor
+        A scalar in [-1, 0], the mean over queries with a relevant item; 0 where there is none.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Examples
+    --------
+    With margin 1 and two equal scores g is 1, and the relevant item counts 1 / log2(2 g + 1):
+
+    >>> import torch
+    >>> round(float(song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0)), 6)
+    -0.63093
+    """
+    return _of_whole(lambda pairs: Song(pairs, margin=margin, cutoff=cutoff), scores, labels, mask)
+
+
+@checked
+def k_song(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    margin: Positive = 10.0,
+    cutoff: Annotated[int, Bounds(low=1)] = 50,
+    theoretical: bool = True,
+) -> Tensor:
+    """Compute K-SONG's objective, for NDCG at a cutoff, of whole lists.
+
+    Parameters
+    ----------
+    scores, labels, mask
+        As of `lmtune.reranking.losses.ranknet`.
+    margin, cutoff, theoretical
+        As of `lmtune.reranking.song.KSong`, where the formula is.
+
+    Returns
+    -------
+    Tensor
+        A scalar, the mean over queries with a relevant item; 0 where there is none.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Examples
+    --------
+    Lists no longer than the cutoff are weighted as `song` weighs them:
+
+    >>> import torch
+    >>> round(float(k_song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0, cutoff=2)), 6)
+    -0.63093
+    """
+    options = {"margin": margin, "cutoff": cutoff, "theoretical": theoretical}
+    return _of_whole(lambda pairs: KSong(pairs, **options), scores, labels, mask)  # type: ignore[arg-type]
+
+
+def _of_whole(
+    make: Callable[[RelevantPairs], Song], scores: Scores, labels: Labels, mask: Tensor | None
+) -> Tensor:
+    score, label, real = as_padded(scores, labels, mask)
+    lists = PaddedLists.of(score, label, real)
+    queries, items = lists.mask.nonzero(as_tuple=True)
+    if not len(queries):
+        return 0 * score.nansum()
+    pairs = RelevantPairs.from_rows(queries.cpu(), items.cpu(), lists.labels[queries, items].cpu())
+    filled = lists.mask.any(dim=1).nonzero()[:, 0]
+    places = torch.arange(score.shape[1], device=score.device).expand(len(filled), -1)
+    batch = {"mask": lists.mask[filled], "queries": filled, "items": places}
+    found: Tensor = make(pairs).to(score.device)(score[filled], lists.labels[filled], **batch)
+    return found
