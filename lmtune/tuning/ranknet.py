@@ -13,7 +13,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.tuning.descent import Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluations, GradientTuner
-from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.pairs import STAND_INS, Pairs
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord
 
@@ -29,9 +29,8 @@ class RankNetTuner(GradientTuner):
         As of `lmtune.tuning.gradient.GradientTuner`.
     rel : int
         The smallest gain that is relevant.
-    negatives_depth : int
-        Where no document is judged nonrelevant: how deep in a default run unjudged documents
-        stand in for them.
+    stand_ins : int
+        Where no document is judged nonrelevant: how many unjudged ones of each topic stand in.
 
     Attributes
     ----------
@@ -61,7 +60,7 @@ class RankNetTuner(GradientTuner):
         starts: int = 4,
         seed: int = 0,
         rel: int = 1,
-        negatives_depth: int = 100,
+        stand_ins: int = STAND_INS,
         measures: Sequence[str] = (),
         depth: int = DEPTH,
     ) -> None:
@@ -70,7 +69,7 @@ class RankNetTuner(GradientTuner):
         self.starts = starts
         self.seed = seed
         self.rel = rel
-        self.negatives_depth = negatives_depth
+        self.stand_ins = stand_ins
         self.measures = measures
         self.depth = depth
 
@@ -91,7 +90,7 @@ class RankNetTuner(GradientTuner):
         topics : sequence of str, optional
             Topics to fit on.
         pairs : Pairs, optional
-            Pairs of this pool, built before with this tuner's `rel` and `negatives_depth`.
+            Pairs of this pool, built before with this tuner's `rel` and `stand_ins`.
         progress : callable, optional
             Called with (starts done, starts in all).
 
@@ -104,12 +103,12 @@ class RankNetTuner(GradientTuner):
         measures = self._check()
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         places, space = record.places, record.space
-        pairs = pairs or Pairs.build(pool, rel=self.rel, depth=self.negatives_depth)
-        if (pairs.rel, pairs.depth) != (self.rel, self.negatives_depth) or pairs.pool is not pool:
+        pairs = pairs or Pairs.build(pool, rel=self.rel, stand_ins=self.stand_ins)
+        if (pairs.rel, pairs.stand_ins) != (self.rel, self.stand_ins) or pairs.pool is not pool:
             raise InputError(
                 "the pairs were built otherwise",
-                value={"rel": pairs.rel, "depth": pairs.depth},
-                accepted=f"this pool's, with rel={self.rel} and depth={self.negatives_depth}",
+                value={"rel": pairs.rel, "stand_ins": pairs.stand_ins},
+                accepted=f"this pool's, with rel={self.rel} and stand_ins={self.stand_ins}",
             )
         n_pairs = int(pairs.per_topic[places].sum())
         if n_pairs == 0:

@@ -200,7 +200,7 @@ def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
 
 def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dict[str, Any]]:
     """Count what a fold's search takes: evaluations, documents scored in one, pairs in one."""
-    pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
     documents = {DIRECT: np.diff(pool.candidates.start), RANKNET: np.diff(pairs.columns.start)}
     rows = []
     for number, fold in enumerate(result.folds):

@@ -99,7 +99,7 @@ class FoldMethods:
             starts=plan.starts,
             seed=plan.seed,
             rel=plan.rel,
-            negatives_depth=plan.negatives_depth,
+            stand_ins=plan.stand_ins,
             measures=[str(measure) for measure in plan.measures],
         ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs)
         self._keep(name, tuner.results_)

@@ -142,7 +142,6 @@ def _pool(
             name=dataset.name,
             model=plan.model,
             depth=max(plan.depth, LIST_DEPTH) if plan.approx else plan.depth,
-            negatives_depth=plan.negatives_depth,
             ranges=plan.space.ranges,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),

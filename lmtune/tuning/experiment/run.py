@@ -106,7 +106,7 @@ def run_experiment(
 
 
 def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
-    pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
     # The first call compiles; a topic shows how long that takes before the bars move.
     progress("compiling kernels, once", 0, 1)
     first = pool.positions()[:1]
