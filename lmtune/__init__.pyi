@@ -7,6 +7,7 @@ from .candidates.regions import Regions as Regions
 from .candidates.skyband import skyband as skyband
 from .candidates.storage import stored_pool as stored_pool
 from .datasets.dataset import Dataset as Dataset
+from .datasets.folds import cross_validation as cross_validation
 from .datasets.loading import load as load
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
@@ -29,7 +30,6 @@ from .models.two_stage import score as score
 from .models.two_stage import score_and_gradient as score_and_gradient
 from .tuning.certificate.optimum import CertifiedOptimum as CertifiedOptimum
 from .tuning.coordinate_ascent import CoordinateAscent as CoordinateAscent
-from .datasets.folds import cross_validation as cross_validation
 from .tuning.experiment.plan import Plan as Plan
 from .tuning.experiment.run import run_experiment as run_experiment
 from .tuning.grid import GridSearch as GridSearch

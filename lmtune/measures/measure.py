@@ -166,6 +166,12 @@ def parse_list_measure(name: str) -> Measure:
     return measure
 
 
+def check_higher_is_better(name: str) -> None:
+    """Raise InputError unless `parse_list_measure` knows the name, and it is no cost's."""
+    if not parse_list_measure(name).higher_is_better:
+        raise InputError("a cost, where higher must be better", value=name, accepted="such as ndcg@10")
+
+
 def exponential_ndcg(cutoff: int | None) -> Measure:
     """Return NDCG with gains of 2^y - 1, as learning to rank trains and reports it.
 

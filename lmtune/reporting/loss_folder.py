@@ -11,7 +11,7 @@ import numpy as np
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.files import atomic_directory
 from lmtune.measures.lists import Empty
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.loss_tables import loss_table
 from lmtune.reporting.provenance import record
 from lmtune.reporting.table import FILES
@@ -69,6 +69,6 @@ def _draw(target: Path, outcomes: Sequence[Outcome]) -> None:
         if outcome.trials
     ]
     [measure, *_] = [one.settings.measure for own in outcomes for one in own.trained]
-    figure = training_courses(courses, measure=str(exponential_ndcg(measure)))
+    figure = training_courses(courses, measure=str(parse_list_measure(measure)))
     for name in _PICTURES:
         save(figure, target / name)

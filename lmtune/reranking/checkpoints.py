@@ -24,7 +24,7 @@ from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write, read_bytes
 
 FILE = "checkpoint.json"
-_VERSION = 3
+_VERSION = 4
 
 
 def save_checkpoint(

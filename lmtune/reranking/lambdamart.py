@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.measures.lists import mean_over_lists, ndcg
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.lists import Measurer
+from lmtune.measures.measure import check_higher_is_better, parse_list_measure
 from lmtune.options import check, option
 from lmtune.reranking.data import RankingData, check_training_data
 
@@ -28,7 +28,8 @@ class TreeSettings:
 
     The defaults are those of LightGBM's own lambdarank example, for data of the size of LETOR's
     MQ2008; for some hundred thousand rows take `leaves` 63 and `learning_rate` .05. The model is
-    the same for any number of threads. The validation measure takes gains 2^y - 1.
+    the same for any number of threads. The validation measure is as in
+    `lmtune.reranking.settings.Settings`.
 
     Raises
     ------
@@ -45,12 +46,13 @@ class TreeSettings:
     row_share: float = option(0.9, "share of the rows that each tree sees", above=0, high=1)
     feature_share: float = option(1.0, "share of the features that each tree sees", above=0, high=1)
     truncation: int = option(30, "rank within which a pair's better document stands", low=1)
-    measure: int = option(10, "the cutoff of the validation measure, nDCG", low=1)
+    measure: str = option("ndcg@10", "the validation measure", flag="")
     seed: int = option(0, "of all that is drawn", low=0, flag="")
     threads: int = option(2, "threads that grow the trees", low=1)
 
     def __post_init__(self) -> None:
         check(self)
+        check_higher_is_better(self.measure)
 
     def parameters(self) -> dict[str, Any]:
         """Return them as LightGBM names them."""
@@ -87,8 +89,7 @@ class LambdaMart:
     best_round : int
         From 1.
     history : tuple of float
-        Mean NDCG at the settings' cutoff on the validation data after each tree, over the queries
-        that have a relevant document.
+        The validation measure's mean after each tree, over the queries that count.
     """
 
     settings: TreeSettings
@@ -127,7 +128,7 @@ class LambdaMart:
     @property
     def summary(self) -> str:
         """What came of it, in a line."""
-        measure = exponential_ndcg(self.settings.measure)
+        measure = parse_list_measure(self.settings.measure)
         return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float64]:
@@ -157,7 +158,7 @@ def fit(
     *,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> LambdaMart:
-    """Grow trees by LambdaMART (Burges 2010), until the validation NDCG no longer rises.
+    """Grow trees by LambdaMART (Burges 2010), until the validation measure no longer rises.
 
     The same data and settings give the same trees.
 
@@ -194,10 +195,11 @@ def fit(
         validation.features, label=validation.labels, group=validation.lengths, params=settings.parameters()
     )
     booster.add_valid(held_out, "validation")
+    measurer = Measurer(settings.measure, validation)
     measured: list[float] = []
 
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
-        return "ndcg", float(mean_over_lists(ndcg(scores, validation, [settings.measure]))[0]), True
+        return "validation", measurer.mean(scores), True
 
     best = 0
     for grown in range(1, settings.rounds + 1):
@@ -213,7 +215,7 @@ def fit(
         if value > measured[best]:
             best = grown - 1
         if progress is not None:
-            progress(grown, settings.rounds, f"{exponential_ndcg(settings.measure)} {value:.4f}")
+            progress(grown, settings.rounds, f"{measurer.measure} {value:.4f}")
         if stuck or grown - 1 - best >= settings.patience:
             break
     if not math.isfinite(measured[best]):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch
 from lmtune.reranking.loss_names import GRADIENT_FREE
@@ -208,7 +208,7 @@ class TrainingRun:
         last = self.history[-1]
         return (
             f"epoch {self.epoch + 1}, loss {last.loss:.4f}, "
-            f"{exponential_ndcg(self.settings.measure)} {last.validation:.4f}"
+            f"{parse_list_measure(self.settings.measure)} {last.validation:.4f}"
         )
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

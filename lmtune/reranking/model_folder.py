@@ -32,7 +32,7 @@ _MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
 CONTENT = frozenset({_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD})
 """Everything that a model's folder holds."""
 
-_VERSION = 2
+_VERSION = 3
 
 
 def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.measures.lists import ndcg
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.lists import Measurer, mean_over_lists
+from lmtune.measures.measure import exponential_ndcg, parse_list_measure
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
@@ -91,18 +91,33 @@ class Reranker:
         )
 
     def report(self, test: RankingData) -> Iterator[str]:
-        """Yield lines with the mean nDCG of test queries, one a convention for empty queries."""
-        scores = self.score(test)
-        kept, zero = (
-            np.nanmean(ndcg(scores, test, CUTOFFS, empty=empty), axis=0) for empty in ("skip", "zero")
-        )
-        for name, means in (("left out", kept), ("count 0", zero)):
-            text = "  ".join(
-                f"{exponential_ndcg(cutoff)} {mean:.4f}" for cutoff, mean in zip(CUTOFFS, means, strict=True)
-            )
-            yield f"test, queries without relevant documents {name}: {text}"
-            if (kept == zero).all():
-                return
+        """Yield what `report` does of test queries' scores."""
+        return report([(self.score(test), test)], self.scorer.settings.measure)
+
+
+def report(
+    tested: Iterable[tuple[NDArray[np.floating], RankingData]], measure: str = Settings.measure
+) -> Iterator[str]:
+    """Yield lines with the means of test queries' measures, one a convention for empty queries.
+
+    Parameters
+    ----------
+    tested : iterable of (numpy.ndarray, RankingData)
+        Scores, one a row, and the queries; those of several folds count together.
+    measure : str
+        What validation chose by: it is there beside nDCG at `CUTOFFS`.
+    """
+    chosen, names = parse_list_measure(measure), [exponential_ndcg(cutoff) for cutoff in CUTOFFS]
+    names = names if chosen in names else [chosen, *names]
+    values = np.concatenate(
+        [np.column_stack([Measurer(name, data).values(scores) for name in names]) for scores, data in tested]
+    )
+    kept, zero = mean_over_lists(values), np.nan_to_num(values).mean(axis=0)
+    for words, means in (("left out", kept), ("count 0", zero)):
+        text = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))
+        yield f"test, queries without relevant documents {words}: {text}"
+        if (kept == zero).all():
+            return
 
 
 def learn(
@@ -167,6 +182,6 @@ def fit_scorer(
         As `lmtune.reranking.training.fit` and `lmtune.reranking.lambdamart.fit`.
     """
     if settings.loss.family == "trees":
-        trees = TreeSettings(**settings.loss.options, seed=settings.seed)
+        trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)
         return lambdamart.fit(train, validation, trees, progress=how.get("progress"))
     return training.fit(train, validation, settings, **how)

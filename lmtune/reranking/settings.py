@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.measures.measure import check_higher_is_better
 from lmtune.options import check, option
 from lmtune.reranking.loss_names import GRADIENT_FREE, Loss, make_loss, parse_loss
 
@@ -22,13 +23,14 @@ class Settings:
     The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
     and `lmtune.reranking.networks.make_network` for networks. With SPSA and FDSA, a loss may be a
     measure, whose mean over queries is maximised (of costs: minimised). The validation measure
-    takes gains 2^y - 1, over the queries that have a relevant document.
+    is one of lists, `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
+    queries that have a relevant document.
 
     Raises
     ------
     InputError
-        For a value out of bounds, an unknown schedule, or a loss that the optimizer cannot
-        minimise.
+        For a value out of bounds, an unknown schedule or measure, or a loss that the optimizer
+        cannot minimise.
     """
 
     loss: Loss = option(
@@ -69,7 +71,7 @@ class Settings:
     warm_up_loss: Loss = option(
         Loss("listnet"), "listnet, cross-entropy (SONG's) or another loss.", read=parse_loss
     )
-    measure: int = option(10, "The cutoff of the validation measure, nDCG.", low=1, flag="")
+    measure: str = option("ndcg@10", "What validation chooses by, and tests report: ndcg@5, mrr, ap ...")
     amp_bf16: bool = option(False, "Let the network, not the loss, compute in bfloat16.", flag="--bf16")
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
@@ -91,6 +93,7 @@ class Settings:
             raise InputError(
                 "bad evaluations per step", value=self.evaluations_per_step, accepted="2, 4, 6 ..."
             )
+        check_higher_is_better(self.measure)
         rate_at(self, 0, 0, 1)
         for loss in (self.loss, self.warm_up_loss):
             loss.check_optimizer(self.optimizer)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.lists import ndcg
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.lists import Measurer
+from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
@@ -70,7 +70,7 @@ class Trained:
         """What came of it, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation {exponential_ndcg(self.settings.measure)} {self.validation:.4f}"
+            f"validation {parse_list_measure(self.settings.measure)} {self.validation:.4f}"
         )
 
     def network(self) -> Pointwise | Attention:
@@ -125,6 +125,7 @@ class ListTask:
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = Feed(train, device)
         self.validation_feed = None if validation is None else Feed(validation, device)
+        self.measurer = None if validation is None else Measurer(settings.measure, validation)
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists; items are numbered by their rows."""
@@ -156,8 +157,8 @@ class ListTask:
         reinitialise_last_layer(self.network, seed=self.settings.seed + 1, layer=self.network.last)
 
     def measure(self) -> float:
-        """Return the mean nDCG at the settings' cutoff on the validation data; NaN without."""
-        if self.validation is None or self.validation_feed is None:
+        """Return the mean of the settings' measure on the validation data; NaN without."""
+        if self.validation is None or self.validation_feed is None or self.measurer is None:
             return math.nan
         scores = predict(self.network, self.validation, self.validation_feed)
         if not np.isfinite(scores).all():
@@ -165,7 +166,7 @@ class ListTask:
                 "the scores are no longer finite",
                 accepted="a smaller learning rate, clipping, or another loss",
             )
-        return float(np.nanmean(ndcg(scores, self.validation, [self.settings.measure])))
+        return self.measurer.mean(scores)
 
 
 def fit(

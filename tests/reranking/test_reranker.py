@@ -133,6 +133,29 @@ def test_reports_leave_out_or_count_empty_queries() -> None:
     assert len(list(reranker.report(VALIDATION))) == 1
 
 
+def average_precision(scores: Any, labels: Any) -> float:
+    ranked = labels[np.argsort(-scores)] > 0
+    return float((np.cumsum(ranked) / np.arange(1, ranked.size + 1))[ranked].mean())
+
+
+def test_the_measure_chooses_and_is_reported() -> None:
+    reranker = learn(TRAIN, VALIDATION, replace(SMALL, measure="ap", epochs=5))
+    means = []
+    for data in (VALIDATION, TEST):
+        scores, every = reranker.score(data), map(data.rows, range(len(data.queries)))
+        lists = [(scores[rows], data.labels[rows]) for rows in every if (data.labels[rows] > 0).any()]
+        means.append(float(np.mean([average_precision(*own) for own in lists])))
+    assert reranker.scorer.validation == pytest.approx(means[0])
+    assert reranker.scorer.summary.endswith(f"validation AP {means[0]:.4f}")
+    assert f"left out: AP {means[1]:.4f}  nDCG" in next(reranker.report(TEST))
+    trees = learn(TRAIN, VALIDATION, replace(SMALL, loss=TREES, measure="mrr")).scorer
+    assert isinstance(trees, LambdaMart)
+    assert trees.validation == max(trees.history)
+    assert " RR " in trees.summary
+    with pytest.raises(InputError, match="a cost"):
+        replace(SMALL, measure="wta")
+
+
 def test_damaged_folders(tmp_path: Path) -> None:
     home = tmp_path / "m"
     names = tuple(f"f{i}" for i in range(6))

@@ -134,7 +134,7 @@ def test_the_network_can_be_watched() -> None:
 
     def watch(run: TrainingRun) -> None:
         scores = predict(run.task.network, VALIDATION, Feed(VALIDATION, "cpu"))
-        seen.append(float(np.nanmean(ndcg(scores, VALIDATION, [SMALL.measure]))))
+        seen.append(float(np.nanmean(ndcg(scores, VALIDATION, [10]))))
 
     watched = fit(TRAIN, VALIDATION, SMALL, watch=watch)
     assert seen == [row.validation for row in watched.history]

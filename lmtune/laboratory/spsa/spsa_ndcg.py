@@ -153,7 +153,7 @@ class SpsaOnNdcg(Experiment):
             network="linear",
             learning_rate=rate,
             epochs=self.epochs,
-            measure=self.cutoff,
+            measure=f"ndcg@{self.cutoff}",
             schedule="cosine",
             batch_size=self.batch_size,
             seed=seed,

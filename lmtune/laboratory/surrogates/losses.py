@@ -151,7 +151,7 @@ class Losses(Sweep):
         """Make one case a learning rate; trees have their own."""
         loss = parse_loss(text)
         if loss.family == "trees":
-            trees = asdict(TreeSettings(**loss.options)) | {"measure": CHOSEN_AT, "threads": 1}
+            trees = asdict(TreeSettings(**loss.options)) | {"measure": f"ndcg@{CHOSEN_AT}", "threads": 1}
             return [self.case(text, grow, trees)]
         trained = {
             "loss": loss.name,

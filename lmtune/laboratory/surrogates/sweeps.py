@@ -118,7 +118,7 @@ class Sweep(Experiment):
         from lmtune.reranking.networks import parse_network
         from lmtune.reranking.settings import Settings
 
-        own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": self.main_cutoff}
+        own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": f"ndcg@{self.main_cutoff}"}
         settings = {**own, **trained}
         parse_network(Settings.from_record(settings).network)
         return self.case(label, train, settings, **more)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from lmtune.laboratory.data import load
-from lmtune.measures.lists import mean_over_lists, ndcg
+from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData, RankingSplit
@@ -59,8 +59,8 @@ def train(
     -------
     dict
         ``validation`` and ``test``, NDCG at each cutoff with the weights of the epoch that is best
-        on the validation queries; ``best_epoch``; ``courses``, by epoch: ``validation``, NDCG at
-        the settings' cutoff, and, where watched, ``objective`` and ``training``, that NDCG on the
+        on the validation queries; ``best_epoch``; ``courses``, by epoch: ``validation``, the
+        settings' measure, and, where watched, ``objective`` and ``training``, that measure on the
         training queries.
     """
     fold = with_least_grade(load(data, data_seed), least)
@@ -72,11 +72,12 @@ def train(
         options = asked.loss.options
         cutoff = options.get("cutoff", 50) if watched == "k-song" else None
         feed = Feed(fold.train, "cpu")
+        measurer = Measurer(asked.measure, fold.train)
 
     def watch(run: TrainingRun) -> None:
         scores = predict(run.task.network, fold.train, feed)
         courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
-        courses["training"].append(_mean(scores, fold.train, [asked.measure])[0])
+        courses["training"].append(measurer.mean(scores))
 
     trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
     courses["validation"] = [row.validation for row in trained.history]

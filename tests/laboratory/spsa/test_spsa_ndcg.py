@@ -59,7 +59,7 @@ def test_a_loss_is_trained_as_on_the_command_line(found: Result) -> None:
                 network="linear",
                 learning_rate=rate,
                 epochs=2,
-                measure=5,
+                measure="ndcg@5",
                 schedule="cosine",
                 batch_size=16,
                 seed=3,

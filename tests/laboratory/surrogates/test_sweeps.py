@@ -89,7 +89,7 @@ def test_bad_sweeps(options: dict[str, Any], message: str) -> None:
 def test_what_a_network_is_trained_with() -> None:
     sweep = Toy(data="x", epochs=7, batch_size=3, seed=5)
     case = sweep.network_case("a", {"loss": "listnet", "network": "linear"}, least=2)
-    trained = {"epochs": 7, "batch_size": 3, "measure": 5, "loss": "listnet", "network": "linear"}
+    trained = {"epochs": 7, "batch_size": 3, "measure": "ndcg@5", "loss": "listnet", "network": "linear"}
     shared = {"data": "x", "data_seed": 5, "cutoffs": [5, 10], "least": 2}
     assert case.arguments == {**shared, "settings": trained}
     with pytest.raises(InputError, match="unknown network"):
