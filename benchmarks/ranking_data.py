@@ -91,7 +91,7 @@ def made(random: np.random.Generator, rows: int) -> Letor:
 
 def features(figures: dict[str, Any], collection: str, scratch: Path) -> None:
     data = lmtune.load(collection)
-    index = lmtune.index_for(data.documents, home=scratch)  # type: ignore[arg-type]
+    index = lmtune.index_for(data.documents, home=scratch)
     run = {}
     for topic, text in data.topics.items():
         scores = np.zeros(index.num_docs)

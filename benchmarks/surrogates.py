@@ -81,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     data = lmtune.load(options.collection)
     with tempfile.TemporaryDirectory() as scratch:
-        index = lmtune.index_for(data.documents, home=options.indexes or Path(scratch))  # type: ignore[arg-type]
+        index = lmtune.index_for(data.documents, home=options.indexes or Path(scratch))
         pool = replace(extract_pruned(index, data.topics, data.qrels), formula=Counting())
         figures: dict[str, Any] = {"machine": platform.machine(), "collection": options.collection}
         figures["evaluations"] = evaluations(pool, options.repeats)

@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         home = options.indexes or Path(scratch)
         with clock(figures, "index"):
-            index = lmtune.index_for(data.documents, home=home)  # type: ignore[arg-type]
+            index = lmtune.index_for(data.documents, home=home)
         with clock(figures, "pool, unpruned"):
             whole = CandidatePool.build(index, data.topics, data.qrels)
         pruned = pruning(figures, whole, data, index)

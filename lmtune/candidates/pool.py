@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
+from lmtune.formats.frames import as_qrels, as_topics
 from lmtune.indexing.index import Index, Postings
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
@@ -111,8 +113,8 @@ class CandidatePool:
     def build(
         cls,
         index: Index,
-        topics: Mapping[str, str],
-        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        topics: Any,
+        qrels: Any = None,
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
@@ -124,10 +126,10 @@ class CandidatePool:
         ----------
         index : Index
             Any index; it also analyses the query text.
-        topics : mapping of str to str
-            Query text by topic identifier.
-        qrels : mapping of str to mapping of str to int, optional
-            Judgements; a topic without an entry has no judged documents.
+        topics : mapping of str to str, or others
+            Query text by topic identifier; or a frame, rows, a file, as `lmtune.formats.frames` has it.
+        qrels : mapping of str to mapping of str to int, or others, optional
+            Judgements, likewise; a topic without an entry has no judged documents.
         name : str, optional
             The collection's name; the index's by default.
         model : str, Model or Formula
@@ -144,8 +146,9 @@ class CandidatePool:
         InputError
             Where there are no topics, or for an unknown model.
         """
+        queries, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
         [pool] = cls.build_in_parts(
-            index, topics, len(topics), qrels, name=name, model=model, progress=progress
+            index, queries, len(queries), gains, name=name, model=model, progress=progress
         )
         return pool
 
@@ -172,9 +175,10 @@ class CandidatePool:
             if done % size == 0 or done == len(topics):
                 yield builder.finish(index.name if name is None else name, qrels or {})
 
-    def with_judgements(self, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
-        """Return this pool with other judgements, looked up in its index."""
-        read = read_judgements(self.index, self.topics, self.terms, self.candidates, qrels, self._lengths)
+    def with_judgements(self, qrels: Any) -> CandidatePool:
+        """Return this pool with other judgements, given as to `build`, looked up in its index."""
+        gains = as_qrels(qrels)
+        read = read_judgements(self.index, self.topics, self.terms, self.candidates, gains, self._lengths)
         return replace(
             self,
             candidates=replace(self.candidates, gain=read.gain),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lmtune.cli.forms import HELP, parse
+from lmtune.cli.forms import HELP
 from lmtune.cli.groups import Member, group, nested, of_module
 from lmtune.cli.messages import note, prepare_process, status_of
 
@@ -41,9 +41,9 @@ class _Evaluate(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing or set(args) & set(HELP):
             return super().parse_args(ctx, args)
-        from lmtune.cli.evaluate import evaluate
+        from lmtune.cli.evaluate import read_and_run
 
-        evaluate(**parse(evaluate, args))
+        read_and_run(args)
         raise typer.Exit
 
 

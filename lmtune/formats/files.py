@@ -6,8 +6,9 @@ import contextlib
 import errno
 import io
 import os
+import sys
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
@@ -49,7 +50,7 @@ def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_bytes(path: str | os.PathLike[str], *, text: bool = False) -> bytes:
-    """Read a whole file, decompressed, without its UTF-8 byte order mark.
+    """Read a whole file, decompressed, or ``-``, standard input, without its UTF-8 byte order mark.
 
     Raises
     ------
@@ -57,7 +58,8 @@ def read_bytes(path: str | os.PathLike[str], *, text: bool = False) -> bytes:
         As `open_bytes`; with `text`, for a line beyond `lmtune.formats.limits.Limits` of what has
         no size of its own, such as a device or compressed data.
     """
-    with open_bytes(path) as stream:
+    standard = os.fspath(path) == "-"
+    with nullcontext(sys.stdin.buffer) if standard else open_bytes(path) as stream:
         if text and (is_compressed(path) or not Path(path).is_file()):
             blocks = iter(partial(stream.read, 1 << 20), b"")
             return b"".join(within_lines(blocks, path)).removeprefix(BOM)

@@ -103,7 +103,7 @@ def _line_by_line(path: str | os.PathLike[str], data: bytes) -> dict[bytes, dict
             gain = gains[written] = _parse_gain(path, number, written)
         judged = qrels.setdefault(topic, {})
         if name in judged:
-            raise _duplicate(path, number, topic.decode(), name.decode())
+            raise _duplicate(path, number, lines, topic.decode(), name.decode())
         judged[name] = gain
     return qrels
 
@@ -146,8 +146,12 @@ def find_judgement(path: str | os.PathLike[str], topic: str, docno: str | None =
     int or None
         Its line, from 1; None where the file has none.
     """
+    return _find(read_bytes(path).split(b"\n"), topic, docno)
+
+
+def _find(lines: list[bytes], topic: str, docno: str | None) -> int | None:
     wanted, name = topic.encode(), None if docno is None else docno.encode()
-    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+    for number, line in enumerate(lines, 1):
         columns = line.split()
         if len(columns) in (3, 4) and columns[0] == wanted and name in (None, columns[-2]):
             return number
@@ -190,8 +194,10 @@ def _wrong_columns(path: str | os.PathLike[str], number: int, line: bytes, width
     )
 
 
-def _duplicate(path: str | os.PathLike[str], number: int, topic: str, docno: str) -> InputError:
-    first = find_judgement(path, topic, docno)
+def _duplicate(
+    path: str | os.PathLike[str], number: int, lines: list[bytes], topic: str, docno: str
+) -> InputError:
+    first = _find(lines, topic, docno)
     return InputError(
         f"document judged twice for topic {topic}, first in line {first}",
         file=path,

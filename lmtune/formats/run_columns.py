@@ -27,7 +27,7 @@ class RunColumns(NamedTuple):
     topics : dict of bytes to (list of bytes, list of float)
         Docnos and their scores by topic, in the file's order, as UTF-8.
     passed : dict of str to int
-        What `lenient` met: numbers of lines by kind of defect, and whether they were skipped.
+        Numbers of lines by kind of defect, and whether they were skipped or kept.
     """
 
     tag: str
@@ -36,20 +36,21 @@ class RunColumns(NamedTuple):
 
 
 def read_run_columns(
-    path: str | os.PathLike[str], *, lenient: bool = False, extra_columns: bool = False
+    path: str | os.PathLike[str], *, lenient: bool = False, like_trec_eval: bool = False
 ) -> RunColumns:
     """Read a TREC run.
 
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed: ``topic Q0 docno rank score tag``, separated by any
-        ASCII white space. A byte order mark, CRLF line ends and blank lines do no harm.
+        A UTF-8 file, plain or compressed, or ``-`` for standard input: ``topic Q0 docno rank
+        score tag``, separated by any ASCII white space. A byte order mark, CRLF line ends, blank
+        lines and lines that begin with ``#`` do no harm.
     lenient : bool
         Skip bad lines and count them by kind. Lines with another tag or a rank that is no number
         are counted but kept: what they rank is clear, and trec_eval keeps them.
-    extra_columns : bool
-        Ignore what follows the tag, as trec_eval does.
+    like_trec_eval : bool
+        Keep and count those, and ignore what follows the tag.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def read_run_columns(
         return within it; if there are no lines; as `open_bytes`.
     """
     data = read_bytes(path, text=True)
-    run = _uniform(data) or _line_by_line(path, data, lenient, extra_columns)
+    run = _uniform(data) or _line_by_line(path, data, lenient, like_trec_eval)
     if not run.topics:
         raise InputError("the run is empty", file=path, accepted=COLUMNS)
     return run
@@ -96,6 +97,8 @@ def _uniform(data: bytes) -> RunColumns | None:
             begin = end
     if any(len(set(docnos)) != len(docnos) for docnos, _ in topics.values()):
         return None
+    if any(name[0] == 35 for name in topics):  # "#"
+        return None
     return RunColumns(first_tag.decode(), topics, {})
 
 
@@ -107,7 +110,7 @@ class _DefectError(Exception):
 
 
 def _line_by_line(
-    path: str | os.PathLike[str], data: bytes, lenient: bool, extra_columns: bool
+    path: str | os.PathLike[str], data: bytes, lenient: bool, like_trec_eval: bool
 ) -> RunColumns:
     topics: dict[bytes, tuple[list[bytes], list[float]]] = {}
     lines: dict[bytes, dict[bytes, int]] = {}
@@ -115,10 +118,10 @@ def _line_by_line(
     first_tag = last_tag = b""
     for number, line in enumerate(data.split(b"\n"), 1):
         columns = line.split()
-        if not columns:
+        if not columns or columns[0][0] == 35:
             continue
         try:
-            _check_form(line, len(columns), extra_columns)
+            _check_form(line, len(columns), like_trec_eval)
             topic, _, docno, rank, written, tag = columns[:6]
             ranked = lines.setdefault(topic, {})
             first = ranked.get(docno)
@@ -129,7 +132,7 @@ def _line_by_line(
             score = _score(written)
             ours = first_tag or tag
             for defect in _let_pass(rank, tag, ours):
-                if not lenient:
+                if not lenient and not like_trec_eval:
                     raise defect
                 passed[f"{defect.kind} kept"] += 1
         except _DefectError as defect:

@@ -7,10 +7,11 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments
+from lmtune.formats.frames import as_documents
 from lmtune.formats.locks import locked
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
@@ -44,9 +45,10 @@ def _plain_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathL
 
 
 def index_for(
-    source: DocumentSource,
+    source: Any,
     analyzer: Analyzer | None = None,
     *,
+    name: str = "documents",
     home: str | os.PathLike[str] = HOME,
     progress: Callable[[int, int], None] | None = None,
     on_build: Callable[[Path, str], None] | None = None,
@@ -57,10 +59,12 @@ def index_for(
 
     Parameters
     ----------
-    source : DocumentSource
-        The documents.
+    source : DocumentSource, or others
+        The documents; or a frame, rows, texts by docno, as `lmtune.formats.frames` has it.
     analyzer : Analyzer, optional
         Tokenisation, stopwords and stemming; Anserini's default English analysis if not given.
+    name : str
+        What to call documents that have no name: their index stands under it.
     home : path-like
         The folder that holds built indexes.
     progress : callable, optional
@@ -77,7 +81,7 @@ def index_for(
     InputError
         For documents that cannot be indexed.
     """
-    analyzer = analyzer or Analyzer()
+    source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
     path = cached_path(source, analyzer, home)
     for place in (path, _plain_path(source, analyzer, home)):
         found, _ = _open_current(place, source, analyzer)

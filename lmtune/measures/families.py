@@ -10,7 +10,17 @@ from lmtune.errors import InputError
 from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.measure import EXPONENTIAL, Measure, parse_measure
-from lmtune.measures.trec_names import NICKNAMES, Family, ParameterError, Summary, families, split_name
+from lmtune.measures.trec_names import (
+    NICKNAMES,
+    VERSIONS,
+    Family,
+    ParameterError,
+    Summary,
+    families,
+    members,
+    split_name,
+    split_names,
+)
 
 ACCEPTED = (
     "official, all_trec, set, trec_eval's names with parameters (map, P.5,10, ndcg_cut_20, "
@@ -27,14 +37,17 @@ _FUNCTIONS: dict[str, Callable[..., Sequence[float]]] = {
 }
 
 
-def parse_families(names: str | Iterable[str]) -> tuple[Family, ...]:
+def parse_families(names: str | Iterable[str], version: str = VERSIONS[0]) -> tuple[Family, ...]:
     """Read names of measures.
 
     Parameters
     ----------
     names : str or iterable of str
         trec_eval's names, with parameters behind a dot or an underscore, and its nicknames
-        ``official``, ``all_trec`` and ``set``; or ir_measures' names.
+        ``official``, ``all_trec`` and ``set``; or ir_measures' names. A text may hold several,
+        with blanks or commas between.
+    version : str
+        trec_eval's, one of `lmtune.measures.trec_names.VERSIONS`.
 
     Returns
     -------
@@ -47,7 +60,8 @@ def parse_families(names: str | Iterable[str]) -> tuple[Family, ...]:
     InputError
         One that lists all names that are unknown, or have parameters that they cannot have.
     """
-    names = [names] if isinstance(names, str) else list(names)
+    texts = [names] if isinstance(names, str) else names
+    names = [name for text in texts for name in split_names(text)]
     if not names:
         raise InputError("no measures", accepted=ACCEPTED)
     trec: list[tuple[str, str]] = []
@@ -56,7 +70,7 @@ def parse_families(names: str | Iterable[str]) -> tuple[Family, ...]:
     for name in names:
         try:
             if name in NICKNAMES:
-                trec += [(family, "") for family in NICKNAMES[name]]
+                trec += [(family, "") for family in members(name, version)]
             elif (split := split_name(name)) is not None:
                 families([split])
                 trec.append(split)
@@ -74,7 +88,7 @@ def parse_families(names: str | Iterable[str]) -> tuple[Family, ...]:
             accepted=wrong[0][1] if one else ACCEPTED,
         )
     try:
-        made = families(trec)
+        made = families(trec, version)
     except ParameterError as error:
         raise InputError("measures that do not go together", value=names, accepted=str(error)) from None
     unique = sorted(dict.fromkeys(own), key=lambda measure: measure.is_slow)

@@ -14,7 +14,7 @@ from lmtune.formats.run_columns import RunColumns, read_run_columns
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge
 from lmtune.measures.order import trec_eval_order
-from lmtune.measures.trec_names import Family, Summary, Value
+from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value
 from lmtune.options import check, option
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Judgements = Mapping[bytes, Mapping[bytes, int]]
 
 _SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
+_TAKEN_BACK = ("num_ret", "utility", "relstring", "rbp_resid")
 
 
 class MeasureColumn(NamedTuple):
@@ -61,21 +62,33 @@ class Evaluation(NamedTuple):
         The topics averaged over, sorted as trec_eval sorts them (by bytes).
     retrieved : frozenset of str
         Those of `topics` that the run has documents for. The others' values are 0.
+    missed : tuple of str
+        The judged topics that the run has no documents for, averaged over or not.
     unjudged : int
         The number of topics in the run that have no judgements; they play no part.
     columns : tuple of MeasureColumn
         The measures, in the order of the output.
     passed : mapping of str to int
-        Numbers of lines that a lenient reading skipped or let pass, by kind.
+        Numbers of lines that were skipped or let pass, by kind.
+    version : str
+        trec_eval's, which the values agree with.
     """
 
     file: str
     tag: str
     topics: tuple[str, ...]
     retrieved: frozenset[str]
+    missed: tuple[str, ...]
     unjudged: int
     columns: tuple[MeasureColumn, ...]
     passed: Mapping[str, int]
+    version: str
+
+    def listed(self) -> Iterator[tuple[int, str]]:
+        """Yield places and names of the topics that trec_eval prints one by one."""
+        for place, topic in enumerate(self.topics):
+            if topic in self.retrieved or self.version == VERSIONS[1]:
+                yield place, topic
 
     def column(self, label: str) -> MeasureColumn:
         """Return the column of a measure by its label."""
@@ -92,16 +105,20 @@ class EvaluationOptions:
     Attributes
     ----------
     complete : bool
-        Average over all judged topics, so that a topic which the run misses counts as 0 (as
-        ``trec_eval -c``); else over those that the run has.
+        Average over all judged topics, so that a topic which the run misses counts as 0; else
+        over those that the run has, as trec_eval does.
     level : int
         The smallest gain that is relevant to measures with trec_eval's names; ir_measures' names
         say it themselves, ``AP(rel=2)``.
     depth : int or None
-        Drop documents ranked below it (as ``trec_eval -M``).
+        Drop documents ranked below it.
     judged_only : bool
-        Drop documents without judgements before anything else (as ``trec_eval -J``, which prints
-        nan where none is left; here it is 0).
+        Drop documents without judgements before anything else (where none is left trec_eval
+        prints nan; here it is 0).
+    documents : int
+        The size of the collection, for what ``utility`` has from documents not retrieved.
+    version : {"9.0.8", "10.0"}
+        The trec_eval to agree with.
     lenient : bool
         Skip bad lines of runs.
     topics : str or None
@@ -110,11 +127,17 @@ class EvaluationOptions:
     """
 
     complete: bool = option(
-        True, "Average over all judged topics, or over those that the run has.", flag="--complete -c"
+        False, "Average over all judged topics; one that the run misses counts 0.", flag="--complete -c"
     )
-    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=1, flag="--level -l")
+    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=0, flag="--level -l")
     depth: int | None = option(None, "Documents of a topic that count.", low=1, flag="--depth -M")
     judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
+    documents: int = option(
+        0, "Documents in the collection, for utility's fourth weight.", low=0, flag="--documents -N"
+    )
+    version: str = option(
+        VERSIONS[0], "The version to agree with, 9.0.8 or 10.0.", flag="--trec-eval", choices=VERSIONS
+    )
     lenient: bool = option(False, "Skip bad lines of runs, and count them.")
     topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
 
@@ -137,7 +160,7 @@ def evaluate(
     measures : str or iterable of str
         Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : EvaluationOptions, optional
-        Topics averaged over, relevant gains, depth.
+        Topics averaged over, relevant gains, depth, version.
 
     Yields
     ------
@@ -151,10 +174,10 @@ def evaluate(
     """
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
-    families = parse_families(measures)
+    families = parse_families(measures, settings.version)
     judgements = _selected(read_judgements(qrels), settings.topics)
     for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
-        run = read_run_columns(path, lenient=settings.lenient, extra_columns=True)
+        run = read_run_columns(path, lenient=settings.lenient, like_trec_eval=True)
         if settings.topics is not None:
             run = run._replace(
                 topics={topic: own for topic, own in run.topics.items() if topic in judgements}
@@ -194,19 +217,22 @@ def evaluate_run(
             accepted=f"topics of the judgements, such as {next(iter(judgements)).decode()}",
         )
     topics = sorted(judgements if settings.complete else retrieved)
-    rankings = {topic: trec_eval_order(*run.topics[topic]) for topic in retrieved}
+    double = settings.version == VERSIONS[1]
+    rankings = {topic: trec_eval_order(*run.topics[topic], double=double) for topic in retrieved}
+    nothing = [b""] if double else []  # 10.0 ranks one unjudged document for a topic that is missing
     judged = [
         judge(
-            rankings.get(topic, []),
+            rankings.get(topic, nothing),
             judgements[topic],
             level=settings.level,
             depth=settings.depth,
             judged_only=settings.judged_only,
+            documents=settings.documents,
         )
         for topic in topics
     ]
     present = [topic in retrieved for topic in topics]
-    columns = _columns(families, judged, present, run.tag)
+    columns = _columns(families, judged, present, settings, run.tag)
     others = [family.labels[0] for family in families if family.values is None]
     if others:
         from lmtune.measures.from_ir_measures import from_ir_measures
@@ -219,9 +245,11 @@ def evaluate_run(
         tag=run.tag,
         topics=tuple(topic.decode() for topic in topics),
         retrieved=frozenset(topic.decode() for topic in retrieved),
+        missed=tuple(topic.decode() for topic in sorted(judgements.keys() - retrieved)),
         unjudged=len(run.topics) - len(retrieved),
         columns=tuple(columns),
         passed=run.passed,
+        version=settings.version,
     )
 
 
@@ -268,7 +296,11 @@ def topic_values(
 
 
 def _columns(
-    families: Sequence[Family], judged: list[JudgedRanking], present: list[bool], tag: str
+    families: Sequence[Family],
+    judged: list[JudgedRanking],
+    present: list[bool],
+    settings: EvaluationOptions,
+    tag: str,
 ) -> list[MeasureColumn]:
     by_level = {judged[0].level: judged}
     columns = []
@@ -284,13 +316,25 @@ def _columns(
             continue
         rows = [family.values(ranking) for ranking in by_level[level]]
         for label, values in zip(family.labels, zip(*rows, strict=True), strict=True):
-            # A topic that the run misses has its number of relevant documents, and 0 for the rest.
             kept = tuple(
-                value if is_present or label == "num_rel" or isinstance(value, str) else 0 * value
+                value if is_present else _missed(label, value, settings.version)
                 for value, is_present in zip(values, present, strict=True)
             )
-            columns.append(MeasureColumn(label, family.summary, kept, _sum_up(kept, family.summary)))
+            mean = _sum_up(kept, family.summary)
+            if label == "num_rel" and settings.complete:  # trec_eval forgets the level
+                mean = sum(count for of in judged for gain, count in of.judged.items() if gain > 0)
+            columns.append(MeasureColumn(label, family.summary, kept, mean))
     return columns
+
+
+def _missed(label: str, value: Value, version: str) -> Value:
+    """Return the value of a topic that the run misses: 0, as far as trec_eval makes it so."""
+    if label == "num_rel":
+        return value
+    # 10.0 has measured a ranking of one unjudged document, and takes some of what it found back.
+    if version == VERSIONS[1] and label not in _TAKEN_BACK and not label.startswith("unj"):
+        return value
+    return "''" if isinstance(value, str) else type(value)()
 
 
 def _sum_up(values: tuple[Value, ...], summary: Summary) -> Value | None:

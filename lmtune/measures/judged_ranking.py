@@ -30,6 +30,8 @@ class JudgedRanking(NamedTuple):
         Those of `places` that hold a relevant document.
     relevant, nonrelevant : int
         How many documents of the topic, ranked or not, are judged so.
+    documents : int
+        The size of the collection, 0 where nobody said it.
     """
 
     retrieved: int
@@ -40,6 +42,7 @@ class JudgedRanking(NamedTuple):
     relevant_places: list[int]
     relevant: int
     nonrelevant: int
+    documents: int = 0
 
     def found(self, cutoff: int) -> int:
         """Count the relevant documents among the best `cutoff`."""
@@ -47,11 +50,11 @@ class JudgedRanking(NamedTuple):
 
     def at_level(self, level: int) -> JudgedRanking:
         """Take another smallest relevant gain."""
-        return _at_level(self.retrieved, self.places, self.gains, self.judged, level)
+        return _at_level(self.retrieved, self.places, self.gains, self.judged, level, self.documents)
 
 
 def _at_level(
-    retrieved: int, places: list[int], gains: list[int], judged: Mapping[int, int], level: int
+    retrieved: int, places: list[int], gains: list[int], judged: Mapping[int, int], level: int, documents: int
 ) -> JudgedRanking:
     return JudgedRanking(
         retrieved,
@@ -62,6 +65,7 @@ def _at_level(
         relevant_places=[p for p, gain in zip(places, gains, strict=True) if gain >= level],
         relevant=sum(count for gain, count in judged.items() if gain >= level),
         nonrelevant=sum(count for gain, count in judged.items() if 0 <= gain < level),
+        documents=documents,
     )
 
 
@@ -72,6 +76,7 @@ def judge(
     level: int = 1,
     depth: int | None = None,
     judged_only: bool = False,
+    documents: int = 0,
 ) -> JudgedRanking:
     """Look a topic's ranked documents up in its judgements.
 
@@ -87,6 +92,8 @@ def judge(
         Drop the documents ranked below it.
     judged_only : bool
         Drop documents without a judgement (or with a negative one) and close the ranks.
+    documents : int
+        The size of the collection.
 
     Returns
     -------
@@ -97,4 +104,5 @@ def judge(
         gains = [gain for gain in gains if gain is not None and gain >= 0]
     places = [place for place, gain in enumerate(gains) if gain is not None]
     listed = [gains[place] for place in places]
-    return _at_level(len(gains), places, listed, Counter(judgements.values()), level)  # type: ignore[arg-type]
+    judged = Counter(judgements.values())
+    return _at_level(len(gains), places, listed, judged, level, documents)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.measures.trec_names import HAS_NO, NEEDS, TREC_NAMES, split_name
+from lmtune.measures.trec_names import HAS_NO, NEEDS, TREC_NAMES, split_name, split_names
 
 ACCEPTED = (
     "AP, P@k, Bpref, nDCG, RR, R@k, Success@k (also AP@k, nDCG@k, RR@k; (rel=2) raises the gain "
@@ -42,6 +42,7 @@ _CUTOFFS_OF_LISTS = {
     "WTA": HAS_NO,
 }
 _COSTS = ("pairwise-error", "WTA")
+_OTHER_NAMES = {"mrr": "RR", "map": "AP", "precision": "P", "recall": "R"}
 _TITLES = {
     "AP": "MAP",
     "Bpref": "BPREF",
@@ -108,7 +109,8 @@ def parse_measure(name: str) -> Measure:
     ----------
     name : str
         ir_measures' spelling (``AP``, ``P@10``, ``AP(rel=2)@100``, ``Bpref``, ``nDCG@10``) or
-        trec_eval's (``map``, ``P_10``, ``P.10``, ``map_cut_100``, ``bpref``, ``ndcg_cut_10``).
+        trec_eval's (``map``, ``P_10``, ``P.10``, ``map_cut_100``, ``bpref``, ``ndcg_cut_10``); in
+        ir_measures' case does not matter, and ``MRR``, ``MAP``, ``precision``, ``recall`` will do.
 
     Returns
     -------
@@ -159,8 +161,7 @@ def parse_list_measure(name: str) -> Measure:
     >>> parse_list_measure("wta").higher_is_better
     False
     """
-    own = re.sub(r"^mrr\b", "RR", name.strip(), flags=re.IGNORECASE)
-    measure = _own(own, _CUTOFFS_OF_LISTS, EXPONENTIAL, ACCEPTED_OF_LISTS)
+    measure = _own(name.strip(), _CUTOFFS_OF_LISTS, EXPONENTIAL, ACCEPTED_OF_LISTS)
     if measure is None:
         raise InputError("unknown measure", value=name, accepted=ACCEPTED_OF_LISTS)
     return measure
@@ -184,8 +185,9 @@ def exponential_ndcg(cutoff: int | None) -> Measure:
 
 
 def parse_measures(names: str | Iterable[str]) -> list[Measure]:
-    """Read several names; one error reports every unknown one."""
-    names = [names] if isinstance(names, str) else list(names)
+    """Read several names, a text of several as well; one error reports every unknown one."""
+    texts = [names] if isinstance(names, str) else names
+    names = [name for text in texts for name in split_names(text)]
     measures = []
     unknown = []
     for name in names:
@@ -206,7 +208,9 @@ def parse_measures(names: str | Iterable[str]) -> list[Measure]:
 def _own(name: str, cutoffs: Mapping[str, str], dcg: str, accepted: str) -> Measure | None:
     """Read a name in ir_measures' spelling; None where it is of no kind, or has unknown settings."""
     match = _NAME.fullmatch(name)
-    kind = {kind.lower(): kind for kind in cutoffs}.get(match["kind"].lower()) if match else None
+    kinds = {kind.lower(): kind for kind in cutoffs}
+    kinds |= {other: kind for other, kind in _OTHER_NAMES.items() if kind in cutoffs}
+    kind = kinds.get(match["kind"].lower()) if match else None
     if match is None or kind is None:
         return None
     cutoff = _cutoff(name, match["cutoff"], cutoffs[kind], accepted)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 Docno = TypeVar("Docno", bytes, str, tuple[Any, ...])
 
 
-def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float]) -> list[Docno]:
+def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float], *, double: bool = False) -> list[Docno]:
     """Order a topic's documents as trec_eval does.
 
     Up to 9.0.8 it keeps scores as 32-bit floats and breaks ties by docno, descending in bytes
@@ -23,6 +23,8 @@ def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float]) -> list[Do
         Documents, each once.
     scores : sequence of float
         Their scores, in the same order; not NaN.
+    double : bool
+        Compare 64 bits, as 10.0 does.
 
     Returns
     -------
@@ -35,7 +37,7 @@ def trec_eval_order(docnos: Sequence[Docno], scores: Sequence[float]) -> list[Do
     ['c', 'b', 'a']
     """
     # Scores beyond the range of 32 bits become infinite here, as in C.
-    single = array("f", scores).tolist()
-    if all(map(gt, single, islice(single, 1, None))):
+    kept = array("d" if double else "f", scores).tolist()
+    if all(map(gt, kept, islice(kept, 1, None))):
         return list(docnos)
-    return [docno for _, docno in sorted(zip(single, docnos, strict=True), reverse=True)]
+    return [docno for _, docno in sorted(zip(kept, docnos, strict=True), reverse=True)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import mul
 
 from lmtune.measures.judged_ranking import JudgedRanking
 from lmtune.measures.trec_measures import IdealGains, discounted, gains_of_levels
@@ -81,3 +82,50 @@ def ndcg_at_levels(ranking: JudgedRanking, gain_of: Mapping[int, float] | None =
     for cutoff in cutoffs:
         total += discounted(ranking, gains, cutoff) / ideal.down_to(cutoff)
     return total / len(cutoffs)
+
+
+def discounted_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
+    """dcg: gains by log2(rank + 1), of the whole ranking."""
+    return discounted(ranking, gains_of_levels(ranking, gain_of), None)
+
+
+def ideal_discounted_gain(ranking: JudgedRanking, gain_of: Mapping[int, float] | None = None) -> float:
+    """ideal_dcg: dcg of the best ranking."""
+    return IdealGains(ranking, gains_of_levels(ranking, gain_of)).down_to(None)
+
+
+def rank_biased_precision(ranking: JudgedRanking, persistence: float, gain_of: Mapping[int, float]) -> float:
+    """rbp: (1 - p) times the sum of gain * p^(rank - 1), gains brought to 0 to 1 where they are beyond.
+
+    trec_eval 10.0 leaves its first lowest and highest gain to chance; what it means, and prints as
+    it is usually compiled, are those of the topic. Source: Moffat and Zobel, ACM TOIS 27, 2008.
+    """
+    gains = {0: 0.0, **gains_of_levels(ranking, None), **gain_of}
+    low, high = min(gains.values()), max(gains.values())
+    if low < 0 or high > 1:
+        gains = {level: (gain - low) / (high - low) for level, gain in gains.items()}
+    weights = _weights(persistence, ranking.retrieved)
+    total = 0.0
+    for place, level in zip(ranking.places, ranking.gains, strict=True):
+        total += gains.get(level, 0.0) * weights[place]
+    return (1.0 - persistence) * total
+
+
+def rank_biased_residual(ranking: JudgedRanking, persistence: float) -> float:
+    """rbp_resid: what rbp would gain if all documents without a judgement, and all below, had gain 1.
+
+    As trec_eval 10.0 has it, 0 where every ranked document is judged.
+    """
+    judged = {place for place, level in zip(ranking.places, ranking.gains, strict=True) if level >= 0}
+    if len(judged) == ranking.retrieved:
+        return 0.0
+    *weights, rest = _weights(persistence, ranking.retrieved)
+    total = 0.0
+    for place, weight in enumerate(weights):
+        total += 0.0 if place in judged else weight
+    return rest + (1.0 - persistence) * total
+
+
+def _weights(persistence: float, ranks: int) -> list[float]:
+    """Return p^0 to p^ranks, each from the one before, as trec_eval multiplies."""
+    return list(accumulate(repeat(persistence, ranks), mul, initial=1.0))

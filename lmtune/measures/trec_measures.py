@@ -9,7 +9,8 @@ and Aslam, CIKM 2006; nDCG: Järvelin and Kekäläinen, ACM TOIS 20, 2002.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from lmtune.measures.judged_ranking import JudgedRanking
@@ -49,6 +50,12 @@ def recall_cutoff(part: float, relevant: int) -> int:
     return int(part * relevant + 0.9)
 
 
+def nearest_recall_cutoff(part: float, relevant: int) -> int:
+    """Return how many of `relevant` documents are nearest to a part, halves up, as 10.0 rounds."""
+    exact = part * relevant
+    return int(exact) + (exact - int(exact) >= 0.5)
+
+
 def average_precision(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (None,)) -> list[float]:
     """Average precision; documents below a cutoff do not count."""
     values = []
@@ -62,7 +69,9 @@ def average_precision(ranking: JudgedRanking, cutoffs: Sequence[int | None] = (N
     return values
 
 
-def interpolated_precision(ranking: JudgedRanking, recalls: Sequence[float]) -> list[float]:
+def interpolated_precision(
+    ranking: JudgedRanking, recalls: Sequence[float], cutoff: Callable[[float, int], int] = recall_cutoff
+) -> list[float]:
     """Highest precision at or below the place where a part of the relevant documents is reached."""
     best = [0.0] * (len(ranking.relevant_places) + 1)
     for count in range(len(ranking.relevant_places), 0, -1):
@@ -70,15 +79,17 @@ def interpolated_precision(ranking: JudgedRanking, recalls: Sequence[float]) -> 
         best[count - 1] = max(here, best[count])
     values = []
     for part in recalls:
-        count = max(1, recall_cutoff(part, ranking.relevant))
+        count = max(1, cutoff(part, ranking.relevant))
         values.append(best[count - 1] if count <= len(ranking.relevant_places) else 0.0)
     return values
 
 
-def mean_interpolated_precision(ranking: JudgedRanking, recalls: Sequence[float]) -> list[float]:
+def mean_interpolated_precision(
+    ranking: JudgedRanking, recalls: Sequence[float], cutoff: Callable[[float, int], int] = recall_cutoff
+) -> list[float]:
     """Mean of the interpolated precision over points of recall."""
     total = 0.0
-    for value in reversed(interpolated_precision(ranking, recalls)):
+    for value in reversed(interpolated_precision(ranking, recalls, cutoff)):
         total += value
     return [total / len(recalls)]
 
@@ -120,11 +131,28 @@ def inferred_average_precision(ranking: JudgedRanking) -> float:
 
 
 def utility(ranking: JudgedRanking, weights: Sequence[float]) -> float:
-    """Sum of weights of relevant and other documents retrieved, relevant ones missed."""
+    """Sum of weights of relevant and other documents retrieved, and of both kinds not retrieved."""
     found = len(ranking.relevant_places)
-    kept, noise, missed = weights[:3]
-    value = kept * found + noise * (ranking.retrieved - found)
-    return value + missed * (ranking.relevant - found)
+    kept, noise, missed, spared = weights
+    value = kept * found + noise * (ranking.retrieved - found) + missed * (ranking.relevant - found)
+    return value + spared * (ranking.documents + found - ranking.retrieved - ranking.relevant)
+
+
+def logit_average_precision(ranking: JudgedRanking) -> float:
+    """yaap: log of (1 + the sum that AP divides) by (1 + what it lacks of the largest one).
+
+    Source: Robertson, On smoothing average precision, ECIR 2012.
+    """
+    total = 0.0
+    for count, place in enumerate(ranking.relevant_places, 1):
+        total += count / (place + 1)
+    return math.log((1.0 + total) / (1.0 + ranking.relevant - total))
+
+
+def unjudged(ranking: JudgedRanking, cutoffs: Sequence[int]) -> list[float]:
+    """Documents without a judgement among the best k, by k, however few are ranked."""
+    judged = [p for p, gain in zip(ranking.places, ranking.gains, strict=True) if gain >= 0]
+    return [(min(k, ranking.retrieved) - bisect_left(judged, k)) / k for k in cutoffs]
 
 
 def set_precision(ranking: JudgedRanking) -> float:

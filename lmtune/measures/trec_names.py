@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from lmtune.measures import trec_gain_measures as gain
@@ -12,6 +13,9 @@ from lmtune.measures import trec_measures as of
 from lmtune.measures.judged_ranking import JudgedRanking
 
 Value = float | int | str
+
+VERSIONS = ("9.0.8", "10.0")
+"""Those of trec_eval; the first is the default."""
 
 
 class Summary(Enum):
@@ -57,6 +61,8 @@ _DEPTHS = "5,10,15,20,30,100,200,500,1000"
 _RECALLS = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1"
 _MULTIPLES = ".2,.4,.6,.8,1,1.2,1.4,1.6,1.8,2"
 _NUMBER = re.compile(r"[+-]?([0-9]{1,9}(\.[0-9]*)?|\.[0-9]+)")
+_PARAMETER = r"[+-]?\.?[0-9][0-9.]*(?:=[^,\s]*)?(?=[,\s]|$)|p="
+_SEVERAL = re.compile(rf"(?:\([^()]*\)|[^\s,]|,(?={_PARAMETER}))+")
 
 
 class TrecName(NamedTuple):
@@ -119,8 +125,8 @@ def _gains(text: str) -> dict[int, float]:
 
 def _weights(text: str) -> list[float]:
     weights = _numbers(text or "1,-1,0,0")
-    if len(weights) != 4 or weights[3] != 0:
-        raise ParameterError("four weights, the last 0 (how many documents are not retrieved is unknown)")
+    if len(weights) != 4:
+        raise ParameterError("four weights")
     return weights
 
 
@@ -129,6 +135,14 @@ def _weight(text: str) -> float:
     if len(weight) != 1 or weight[0] < 0:
         raise ParameterError("one weight of 0 or more")
     return weight[0]
+
+
+def _persistence(text: str) -> tuple[float, dict[int, float]]:
+    parts = text.split(",") if text else []
+    given = [part.removeprefix("p=") for part in parts if part.startswith("p=")]
+    if len(given) > 1 or not all(map(_NUMBER.fullmatch, given)):
+        raise ParameterError("one p=..., and gains of levels, such as p=0.8,2=0.5")
+    return float(*given or (0.9,)), _gains(",".join(part for part in parts if not part.startswith("p=")))
 
 
 def _length(text: str) -> int:
@@ -219,6 +233,8 @@ TREC_NAMES: dict[str, TrecName] = {
     "11pt_avg": _with(of.mean_interpolated_precision, "recalls", _recalls),
     "binG": _plain(gain.binary_gain),
     "G": _with(gain.normalized_gain, "gain_of", _gains),
+    "dcg": _with(gain.discounted_gain, "gain_of", _gains),
+    "ideal_dcg": _with(gain.ideal_discounted_gain, "gain_of", _gains),
     "ndcg": _with(of.ndcg, "gain_of", _gains, kind="nDCG"),
     "ndcg_rel": _with(gain.ndcg_over_relevant, "gain_of", _gains),
     "Rndcg": _with(gain.ndcg_at_levels, "gain_of", _gains),
@@ -232,11 +248,26 @@ TREC_NAMES: dict[str, TrecName] = {
     "set_map": _plain(of.set_average_precision),
     "set_F": _with(of.set_f, "weight", _weight),
     "num_nonrel_judged_ret": _plain(of.nonrelevant_found, Summary.SUM),
+    "yaap": _plain(of.logit_average_precision),
+    "rbp": _with(lambda ranking, given: gain.rank_biased_precision(ranking, *given), "given", _persistence),
+    "rbp_resid": _with(
+        lambda ranking, given: gain.rank_biased_residual(ranking, given[0]), "given", _persistence
+    ),
+    "unj": _cut(of.unjudged, default="5,10,20"),
 }
+_ROUNDED: dict[str, Any] = {"cutoff": of.nearest_recall_cutoff}
+_CHANGED_IN_10 = {
+    "iprec_at_recall": TrecName(
+        _each(partial(of.interpolated_precision, **_ROUNDED), "recalls", _parts, _RECALLS)
+    ),
+    "11pt_avg": _with(partial(of.mean_interpolated_precision, **_ROUNDED), "recalls", _recalls),
+}
+_NEW_IN_10 = ("rbp", "rbp_resid", "unj")
+_BY_NAME_ALONE = ("dcg", "ideal_dcg", "yaap")
 
 NICKNAMES: dict[str, tuple[str, ...]] = {
     "official": tuple(TREC_NAMES)[: tuple(TREC_NAMES).index("P") + 1],
-    "all_trec": tuple(TREC_NAMES),
+    "all_trec": tuple(name for name in TREC_NAMES if name not in (*_NEW_IN_10, *_BY_NAME_ALONE)),
     "set": (
         "runid",
         "num_q",
@@ -251,6 +282,19 @@ NICKNAMES: dict[str, tuple[str, ...]] = {
         "set_F",
     ),
 }
+
+
+def split_names(text: str) -> list[str]:
+    """Split several names, with blanks or commas between, and leave parameters what they are.
+
+    Examples
+    --------
+    >>> split_names("map,P.5,10 utility.1,-1,0,0, ndcg.1=2,2=4,11pt_avg")
+    ['map', 'P.5,10', 'utility.1,-1,0,0', 'ndcg.1=2,2=4', '11pt_avg']
+    >>> split_names("nDCG@10 RBP(rel=2, p=0.8)")
+    ['nDCG@10', 'RBP(rel=2, p=0.8)']
+    """
+    return _SEVERAL.findall(text)
 
 
 def split_name(name: str) -> tuple[str, str] | None:
@@ -272,7 +316,13 @@ def split_name(name: str) -> tuple[str, str] | None:
     return None
 
 
-def families(names: Iterable[tuple[str, str]]) -> list[Family]:
+def members(nickname: str, version: str = VERSIONS[0]) -> tuple[str, ...]:
+    """Return the families that a nickname stands for."""
+    new = _NEW_IN_10 if nickname == "all_trec" and version == VERSIONS[1] else ()
+    return NICKNAMES[nickname] + new
+
+
+def families(names: Iterable[tuple[str, str]], version: str = VERSIONS[0]) -> list[Family]:
     """Make families of measures in trec_eval's order.
 
     Parameters
@@ -280,6 +330,8 @@ def families(names: Iterable[tuple[str, str]]) -> list[Family]:
     names : iterable of (str, str)
         Families and their parameters, empty for the default ones. Parameters of one family are
         joined, and take the place of its default ones, as in ``-m all_trec -m relstring.20``.
+    version : str
+        One of `VERSIONS`.
 
     Returns
     -------
@@ -295,8 +347,9 @@ def families(names: Iterable[tuple[str, str]]) -> list[Family]:
         given.setdefault(name, [])
         if parameters:
             given[name].append(parameters)
+    changed = _CHANGED_IN_10 if version == VERSIONS[1] else {}
     return [
-        entry.make(name, ",".join(dict.fromkeys(given[name])))
+        changed.get(name, entry).make(name, ",".join(dict.fromkeys(given[name])))
         for name, entry in TREC_NAMES.items()
         if name in given
     ]

@@ -83,10 +83,9 @@ def _values(found: Evaluation, per_topic: bool, summary: bool) -> Iterator[tuple
     """Yield measure, topic and value, as trec_eval orders them."""
     if per_topic:
         columns = topic_columns(found)
-        for place, topic in enumerate(found.topics):
-            if topic in found.retrieved:
-                for column in columns:
-                    yield column.label, topic, column.values[place]
+        for place, topic in found.listed():
+            for column in columns:
+                yield column.label, topic, column.values[place]
     if summary:
         for column in found.columns:
             if column.mean is not None:

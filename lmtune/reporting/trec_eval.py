@@ -1,15 +1,16 @@
 """trec_eval's text.
 
-It equals that of 9.0.8, with these exceptions, where trec_eval prints no number or a wrong one:
-under -J, a topic of which nothing retrieved is judged has 0 where it prints nan; a topic whose
-judgements are all negative has 0 where it stops; under -c with -l 2 or more, a topic that the run
-misses adds its relevant documents of that level to num_rel, and not all of gain 1 or more; the best
-ranking is in the order of the gains, even where ``ndcg.2=1.5`` brings two within less than 1 of
-each other; and Rndcg differs where a parameter takes a relevant level's gain away.
+It equals that of 9.0.8 or 10.0, with these exceptions, where trec_eval prints no number or a wrong
+one: under -J, a topic of which nothing retrieved is judged has 0 where it prints nan; a topic whose
+judgements are all negative has 0 where it stops; the best ranking is in the order of the gains, even
+where ``ndcg.2=1.5`` brings two within less than 1 of each other; Rndcg differs where a parameter
+takes a relevant level's gain away; and without -c topics that a run misses are left out for 10.0
+too, where it stops.
 
 10.0 differs from 9.0.8: it compares scores as 64-bit numbers, asks for another number of relevant
 documents at some points of recall (iprec_at_recall, 11pt_avg), prints under -q -c the topics that
-the run misses, and has the further measures rbp, rbp_resid and unj.
+the run misses as if it had one unjudged document there, and has the further measures rbp,
+rbp_resid, unj, dcg and ideal_dcg.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from lmtune.measures.trec_names import Summary, Value
 
 
 def trec_eval_text(evaluation: Evaluation, *, per_topic: bool = False, summary: bool = True) -> str:
-    """Print values byte for byte as trec_eval 9.0.8 prints them.
+    """Print values byte for byte as trec_eval prints them.
 
     Parameters
     ----------
     evaluation : Evaluation
         One run's values.
     per_topic : bool
-        The topics that the run has, before the summary (``trec_eval -q``).
+        The topics that the run has, before the summary (``trec_eval -q``); of 10.0 all topics
+        averaged over.
     summary : bool
         The lines of all topics together; False is ``trec_eval -n``.
 
@@ -65,7 +67,6 @@ def topic_columns(evaluation: Evaluation) -> list[MeasureColumn]:
 
 def _topic_lines(evaluation: Evaluation) -> Iterator[str]:
     columns = topic_columns(evaluation)
-    for place, topic in enumerate(evaluation.topics):
-        if topic in evaluation.retrieved:
-            for column in columns:
-                yield line(column, topic, column.values[place])
+    for place, topic in evaluation.listed():
+        for column in columns:
+            yield line(column, topic, column.values[place])

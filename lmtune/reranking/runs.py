@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.frames import as_qrels, as_run, as_topics
 from lmtune.formats.runs import Ranking
 from lmtune.indexing.index import Index
 from lmtune.measures.order import trec_eval_order
@@ -19,10 +21,10 @@ from lmtune.reranking.ranked_documents import look_up
 
 
 def run_data(
-    run: Mapping[str, Mapping[str, float]],
+    run: Any,
     index: Index,
-    topics: Mapping[str, str],
-    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    topics: Any,
+    qrels: Any = None,
     *,
     lambda_: float = 0.4,
     mu: float = 2500.0,
@@ -38,14 +40,14 @@ def run_data(
 
     Parameters
     ----------
-    run : mapping of str to mapping of str to float
-        Scores by topic and docno, as `lmtune.formats.runs.read_run` gives them.
+    run : mapping of str to mapping of str to float, or others
+        Scores by topic and docno; or a frame, rows, a file, as `lmtune.formats.frames` has it.
     index : Index
         The collection; ``pool.index`` for a candidate pool.
-    topics : mapping of str to str
-        Query text by topic; topics that the run lacks are left out.
-    qrels : mapping of str to mapping of str to int, optional
-        Judgements. A label is the document's gain, 0 where that is negative or absent.
+    topics : mapping of str to str, or others
+        Query text by topic, likewise; topics that the run lacks are left out.
+    qrels : mapping of str to mapping of str to int, or others, optional
+        Judgements, likewise. A label is the document's gain, 0 where that is negative or absent.
     lambda_, mu : float
         The tuned parameters for the first feature.
     depth : int
@@ -71,13 +73,14 @@ def run_data(
     check_parameters(lambda_, mu)
     if depth < 1:
         raise InputError("bad depth", value=depth, accepted="1 or more")
-    ranked = {topic: scores for topic, scores in run.items() if scores}
+    ranked = {topic: scores for topic, scores in as_run(run).items() if scores}
+    texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
     for topic in ranked:
-        if topic not in topics:
+        if topic not in texts:
             raise InputError(
                 "the run has a topic without text",
                 value=topic,
-                accepted=f"one of the {len(topics)} topics given",
+                accepted=f"one of the {len(texts)} topics given",
             )
     if not ranked:
         raise InputError("the run is empty", accepted="at least one topic")
@@ -85,18 +88,15 @@ def run_data(
     names = [docno for docnos in orders.values() for docno in docnos]
     scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
     starts = np.cumsum([0, *map(len, orders.values())])
-    if not np.isfinite(scores).all():
-        bad = int(np.argmin(np.isfinite(scores)))
-        raise InputError(f"the score of {names[bad]} is not finite", value=float(scores[bad]))
     docs = _numbers(index, names, on_missing)
     features = np.empty((len(names), len(FEATURES)), np.float32)
     labels = np.zeros(len(names), np.float32)
     for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
         rows = slice(first, last)
         features[rows] = compute_features(
-            look_up(index, topics[topic], docs[rows], scores[rows], lambda_=float(lambda_), mu=float(mu))
+            look_up(index, texts[topic], docs[rows], scores[rows], lambda_=float(lambda_), mu=float(mu))
         )
-        judged = (qrels or {}).get(topic, {})
+        judged = gains.get(topic, {})
         if judged:
             labels[rows] = [max(0, judged.get(docno, 0)) for docno in names[rows]]
         if progress is not None:
@@ -104,15 +104,13 @@ def run_data(
     return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
 
 
-def reranked(
-    run: Mapping[str, Mapping[str, float]], data: RankingData, scores: ArrayLike
-) -> Iterator[Ranking]:
+def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
     """Yield a run's topics by new scores, for `lmtune.formats.runs.write_run`.
 
     Parameters
     ----------
-    run : mapping of str to mapping of str to float
-        The run, scores by topic and docno.
+    run : mapping of str to mapping of str to float, or others
+        The run, as `run_data` takes it.
     data : RankingData
         What was scored of it, as `run_data` gives it.
     scores : array_like of float, shape (rows,)
@@ -129,7 +127,7 @@ def reranked(
     InputError
         Where the data has no docnos, or scores do not fit or are not finite.
     """
-    values = np.asarray(scores, np.float64)
+    given, values = as_run(run), np.asarray(scores, np.float64)
     if data.docnos is None:
         raise InputError("the data has no docnos", accepted="data made from a run")
     if values.shape != data.labels.shape or not np.isfinite(values).all():
@@ -139,7 +137,7 @@ def reranked(
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(place)] for place in order]
         ranked = set(docnos)
-        rest = [docno for docno in _in_order(run[topic]) if docno not in ranked]
+        rest = [docno for docno in _in_order(given[topic]) if docno not in ranked]
         beneath = values[rows].min() - np.arange(1, len(rest) + 1)
         yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], beneath)))
 

@@ -168,7 +168,7 @@ def test_measures_stay_the_same_to_the_last_bit(
 @pytest.mark.parametrize("name", ["cranfield", "npl"])
 def test_classics_measure_the_same(name: str, shared_data: Path, tmp_path: Path) -> None:
     data = lmtune.load(str(shared_data / name))
-    index = lmtune.index_for(data.documents, home=tmp_path)  # type: ignore[arg-type]
+    index = lmtune.index_for(data.documents, home=tmp_path)
     pool = CandidatePool.build(index, data.topics, data.qrels)
     depth = 50
     rng = np.random.default_rng(0)

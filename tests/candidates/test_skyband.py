@@ -257,7 +257,7 @@ def test_arguments_outside_their_domain_are_refused(bad: dict[str, float]) -> No
 @pytest.mark.parametrize("name", ["cranfield", "cacm", "npl", "med"])
 def test_classics_rank_the_same(name: str, shared_data: Path, tmp_path: Path) -> None:
     data = lmtune.load(str(shared_data / name))
-    index = lmtune.index_for(data.documents, home=tmp_path)  # type: ignore[arg-type]
+    index = lmtune.index_for(data.documents, home=tmp_path)
     pool = CandidatePool.build(index, data.topics, data.qrels)
     rng = np.random.default_rng(0)
     points = corner_settings(0.9999, 1e6, module.DEFAULT["mu_low"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -56,17 +57,44 @@ def test_several_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert out.splitlines() == [
         "measure     one     two",
-        "map      0.7500  0.2500",
+        "map      0.7500  0.5000",
         "P_1      0.5000  0.0000",
     ]
     assert err.splitlines() == [
-        "half: judged topics that the run misses, counted as 0: 1 of 2",
+        "half: the run misses 1 of 2 judged topics, left out of the means; -c counts them as 0: 2",
         "half: topics without judgements, left out: 1",
+        "the runs' means are over different topics; -c takes all judged topics for each",
     ]
-    out = run(capsys, "qrels", "run", "half", "-m", "map", "--no-complete", "--format", "json")[1]
-    assert [record["all"]["map"] for record in json.loads(out)] == [0.75, 0.5]
-    out = run(capsys, "qrels", "run", "half", "-m", "map", "--format", "trec_eval")[1]
+    out = run(capsys, "-c", "qrels", "run", "half", "-m", "map", "--format", "json")[1]
+    assert [record["all"]["map"] for record in json.loads(out)] == [0.75, 0.25]
+    out = run(capsys, "-c", "qrels", "run", "half", "-m", "map", "--format", "trec_eval")[1]
     assert out == f"{'map':22}\tall\t0.7500\n{'map':22}\tall\t0.2500\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_missing_topics_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, how in (((), "left out of the means; -c counts them as 0"), (("-c",), "counted as 0")):
+        err = run(capsys, *arguments, "qrels", "half", "-m", "map")[2]
+        assert err.splitlines()[0] == f"half: the run misses 1 of 2 judged topics, {how}: 2"
+
+
+@pytest.mark.usefixtures("home")
+def test_options_of_trec_eval(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(capsys, "-q", "-c", "-l", "1", "-m", "map", "qrels", "run")
+    long = ("--query_eval_wanted", "--complete_rel_info_wanted", "--level_for_rel=1", "--measure", "map")
+    assert run(capsys, *long, "-o", "-R", "qrels", "-Ttrec_results", "qrels", "run") == expected
+    assert run(capsys, "-qc", "qrels", "-mmap", "run") == expected
+    everything = run(capsys, "-a", "qrels", "run")
+    assert everything == run(capsys, "-m", "all_trec", "qrels", "run")
+    assert everything[1] != expected[1]
+    code, out, err = run(capsys, "-v")
+    assert (code, out) == (0, "")
+    assert err.startswith("trec_eval version 9.0.8")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((home / "run").read_bytes())))
+    assert run_alone(["-q", "-c", "-m", "map", "qrels", "-"]) == 0
+    assert capsys.readouterr().out == expected[1]
 
 
 BAD_RUNS: dict[str, tuple[bytes, str]] = {
@@ -80,14 +108,6 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
     ),
     "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
     "infinite": (b"1 Q0 a 1 inf t\n", "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
-    "rank": (
-        b"1 Q0 a first 1 t\n",
-        "bad:1: the rank is no integer: 'first'; accepted: an integer, such as 1",
-    ),
-    "tags": (
-        b"1 Q0 a 1 2 t\n1 Q0 b 2 1 u\n",
-        "bad:2: a second run tag: 'u'; accepted: one tag in a run, here t",
-    ),
     "utf8": (
         b"1 Q0 \xff 1 2 t\n",
         "bad:1: invalid UTF-8 at byte 6 of the line: b'\\xff 1 2 t'; accepted: UTF-8 text",
@@ -126,6 +146,13 @@ def test_harmless_forms(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(capsys, "qrels", name) == expected
 
 
+def test_what_trec_eval_lets_pass(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "odd").write_text("1 Q0 a first 2 t and more\n1 Q0 b 2 1 u\n")
+    code, out, err = run(capsys, "-m", "runid,num_ret", "qrels", "odd")
+    assert (code, out.split()) == (0, ["runid", "all", "u", "num_ret", "all", "2"])
+    assert err.splitlines()[0] == "odd: bad lines: 1 bad ranks kept, 1 second run tags kept"
+
+
 def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "bad").write_text(RUN + "1 Q0 a 9 9 one\n1 Q0 c x 1 one\nshort\n\n1 Q0 d 1 nan one\n")
     code, out, err = run(capsys, "--lenient", "-mnum_ret", "qrels", "bad")
@@ -144,9 +171,11 @@ def test_lenient(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (("qrels", "run", "--format", "html"), ("'html'", "markdown")),
         (("qrels", "run", "-m", "Foo", "-m", "map", "-m", "Bar"), ("'Foo'", "'Bar'", "official")),
         (("qrels", "run", "-l", "x"), ("--level", "'x'", "an integer")),
-        (("qrels", "run", "-l", "0"), ("level", "1 or more")),
+        (("qrels", "run", "-l", "-1"), ("level", "0 or more")),
         (("qrels", "run", "-M", "0"), ("--depth", "1 or more")),
         (("qrels", "run", "--frob"), ("--frob", "--help")),
+        (("qrels", "run", "-R", "prefs"), ("--rel-format", "'prefs'", "qrels")),
+        (("qrels", "run", "--trec-eval", "8.1"), ("'8.1'", "9.0.8, 10.0")),
         (("absent", "run"), ("absent", "No such file")),
     ],
 )
@@ -163,7 +192,8 @@ def test_bad_arguments(
 def test_help(flag: str) -> None:
     shown = CliRunner().invoke(app, ["evaluate", "qrels", flag])
     assert shown.exit_code == 0
-    assert "--no-complete" in shown.stdout
+    assert "--trec-eval" in shown.stdout
+    assert "no -Z" in shown.stdout
     assert "official (the default)" in shown.stdout
     assert "evaluate" in CliRunner().invoke(app, [flag]).stdout
 

@@ -55,11 +55,11 @@ def test_bad_lines(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.write_bytes(content)
     with pytest.raises(InputError, match=words) as caught:
-        read_run_columns(path, extra_columns=True)
+        read_run_columns(path, like_trec_eval=kind.endswith("skipped"))
     assert (caught.value.file, caught.value.line) == (str(path), line)
     assert caught.value.accepted
     assert "\n" not in str(caught.value)
-    run = read_run_columns(path, lenient=True, extra_columns=True)
+    run = read_run_columns(path, lenient=True, like_trec_eval=True)
     assert run.passed == {kind: 1}
     assert sum(len(docnos) for docnos, _ in run.topics.values()) == kept
 
@@ -81,7 +81,7 @@ def test_lenient_keeps_the_first_of_two_and_the_last_tag(tmp_path: Path) -> None
 def test_what_follows_the_tag(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.write_bytes(b"1 Q0 A 1 2 t and more\n")
-    assert read_run_columns(path, extra_columns=True).topics == {b"1": ([b"A"], [2.0])}
+    assert read_run_columns(path, like_trec_eval=True).topics == {b"1": ([b"A"], [2.0])}
     with pytest.raises(InputError, match="8 columns"):
         read_run_columns(path)
 

@@ -53,7 +53,7 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
     topic-points compared, ranked documents compared, largest difference of a value
     """
     data = lmtune.load(name)
-    index = lmtune.index_for(data.documents, home=tmp_path / "indexes")  # type: ignore[arg-type]
+    index = lmtune.index_for(data.documents, home=tmp_path / "indexes")
     usable = split_topics(data).usable[::topics_step]
     pool = lmtune.CandidatePool.build(index, {t: data.topics[t] for t in usable}, data.qrels)
     qrels = {topic: data.qrels[topic] for topic in usable}

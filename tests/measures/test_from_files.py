@@ -41,8 +41,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) -> None:
-    (found,) = evaluate(*files, ["num_q", "num_rel", "num_ret", "P.1", "map", "gm_map"])
+    names = ["num_q", "num_rel", "num_ret", "P.1", "map", "gm_map"]
+    (found,) = evaluate(*files, names, settings=EvaluationOptions(complete=True))
     assert found.topics == ("1", "10", "2", "3")
+    assert found.missed == ("2",)
     assert found.retrieved == {"1", "3", "10"}
     assert found.unjudged == 1
     assert found.column("num_q").mean == 4
@@ -52,13 +54,13 @@ def test_topics_missing_unjudged_and_without_relevant(files: tuple[Path, Path]) 
     assert found.column("map").values == (0.25, 1.0, 0.0, 0.0)
     assert found.column("map").mean == 1.25 / 4
     assert found.column("gm_map").mean == pytest.approx((0.25 * 1e-10) ** 0.25)
-    (found,) = evaluate(*files, ["map", "num_q"], settings=EvaluationOptions(complete=False))
-    assert found.topics == ("1", "10", "3")
+    (found,) = evaluate(*files, ["map", "num_q"])
+    assert (found.topics, found.missed) == (("1", "10", "3"), ("2",))
     assert found.column("map").mean == 1.25 / 3
 
 
 def test_some_of_the_topics(files: tuple[Path, Path]) -> None:
-    names, chosen = ["map", "num_q", "num_rel"], EvaluationOptions(topics="1-2")
+    names, chosen = ["map", "num_q", "num_rel"], EvaluationOptions(complete=True, topics="1-2")
     (found,) = evaluate(*files, names, settings=chosen)
     assert found.topics == ("1", "2")
     assert found.retrieved == {"1"}
@@ -67,7 +69,7 @@ def test_some_of_the_topics(files: tuple[Path, Path]) -> None:
     for whole, part in zip(files, (qrels, run), strict=True):
         lines = whole.read_text().splitlines(keepends=True)
         part.write_text("".join(line for line in lines if line.split()[0] in "12"))
-    (alone,) = evaluate(qrels, run, names)
+    (alone,) = evaluate(qrels, run, names, settings=EvaluationOptions(complete=True))
     assert found.columns == alone.columns
     with pytest.raises(InputError, match=r"no such topic: '99'"):
         list(evaluate(*files, names, settings=EvaluationOptions(topics="1,99")))
@@ -111,11 +113,11 @@ def test_a_real_run(shared_data: Path) -> None:
 
 def test_depth_and_judged_only(files: tuple[Path, Path]) -> None:
     names = ["num_ret", "recip_rank", "Judged@3"]
-    (cut,) = evaluate(*files, names, settings=EvaluationOptions(depth=1))
+    (cut,) = evaluate(*files, names, settings=EvaluationOptions(complete=True, depth=1))
     assert cut.column("num_ret").values == (1, 1, 0, 1)
     assert cut.column("recip_rank").values == (0.0, 1.0, 0.0, 0.0)
     (judged,) = evaluate(*files, names, settings=EvaluationOptions(judged_only=True))
-    assert judged.column("num_ret").values == (2, 1, 0, 1)
+    assert judged.column("num_ret").values == (2, 1, 1)
     assert judged.column("Judged@3").values[0] == 1.0
 
 
@@ -126,8 +128,8 @@ def test_ir_measures_names_keep_their_own_level(files: tuple[Path, Path]) -> Non
 
 def test_bad_names_come_together() -> None:
     with pytest.raises(InputError) as caught:
-        parse_families(["map", "Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"])
-    assert caught.value.value == ["Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1"]
+        parse_families(["map", "Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1 rbp.p=x"])
+    assert caught.value.value == ["Foo", "P.0", "nDCG@0", "ndcg.x", "utility.1,1", "rbp.p=x"]
     with pytest.raises(InputError, match=r"unknown measure: 'P\.0'; accepted: cutoffs of 1 or more"):
         parse_families("P.0")
     with pytest.raises(InputError, match="no parameters"):
@@ -163,6 +165,8 @@ def test_parameters_join_and_replace_the_default_ones() -> None:
     assert "success_2" in labels("all_trec", "success.2")
     assert "success_1" not in labels("all_trec", "success.2")
     assert labels("nDCG@5", "map", "AP") == ["map", "nDCG@5", "AP"]
+    assert labels("nDCG@5 AP(rel=2)@5,map,P_10") == ["map", "P_10", "nDCG@5", "AP(rel=2)@5"]
+    assert labels("MRR@10 mrr@10 Mrr@5,11pt_avg") == ["11pt_avg", "RR@10", "RR@5"]
     assert labels("map", "map", "AP", "AP") == ["map", "AP"]
     with pytest.raises(ParameterError):
         families([("map", "5")])
@@ -175,8 +179,8 @@ def test_errors(files: tuple[Path, Path], tmp_path: Path) -> None:
         list(evaluate(files[0], other))
     with pytest.raises(InputError, match="not a number of each topic: 'runid'"):
         topic_values(*files, ["map", "runid"])
-    with pytest.raises(InputError, match="level: 0"):
-        list(evaluate(*files, settings=EvaluationOptions(level=0)))
+    with pytest.raises(InputError, match="level: -1"):
+        list(evaluate(*files, settings=EvaluationOptions(level=-1)))
     with pytest.raises(InputError, match="bad depth: 0"):
         list(evaluate(*files, settings=EvaluationOptions(depth=0)))
 

@@ -57,7 +57,7 @@ def compare_files(
     names = run_labels(runs)
     values = []
     topics: tuple[str, ...] = ()
-    settings = EvaluationOptions(topics=only)
+    settings = EvaluationOptions(complete=True, topics=only)
     for name, found in zip(names, evaluate(qrels, runs, labels, settings=settings), strict=True):
         topics = found.topics
         if len(topics) < 2:
