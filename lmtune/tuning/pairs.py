@@ -100,6 +100,11 @@ class Pairs:
         return pairs
 
     @property
+    def are_stand_ins(self) -> bool:
+        """Whether unjudged documents stand in for nonrelevant ones."""
+        return not self.pool.judged_counts(self.rel)[1].any()
+
+    @property
     def per_topic(self) -> NDArray[np.int64]:
         """The number of pairs of each topic, shape (topics,); 0 for a topic without a known term.
 

@@ -98,7 +98,11 @@ class Estimators(Experiment):
 
     def _plan(self) -> Plan:
         return Plan(
-            tuple(parse_measures(self.measures)), validation=self.validation, approx=False, seed=self.seed
+            tuple(parse_measures(self.measures)),
+            validation=self.validation,
+            approx=False,
+            final=False,
+            seed=self.seed,
         )
 
     def tables(self, results: Mapping[str, Any]) -> Tables:

@@ -54,8 +54,8 @@ class Shared:
         The certificates'; None once one was interrupted.
     traces : dict of str to pandas.DataFrame
         What the searches recorded.
-    remarks : dict of str to list of int
-        What to say of folds, from 1, in which a descent did not end as it should.
+    remarks : dict of str to list of str
+        What to say of folds in which a descent did not end as it should.
     lists : dict of int to Lists
         Approx's, by their depth.
     """
@@ -67,16 +67,20 @@ class Shared:
     surface: Surface
     tolerance: float | None
     traces: dict[str, pd.DataFrame] = field(default_factory=dict)
-    remarks: dict[str, list[int]] = field(default_factory=dict)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
     lists: dict[int, Lists] = field(default_factory=dict)
 
 
 class FoldMethods:
-    """The methods on one fold; RankNet, which knows no measure, is fitted at once."""
+    """The methods on one fold; RankNet, which knows no measure, is fitted at once.
+
+    A fold without test topics is the final fit.
+    """
 
     def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
         self.shared, self.plan, self.pool = shared, shared.plan, shared.pool
-        self.number = number + 1
+        self.name = f"fold {number + 1}" if fold.test else "the final fit"
+        self._suffix = f"fold{number + 1}" if fold.test else "final"
         self.fold = fold
         self._search: dict[str, Any] = {"space": self.plan.space, "depth": self.plan.depth}
         self._ranknet = self._fit_ranknet("ranknet", fold.train)
@@ -107,11 +111,11 @@ class FoldMethods:
 
     def _remark(self, text: str) -> None:
         folds = self.shared.remarks.setdefault(text, [])
-        if self.number not in folds:
-            folds.append(self.number)
+        if self.name not in folds:
+            folds.append(self.name)
 
     def _keep(self, name: str, table: pd.DataFrame) -> None:
-        self.shared.traces[f"{name}-fold{self.number}"] = table
+        self.shared.traces[f"{name}-{self._suffix}"] = table
 
     def direct(self, measure: Measure) -> Choice:
         """Climb from the best points of the grid and from random ones."""
@@ -193,7 +197,7 @@ class FoldMethods:
     ) -> CertifiedOptimum:
         """Search for the best on the test topics, with a proof; show how the gap closes."""
         optimum = CertifiedOptimum(str(measure), **self._search, tolerance=tolerance, starts=starts)
-        stage = f"certifying {measure.title}, fold {self.number}"
+        stage = f"certifying {measure.title}, {self.name}"
 
         def show(done: int, total: int) -> None:
             reached = f"{optimum.best_value_:.4f} to {optimum.bound_:.4f}, {optimum.n_boxes_} boxes"

@@ -66,6 +66,8 @@ class Plan:
         See `RankNetTuner`.
     approx : bool
         Follow the gradient of a smooth form of each measure too: the row ``Approx``.
+    final : bool
+        Fit every method on the topics of all folds too: settings to use.
     seed : int
         Of every random choice.
     depth : int
@@ -110,6 +112,7 @@ class Plan:
         STAND_INS, "Unjudged documents a topic, drawn where none is judged nonrelevant.", low=1
     )
     approx: bool = option(True, "The row Approx: a smooth form of each measure, by its gradient.")
+    final: bool = option(True, "Fit each method on all topics at the end: settings to use.")
     seed: int = option(0, "Of folds, starts and restarts.", low=0)
     depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
     also: tuple[str, ...] = option((), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO)
