@@ -8,7 +8,11 @@ Documents are ranked by :math:`P = \prod_i ((y_i + \mu) r + \lambda)` over the N
 *tf-dominance*: A has at least B's frequency of every term. Rounding is monotone, so A's computed
 score is at least B's at every setting. (Where logarithms stand in for a product that could leave
 the range of a double, this also takes a monotone logarithm.) A floor under the factors
-(`lmtune.models.lucene_dirichlet`) is monotone too.
+(`lmtune.models.lucene_dirichlet`) is monotone too. So is BM25: with
+:math:`u = k_1 (1 - b) \ge 0` and :math:`v = k_1 b / L \ge 0` a term adds
+:math:`idf \, tf / (tf + u + v |D|)`, which rises in tf and falls in |D| for every :math:`k_1 \ge 0`
+and :math:`0 \le b \le 1`; `lmtune.models.bm25_kernels.rank_scores` computes it by monotone operations
+alone, so that the same holds for computed scores.
 
 *e-dominance*, for factors without a floor: with
 :math:`c = \mu + \lambda (\mu + |D|) / (1 - \lambda)`, P is proportional to

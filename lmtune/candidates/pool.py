@@ -18,7 +18,7 @@ from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
-from lmtune.indexing.index import Index, Postings
+from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.model import Model, find_model
@@ -69,7 +69,7 @@ class CandidatePool:
     term_start : numpy.ndarray of int64, shape (topics + 1,)
         Where each topic's terms begin in `p` and `count`.
     p : numpy.ndarray of float64
-        What the formula's `probability` says of each topic's terms.
+        What the formula's `term_value` says of each topic's terms.
     count : numpy.ndarray of int64
         How often each term occurs in its query.
     candidates : Columns
@@ -229,6 +229,7 @@ class CandidatePool:
             self.p,
             self.count,
             self.longest,
+            self.mean_length,
         )
 
     def require(self, settings: NDArray[np.float64], depth: int) -> None:
@@ -279,6 +280,11 @@ class CandidatePool:
         """The length of the collection's longest document, in tokens, as the model takes it."""
         return int(np.max(self._lengths, initial=1))
 
+    @cached_property
+    def mean_length(self) -> float:
+        """The mean length of the collection's documents, in tokens."""
+        return CollectionSize.of(self.index).mean_length
+
     @property
     def _lengths(self) -> NDArray[np.int32]:
         return self.formula.lengths(self.index)
@@ -310,6 +316,7 @@ class _Builder:
     def __init__(self, index: Index, formula: Formula) -> None:
         self.index = index
         self.formula = formula
+        self.size = CollectionSize.of(index)
         self.lengths = formula.lengths(index)
         # All documents by length ascending, docno descending; and each one's place there.
         self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
@@ -342,7 +349,7 @@ class _Builder:
             terms.append(term)
             self.count.append(count)
             cf = int(found.tfs.sum(dtype=np.int64))
-            self.p.append(self.formula.probability(cf, self.index.total_terms))
+            self.p.append(self.formula.term_value(TermCounts(cf, found.docs.size, self.size)))
 
         docs, tf = self._matching(postings)
         self.candidates.append(

@@ -64,6 +64,7 @@ def rank(
             pool.candidates.length[rows][top].astype(np.int64),
             pool.p[terms],
             pool.count[terms],
+            pool.mean_length,
         )
         scores, _ = pool.formula.differentiate(topic, vector)
         yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)

@@ -12,7 +12,9 @@ from lmtune.datasets.collection import Collection
 
 def index(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
-    collection: Annotated[Collection, "index", "topics", "qrels", "topic_fields", "lengths", "indexes"],
+    collection: Annotated[
+        Collection, "index", "topics", "qrels", "split", "topic_fields", "lengths", "indexes"
+    ],
     building: Building,
 ) -> None:
     """Build an index of a collection."""

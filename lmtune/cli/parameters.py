@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lmtune.errors import InputError
 from lmtune.models.model import MODELS, find_model
+from lmtune.models.parameter import Parameter
 from lmtune.options import option, read
 
 T = TypeVar("T")
@@ -36,13 +37,62 @@ def _named_range(text: str) -> tuple[str, tuple[float, float]]:
     return name.strip(), _range(f"--range {name}", "1,100000", bounds)
 
 
+_PARAMETERS = {parameter.name: parameter for model in MODELS.values() for parameter in model.parameters}
+_KEYWORDS = {"lambda": "lambda_"}
+
+
+def _short_forms(
+    make: Callable[[Parameter], Any], kind: Any, suffix: str = ""
+) -> Callable[[type[T]], type[T]]:
+    """Give a class an option for every model's every parameter."""
+
+    def add(form: type[T]) -> type[T]:
+        for name, parameter in _PARAMETERS.items():
+            field = f"{name}{suffix}"
+            field = _KEYWORDS.get(field, field)
+            form.__annotations__[field] = kind
+            setattr(form, field, make(parameter))
+        return form
+
+    return add
+
+
+def _shorts(form: Any, suffix: str = "") -> dict[str, Any]:
+    names = [f"{name}{suffix}" for name in _PARAMETERS]
+    return {f"--{name.replace('_', '-')}": getattr(form, _KEYWORDS.get(name, name)) for name in names}
+
+
+def _of_models(parameter: Parameter, show: Callable[[Parameter], str]) -> str:
+    """Show what models say of a parameter that they do not fix, each thing once."""
+    shown: dict[str, str] = {}
+    for model in MODELS.values():
+        for own in model.parameters:
+            if own.name == parameter.name and not own.is_fixed and show(own) not in shown.values():
+                shown[model.name] = show(own)
+    first, *others = shown.items()
+    return ", ".join([first[1], *(f"for {model} {text}" for model, text in others)])
+
+
+def _value_option(parameter: Parameter) -> Any:
+    default = _of_models(parameter, lambda own: f"{own.default:g}")
+    text = f"Short for --set {parameter.name}=...: {parameter.what}; default: {default}."
+    return option(None, text, flag=f"--{parameter.name}")
+
+
+def _range_option(parameter: Parameter) -> Any:
+    default = _of_models(parameter, lambda own: f"{own.low:.6g},{own.high:.6g}")
+    flag = f"--{parameter.name}-range"
+    text = f"Short for --range {parameter.name}=LOW,HIGH; default: {default}."
+    example = f"{parameter.low:.6g},{parameter.high:.6g}"
+    return option(None, text, read=partial(_range, flag, example), metavar="LOW,HIGH")
+
+
 @dataclass(frozen=True)
+@_short_forms(_value_option, float | None)
 class Setting:
     """The model and its parameters."""
 
-    model: str = option(
-        "two-stage", "two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.", choices=MODELS
-    )
+    model: str = option("two-stage", f"{', '.join(MODELS)}.", choices=MODELS)
     given: tuple[tuple[str, float], ...] = option(
         (),
         "A parameter's value; repeat it for several. Default: the model's own.",
@@ -51,23 +101,15 @@ class Setting:
         separator=None,
         metavar="NAME=VALUE",
     )
-    lambda_: float | None = option(
-        None,
-        "Short for --set lambda=...; 0 <= lambda < 1; default: 0, for jelinek-mercer 0.1, for titles.",
-        flag="--lambda",
-    )
-    mu: float | None = option(
-        None, "Short for --set mu=...; in tokens, mu > 0, or 0 with lambda > 0; default: 1000."
-    )
 
     @property
     def values(self) -> dict[str, float]:
         """The values of all parameters by name, the model's own where none is given."""
-        short = {"--lambda": self.lambda_, "--mu": self.mu}
-        return {**find_model(self.model).default, **_by_name(self.model, "--set", self.given, short)}
+        return {**find_model(self.model).default, **_by_name(self.model, "--set", self.given, _shorts(self))}
 
 
 @dataclass(frozen=True)
+@_short_forms(_range_option, tuple[float, float] | None, "_range")
 class Ranges:
     """Where to look for parameters."""
 
@@ -79,23 +121,10 @@ class Ranges:
         separator=None,
         metavar="NAME=LOW,HIGH",
     )
-    lambda_range: tuple[float, float] | None = option(
-        None,
-        "Short for --range lambda=LOW,HIGH; default: 0,0.95, for jelinek-mercer 0.01,0.99.",
-        read=partial(_range, "--lambda-range", "0,0.95"),
-        metavar="LOW,HIGH",
-    )
-    mu_range: tuple[float, float] | None = option(
-        None,
-        "Short for --range mu=LOW,HIGH; default: 1,100000.",
-        read=partial(_range, "--mu-range", "1,100000"),
-        metavar="LOW,HIGH",
-    )
 
     def of(self, model: str) -> dict[str, tuple[float, float]]:
         """Return the ranges that are given, by name."""
-        short = {"--lambda-range": self.lambda_range, "--mu-range": self.mu_range}
-        return _by_name(model, "--range", self.given, short)
+        return _by_name(model, "--range", self.given, _shorts(self, "_range"))
 
 
 def _by_name(

@@ -42,7 +42,7 @@ def tune(
     ranges: Ranges,
     output: TuneOutput,
 ) -> None:
-    """Tune lambda and mu; report on held-out topics."""
+    """Tune a model's parameters; report on held-out topics."""
     collections = named_collections(datasets or [], collection)
     check_names([own.name for own in collections])
     searching = Plan(**plan, ranges=ranges.of(plan.get("model", Plan.model)))

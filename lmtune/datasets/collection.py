@@ -40,8 +40,10 @@ class Collection:
     documents, topics, qrels : str or None
         Files in place of the collection's own.
     index : str or None
-        The index's folder, ``lucene:PATH`` or ``lucene:NAME``; by default the collection's own,
-        which is built where it is missing or stale.
+        The index's folder, of Lucene's also ``lucene:PATH`` or ``lucene:NAME``; by default the
+        collection's own, which is built where it is missing or stale.
+    split : str or None
+        Which of a folder's judgements, and their topics.
     topic_fields : tuple of str
         The fields of SGML topics that make the query.
     stemmer, stopwords : str or None
@@ -59,12 +61,17 @@ class Collection:
     )
     index: str | None = option(
         None,
-        "An index made by `lmtune index`; lucene:PATH, a Lucene index; lucene:NAME, a prebuilt one of"
-        " pyserini.",
+        "An index made by `lmtune index` or Lucene; lucene:NAME, a prebuilt one of pyserini.",
         metavar="PATH",
     )
     topics: str | None = option(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
     qrels: str | None = option(None, "Judgements: a path, or NAME in qrels/.", metavar="PATH")
+    split: str | None = option(
+        None,
+        "Of a folder's judgements those in qrels/NAME.tsv (BEIR's; default: test) or qrels.NAME.txt, and "
+        "their topics.",
+        metavar="NAME",
+    )
     topic_fields: tuple[str, ...] = option(
         ("title",), "Fields of SGML topics: title, desc, narr, or several with commas.", read=_fields
     )
@@ -83,16 +90,33 @@ class Collection:
         InputError
             For an unknown stemmer or stopwords, and where a named index has its own analysis.
         """
-        if self.index is not None and self.index.startswith(_LUCENE):
+        index = self._named_index()
+        if index is not None and index.startswith(_LUCENE):
             return Analyzer()  # Lucene's does not know its own, so that it may be said
         for flag, value in (("--stemmer", self.stemmer), ("--stopwords", self.stopwords)):
-            if self.index is not None and value is not None:
+            if index is not None and value is not None:
                 raise InputError(
                     f"{flag} beside --index, which has its own analysis",
                     value=value,
                     accepted=f"{flag} where the index is built",
                 )
         return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
+
+    def _named_index(self) -> str | None:
+        """Return the index that is named, one of Lucene's with its prefix.
+
+        It is looked for here, so that a mistyped one is told before anything is read.
+        """
+        if self.index is None or (self.index.startswith(_LUCENE) and "/" not in self.index):
+            return self.index
+        folder = Path(self.index.removeprefix(_LUCENE))
+        if not folder.is_dir():
+            raise InputError(
+                "there is no index here",
+                file=folder,
+                accepted="a folder that `lmtune index` or Lucene wrote; or lucene:NAME, one of pyserini",
+            )
+        return f"{_LUCENE}{folder}" if any(folder.glob("segments_*")) else self.index
 
     def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
         """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.
@@ -117,6 +141,7 @@ class Collection:
             documents=self.documents,
             topics=self.topics,
             qrels=self.qrels,
+            split=self.split,
             topic_fields=self.topic_fields,
             need=[part for part in PARTS if part in need and (part != "documents" or not self.index)],
             progress=lambda done, total: progress(f"making {self.name}", done, total),
@@ -139,7 +164,7 @@ class Collection:
         InputError
             For an index that is not there, is stale or damaged, and documents that cannot be indexed.
         """
-        index = self.index
+        index = self._named_index()
         if index is None and dataset.documents is None and dataset.index is not None:
             index = self._standing_for(dataset)
         if index is not None and index.startswith(_LUCENE):

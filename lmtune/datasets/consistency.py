@@ -63,7 +63,7 @@ def check(
         The index's method of that name: it takes docnos, and returns their numbers, -1 where the
         index lacks one. Without it documents are not checked.
     ignore_unknown : bool
-        Count what is unknown instead of raising.
+        Leave unknown topics out instead of raising, and let all judged documents be unknown.
 
     Returns
     -------
@@ -72,8 +72,8 @@ def check(
     Raises
     ------
     InputError
-        At the first judgement, in the file's order, of an unknown topic, or else of an unknown
-        document, unless `ignore_unknown`.
+        At the first judgement, in the file's order, of an unknown topic, or where no judged document
+        is known, unless `ignore_unknown`.
     """
     unknown_topics = [topic for topic in dataset.qrels if topic not in dataset.topics]
     if unknown_topics and not ignore_unknown:
@@ -86,7 +86,7 @@ def check(
         docnos = list(dict.fromkeys(docno for judged in dataset.qrels.values() for docno in judged))
         missing = np.flatnonzero(np.asarray(doc_numbers(docnos)) < 0)
         unknown_docnos = [docnos[position] for position in missing]
-    if unknown_docnos and not ignore_unknown:
+    if unknown_docnos and len(unknown_docnos) == len(docnos) and not ignore_unknown:
         raise _unknown_docno(dataset, unknown_docnos)
     return CheckedDataset(dataset, len(unknown_topics), len(unknown_docnos))
 
@@ -138,7 +138,7 @@ def _unknown_topic(dataset: Dataset, unknown: list[str]) -> InputError:
 def _unknown_docno(dataset: Dataset, unknown: list[str]) -> InputError:
     topic = next(topic for topic, judged in dataset.qrels.items() if unknown[0] in judged)
     return InputError(
-        f"judgement of a document that the collection lacks ({_count(len(unknown), 'such document')} in all)",
+        f"the collection lacks every judged document ({_count(len(unknown), 'document')} in all)",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, topic, unknown[0]),
         value=unknown[0],

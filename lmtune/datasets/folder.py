@@ -10,6 +10,7 @@ from lmtune.errors import InputError
 from lmtune.formats.documents import document_files
 
 _PACKED = r"(\.gz|\.bz2|\.zst)?"
+_TABLE = rf"\.(tsv|txt){_PACKED}"
 # For each role, names in tiers: the first tier that the folder has decides, and must be one file.
 _DOCUMENTS = (rf"docs\.jsonl{_PACKED}", rf"(documents|corpus|collection)\.jsonl{_PACKED}")
 _DOCUMENT_FOLDERS = ("docs", "documents")
@@ -19,12 +20,13 @@ _TOPICS = (
     rf"topics\..+\.(tsv|txt|jsonl){_PACKED}",
     rf"queries\..+\.(tsv|txt|jsonl){_PACKED}",
 )
-_QRELS = (rf"qrels\.txt{_PACKED}", rf"qrels(\.(tsv|trec|qrels))?{_PACKED}", rf"qrels\..+\.(txt|tsv){_PACKED}")
+_QRELS = (rf"qrels\.txt{_PACKED}", rf"qrels(\.(tsv|trec|qrels))?{_PACKED}", rf"qrels\..+{_TABLE}")
 _ACCEPTED = {
     "documents": "docs.jsonl, or TREC document files in the folder itself, docs/ or documents/",
     "topics": "topics.tsv, topics.txt, topics.jsonl, queries.tsv, ... or topics.NAME.txt",
-    "qrels": "qrels.txt, qrels, qrels.tsv or qrels.NAME.txt",
+    "qrels": "qrels.txt, qrels, qrels.tsv, qrels.NAME.txt or qrels/NAME.tsv",
 }
+_USUAL_SPLIT = "test"
 
 
 def find_documents(folder: str | os.PathLike[str]) -> list[Path]:
@@ -65,7 +67,7 @@ def find_documents(folder: str | os.PathLike[str]) -> list[Path]:
     return loose
 
 
-def find_topics(folder: str | os.PathLike[str]) -> Path:
+def find_topics(folder: str | os.PathLike[str], split: str | None = None) -> Path:
     """Find a folder's topics.
 
     Parameters
@@ -74,6 +76,8 @@ def find_topics(folder: str | os.PathLike[str]) -> Path:
         Taken, in this order, plain or compressed: ``topics`` with one of the suffixes ``.tsv``,
         ``.txt``, ``.jsonl``, ``.trec``, ``.sgml``, ``.xml`` or none; ``queries`` likewise;
         ``topics.NAME.txt`` (``.tsv``, ``.jsonl``); ``queries.NAME.txt`` likewise.
+    split : str, optional
+        A NAME that is taken first.
 
     Returns
     -------
@@ -85,17 +89,24 @@ def find_topics(folder: str | os.PathLike[str]) -> Path:
     InputError
         If there is none, or several in the same place of that order.
     """
-    return _require("topics", Path(folder), _TOPICS)
+    named = rf"(topics|queries)\.{re.escape(split or '')}\.(tsv|txt|jsonl){_PACKED}"
+    found = _find("topics", Path(folder), (named, *_TOPICS) if split else _TOPICS)
+    if found is None:
+        raise _missing("topics", Path(folder))
+    return found
 
 
-def find_qrels(folder: str | os.PathLike[str]) -> Path:
+def find_qrels(folder: str | os.PathLike[str], split: str | None = None) -> Path:
     """Find a folder's judgements.
 
     Parameters
     ----------
     folder : path-like
         Taken, in this order, plain or compressed: ``qrels.txt``; ``qrels``, ``qrels.tsv``,
-        ``qrels.trec``, ``qrels.qrels``; ``qrels.NAME.txt`` or ``qrels.NAME.tsv``.
+        ``qrels.trec``, ``qrels.qrels``; ``qrels.NAME.txt`` or ``qrels.NAME.tsv``; of a folder
+        ``qrels/``, as BEIR has it, the only file, or else ``test.tsv``.
+    split : str, optional
+        A NAME: only ``qrels.NAME.txt`` (``.tsv``) and ``qrels/NAME.tsv`` (``.txt``) are taken.
 
     Returns
     -------
@@ -107,14 +118,29 @@ def find_qrels(folder: str | os.PathLike[str]) -> Path:
     InputError
         If there is none, or several in the same place of that order.
     """
-    return _require("qrels", Path(folder), _QRELS)
-
-
-def _require(role: str, folder: Path, tiers: tuple[str, ...]) -> Path:
-    found = _find(role, folder, tiers)
+    home, inner = Path(folder), Path(folder, "qrels")
+    tiers: tuple[str, ...] = _QRELS
+    inner_tiers: tuple[str, ...] = (rf"{_USUAL_SPLIT}{_TABLE}", rf".+{_TABLE}")
+    if split is not None:
+        tiers, inner_tiers = (rf"qrels\.{re.escape(split)}{_TABLE}",), (re.escape(split) + _TABLE,)
+    found = _find("qrels", home, tiers)
+    if found is None and inner.is_dir():
+        found = _find("qrels", inner, inner_tiers)
+    if found is None and split is not None:
+        accepted = ", ".join(splits(home)) or "a folder with qrels/NAME.tsv or qrels.NAME.txt"
+        raise InputError("the folder has no such split", file=home, value=split, accepted=accepted)
     if found is None:
-        raise _missing(role, folder)
+        raise _missing("qrels", home)
     return found
+
+
+def splits(folder: str | os.PathLike[str]) -> list[str]:
+    """List the names of a folder's splits: each has judgements of its own."""
+    home = Path(folder)
+    files = [path.name for path in home.glob("qrels.*")]
+    files += [f"qrels.{path.name}" for path in home.glob("qrels/*")]
+    named = (re.fullmatch(rf"qrels\.(.+?){_TABLE}", name) for name in files)
+    return sorted({match[1] for match in named if match})
 
 
 def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
@@ -146,5 +172,5 @@ def _ambiguous(role: str, folder: Path, names: list[str]) -> InputError:
         f"several files could be the {role}",
         file=folder,
         value=", ".join(names),
-        accepted=f"one of them, by --{role} FILE",
+        accepted=f"one of them, by --{role} FILE" + (" or --split NAME" if role == "qrels" else ""),
     )

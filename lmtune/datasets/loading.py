@@ -19,6 +19,7 @@ from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
+from lmtune.progress import note
 
 PathLike = str | os.PathLike[str]
 Part = Literal["documents", "topics", "qrels"]
@@ -35,7 +36,7 @@ def available() -> list[tuple[str, str]]:
     """
     return [
         (PYDOCS, "docstrings of numpy, scipy and pandas: in every installation, made in a second"),
-        ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*"),
+        ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*; BEIR's folders"),
         (f"{irds.PREFIX}ID", "a collection of ir_datasets, by its identifier (it downloads)"),
         (
             " ".join(synthetic.PREFIX + known for known in synthetic.NAMED),
@@ -55,6 +56,7 @@ def load(
     documents: PathLike | None = None,
     topics: PathLike | None = None,
     qrels: PathLike | None = None,
+    split: str | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
     progress: Callable[[int, int], None] | None = None,
@@ -74,6 +76,9 @@ def load(
         A file in place of the collection's own: a name, looked up as ``topics/topics.NAME.txt``
         and ``qrels/qrels.NAME.txt`` in the current folder (also ``.tsv``, ``.jsonl``, compressed),
         or else a path.
+    split : str, optional
+        Of a folder with judgements in several files (``qrels/dev.tsv``, ``qrels.dev.txt``) those of
+        this name, and the topics that they judge.
     topic_fields : sequence of {"title", "desc", "narr"}
         The fields of SGML topics that make the query.
     need : collection of {"documents", "topics", "qrels"}
@@ -89,7 +94,8 @@ def load(
     Raises
     ------
     InputError
-        If a part is missing, ambiguous or malformed, or nothing is known by the name.
+        If a part is missing, ambiguous or malformed, or nothing is known by the name; for a split
+        of anything but a folder.
 
     Examples
     --------
@@ -99,6 +105,8 @@ def load(
     """
     given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
     own: list[Part] = [part for part in PARTS if part in need and given[part] is None]
+    if split is not None and (qrels is not None or name is None or not Path(name).is_dir()):
+        raise InputError("--split without a folder, or beside --qrels", value=split, accepted="FOLDER alone")
     if name == PYDOCS:
         if topics is None:
             _check_title_alone(PYDOCS, topic_fields)
@@ -113,12 +121,17 @@ def load(
     elif name in PAPER_COLLECTIONS and not Path(name).is_dir():
         base = load_paper_collection(str(name), topic_fields=topic_fields, need=own)
     else:
-        base, given = _locate(name, given, need)
+        base, given = _locate(name, given, need, split)
+        base = _with_files(base, given, topic_fields)
+        if base.qrels and (split is not None or (qrels is None and _in_splits(base))):
+            judged = {topic: text for topic, text in base.topics.items() if topic in base.qrels}
+            return replace(base, topics=judged)
+        return base
     return _with_files(base, given, topic_fields)
 
 
 def _locate(
-    name: PathLike | None, given: dict[Part, PathLike | None], need: Collection[str]
+    name: PathLike | None, given: dict[Part, PathLike | None], need: Collection[str], split: str | None
 ) -> tuple[Dataset, dict[Part, PathLike | None]]:
     """Say where each part of a folder, or of nothing but given files, is."""
     if name is None:
@@ -139,10 +152,20 @@ def _locate(
     if given["documents"] is None and "documents" in need:
         located["documents"] = home
     if given["topics"] is None and "topics" in need:
-        located["topics"] = folder.find_topics(home)
-    if given["qrels"] is None and "qrels" in need:
-        located["qrels"] = folder.find_qrels(home)
+        located["topics"] = folder.find_topics(home, split)
+    if given["qrels"] is None and ("qrels" in need or split is not None):
+        located["qrels"] = folder.find_qrels(home, split)
     return Dataset(home.resolve().name, None, {}, {}), located
+
+
+def _in_splits(dataset: Dataset) -> bool:
+    """Tell whether judgements are one of several files in BEIR's ``qrels/``, and say which."""
+    path = Path(dataset.qrels_file or "")
+    others = [name for name in folder.splits(path.parent.parent) if name != path.name.partition(".")[0]]
+    if path.parent.name != "qrels" or not others:
+        return False
+    note(f"{dataset.name}: judgements from {path}; --split takes others: {', '.join(others)}")
+    return True
 
 
 def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields: Sequence[str]) -> Dataset:

@@ -24,6 +24,49 @@ class Postings(NamedTuple):
     tfs: NDArray[np.int32]
 
 
+class CollectionSize(NamedTuple):
+    """How large a collection is.
+
+    Attributes
+    ----------
+    terms : int
+        Its tokens, |C|.
+    documents : int
+        Its documents that hold a token; Lucene counts no others.
+    """
+
+    terms: int
+    documents: int
+
+    @classmethod
+    def of(cls, index: Index) -> CollectionSize:
+        """Count an index's."""
+        return cls(index.total_terms, int(np.count_nonzero(index.lengths)))
+
+    @property
+    def mean_length(self) -> float:
+        """The mean length of those documents, in tokens."""
+        return self.terms / max(self.documents, 1)
+
+
+class TermCounts(NamedTuple):
+    """How often a term occurs.
+
+    Attributes
+    ----------
+    cf : int
+        Its occurrences in the collection.
+    df : int
+        The documents that hold it.
+    size : CollectionSize
+        How large the collection is.
+    """
+
+    cf: int
+    df: int
+    size: CollectionSize
+
+
 class Index(Protocol):
     """An inverted index over numbered documents.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import Index, TermCounts
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
 
@@ -57,9 +57,9 @@ class Formula(ABC):
             The derivative of each score in each parameter.
         """
 
-    def probability(self, cf: int, total_terms: int) -> float:
-        """Return P(w|C) of a term that occurs `cf` times among `total_terms` tokens."""
-        return float(cf) / total_terms
+    def term_value(self, term: TermCounts) -> float:
+        """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
+        return float(term.cf) / term.size.terms
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the lengths of all documents, shape (num_docs,)."""
@@ -142,4 +142,5 @@ def _topics(documents: Documents) -> Iterator[TopicDocuments]:
     for docs, tfs, terms in zip(documents.docs, documents.tfs, documents.terms, strict=True):
         length, p = documents.length[slice(*docs)], documents.p[slice(*terms)]
         tf = documents.tf[slice(*tfs)].reshape(p.size, length.size)
-        yield TopicDocuments(tf.astype(np.int64), length.astype(np.int64), p, documents.counts[slice(*terms)])
+        counts = documents.counts[slice(*terms)]
+        yield TopicDocuments(tf.astype(np.int64), length.astype(np.int64), p, counts, documents.mean_length)

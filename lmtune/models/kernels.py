@@ -37,11 +37,13 @@ class Documents(NamedTuple):
     tf : numpy.ndarray of int32
         Term frequencies; or what a formula's `prepare` made of them.
     p : numpy.ndarray of float64
-        What the formula's `probability` says of each term.
+        What the formula's `term_value` says of each term.
     counts : numpy.ndarray of int64
         How often each term occurs in its query.
     longest : int
         The length of the collection's longest document.
+    mean_length : float
+        The mean length of the collection's documents.
     """
 
     docs: NDArray[np.int64]
@@ -52,11 +54,11 @@ class Documents(NamedTuple):
     p: NDArray[np.float64]
     counts: NDArray[np.int64]
     longest: int
+    mean_length: float
 
     def of(self, topics: NDArray[np.int64] | slice) -> Documents:
         """Return the documents of some of the topics; the columns are shared."""
-        bounds = self.docs[topics], self.tfs[topics], self.terms[topics]
-        return Documents(*bounds, self.length, self.tf, self.p, self.counts, self.longest)
+        return self._replace(docs=self.docs[topics], tfs=self.tfs[topics], terms=self.terms[topics])
 
 
 @compiled()
@@ -207,15 +209,18 @@ class TopicDocuments(NamedTuple):
     length : numpy.ndarray of int64, shape (documents,)
         Document lengths, as the formula takes them.
     p : numpy.ndarray of float64, shape (terms,)
-        What the formula's `probability` says of each term.
+        What the formula's `term_value` says of each term.
     counts : numpy.ndarray of int64, shape (terms,)
         How often each term occurs in the query.
+    mean_length : float
+        The mean length of the collection's documents.
     """
 
     tf: NDArray[np.int64]
     length: NDArray[np.int64]
     p: NDArray[np.float64]
     counts: NDArray[np.int64]
+    mean_length: float
 
 
 @compiled()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import Index, TermCounts
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models import kernels
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -36,9 +36,9 @@ class LuceneDirichlet(TwoStage):
     dominance = "tf"
     is_floored = True
 
-    def probability(self, cf: int, total_terms: int) -> float:
+    def term_value(self, term: TermCounts) -> float:
         """Return P(w|C), smoothed by one occurrence."""
-        return (cf + 1.0) / (total_terms + 1.0)
+        return (term.cf + 1.0) / (term.size.terms + 1.0)
 
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the lengths of all documents as Lucene rounds them."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError
+from lmtune.models.bm25 import BM25, LuceneBM25
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
@@ -76,6 +77,8 @@ MODELS = {
             LUCENE_DIRICHLET,
             LUCENE_DIRICHLET.parameters,
         ),
+        Model("bm25", "BM25 with exact document lengths", BM25(), BM25.parameters),
+        Model("lucene-bm25", "Lucene's BM25Similarity", LuceneBM25(), LuceneBM25.parameters),
     )
 }
 """All models by name."""

@@ -202,7 +202,7 @@ def read_losses(text: str, settings: Settings) -> list[Loss]:
         raise InputError("a loss is named twice", value=text, accepted="each once")
     for loss in losses:
         if loss.family != "trees":
-            loss.check_optimizer(settings.optimizer)
+            replace(settings, loss=loss)  # raises where the other settings do not suit it
         elif find_spec("lightgbm") is None:
             raise MissingExtraError("lambdamart", "neural")
     parse_network(settings.network)

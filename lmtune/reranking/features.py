@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.models.bm25 import idf
+from lmtune.models.kernels import TopicDocuments
+from lmtune.models.model import MODELS
 from lmtune.models.two_stage import score
 from lmtune.reranking.ranked_documents import RankedDocuments
 
@@ -44,14 +47,11 @@ def query_likelihood(d: RankedDocuments, lambda_: float, mu: float) -> Column:
 
 
 def bm25(d: RankedDocuments, k1: float, b: float) -> Column:
-    """BM25 as Lucene has it, without the constant factor k1 + 1, with exact document lengths.
-
-    Robertson and Zaragoza 2009, with ln(1 + (N - df + .5) / (df + .5)) for the weight of a term.
-    """
-    idf = np.log1p((d.num_docs - d.df + 0.5) / (d.df + 0.5))[:, None]
-    norm = k1 * (1.0 - b + b * d.length / d.mean_length)
-    saturated = np.divide(d.tf, d.tf + norm, out=np.zeros(d.tf.shape), where=d.held)
-    return _summed(d.weight * idf * saturated)
+    """BM25 with exact document lengths; see `lmtune.models.bm25`."""
+    idfs = np.array([idf(df, d.size.documents) for df in d.df.tolist()])
+    tf, length = d.tf.astype(np.int64), d.length.astype(np.int64)
+    topic = TopicDocuments(tf, length, idfs, d.count, d.size.mean_length)
+    return MODELS["bm25"].formula.differentiate(topic, np.array([k1, b]))[0]
 
 
 def log_tf_idf(d: RankedDocuments) -> Column:

@@ -133,7 +133,7 @@ class RatingsTask:
         self.ratings, self.split, self.settings = ratings, split, settings
         self.visits, self.graded, self.cutoffs = visits, graded, cutoffs
         self.lists = training_pairs(ratings, split, graded=graded)
-        relevant = settings.list_relevant or 1
+        relevant = settings.relevant_of_sample or 1
         self.sampler = ListSampler(
             self.lists,
             len(ratings.item_ids),
@@ -223,10 +223,11 @@ def fit(
     """
     if visits < 1:
         raise InputError("visits is too small", value=visits, accepted="1 or more")
-    if settings.list_size is not None and not 0 < (settings.list_relevant or 0) < settings.list_size:
+    relevant = settings.relevant_of_sample
+    if settings.list_size is not None and not 0 < (relevant or 0) < settings.list_size:
         raise InputError(
             "bad number of relevant items",
-            value=settings.list_relevant,
+            value=relevant,
             accepted=f"1 or more, fewer than the {settings.list_size} sampled",
         )
     with own_randomness("cpu"):

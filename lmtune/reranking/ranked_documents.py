@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import CollectionSize, Index
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class RankedDocuments:
         The run's scores, best first.
     num_docs : int
         Documents in the collection.
-    mean_length : float
-        Their mean length in tokens.
+    size : CollectionSize
+        Its tokens, and its documents that hold one.
     lambda_, mu : float
         The tuned parameters of two-stage smoothing.
     """
@@ -45,7 +45,7 @@ class RankedDocuments:
     count: NDArray[np.int64]
     score: NDArray[np.float64]
     num_docs: int
-    mean_length: float
+    size: CollectionSize
     lambda_: float
     mu: float
 
@@ -115,7 +115,7 @@ def look_up(
         count=np.array([counts[term] for term in found], np.int64),
         score=scores,
         num_docs=index.num_docs,
-        mean_length=index.total_terms / index.num_docs,
+        size=CollectionSize.of(index),
         lambda_=lambda_,
         mu=mu,
     )

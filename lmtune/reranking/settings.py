@@ -63,7 +63,10 @@ class Settings:
         None, "Documents of a query in a step, drawn anew each epoch; all by default.", low=1
     )
     list_relevant: int | None = option(
-        None, "How many of these are relevant ones; a uniform sample by default.", low=1, flag=""
+        None,
+        "How many of these are relevant ones; by default a uniform sample, or with SONG's losses a quarter,"
+        " 2 to 10.",
+        low=1,
     )
     clip: float | None = option(None, "The gradient's largest norm.", above=0)
     patience: int | None = option(None, "Stop after so many epochs without a better validation value.", low=1)
@@ -83,6 +86,13 @@ class Settings:
                 value=self.list_relevant,
                 accepted="a list size, too",
             )
+        relevant = self.relevant_of_sample
+        if self._samples_for_song and not 2 <= (relevant or 0) < (self.list_size or 0):
+            raise InputError(
+                "a sample too small for SONG's estimates",
+                value=f"{self.list_size} documents, {relevant} of them relevant",
+                accepted="2 relevant ones and 1 other at least",
+            )
         if self.warm_up >= self.epochs:
             raise InputError(
                 "no epoch is left after the warm-up",
@@ -97,6 +107,18 @@ class Settings:
         rate_at(self, 0, 0, 1)
         for loss in (self.loss, self.warm_up_loss):
             loss.check_optimizer(self.optimizer)
+
+    @property
+    def relevant_of_sample(self) -> int | None:
+        """How many documents of a sample are relevant ones: `list_relevant`, or SONG's share; else None."""
+        if self.list_relevant is not None or not self._samples_for_song:
+            return self.list_relevant
+        return min(max((self.list_size or 0) // 4, 2), 10)
+
+    @property
+    def _samples_for_song(self) -> bool:
+        losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
+        return self.list_size is not None and any(loss.family == "song" for loss in losses)
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""

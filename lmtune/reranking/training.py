@@ -140,7 +140,7 @@ class ListTask:
             seed=settings.seed,
             epoch=epoch,
             list_size=settings.list_size,
-            list_relevant=settings.list_relevant,
+            list_relevant=settings.relevant_of_sample,
             start=start,
         )
 

@@ -128,5 +128,5 @@ def test_stored_candidates_are_kept_apart_from_other_models(
     np.testing.assert_array_equal(again.p, fresh.p)
     assert get("dirichlet").formula.name == "two-stage"
     with pytest.raises(InputError, match="unknown model"):
-        get("bm25")
+        get("bm26")
     assert len(built) == 2

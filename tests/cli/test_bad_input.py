@@ -49,7 +49,7 @@ CASES: dict[str, tuple[str, bytes | None, tuple[str, ...], tuple[str, ...]]] = {
     "qrels-absent": ("qrels.txt", None, (), ("qrels", "accepted")),
     "qrels-utf8": ("qrels.txt", b"1 0 d1 1\n2 0 d\xff 1\n", (), ("qrels.txt:2:", "UTF-8")),
     "qrels-topic": ("qrels.txt", b"1 0 d1 1\n77 0 d1 1\n", (), ("qrels.txt:2:", "'77'", "ignore")),
-    "qrels-docno": ("qrels.txt", b"1 0 d1 1\n2 0 zz 1\n", (), ("qrels.txt:2:", "'zz'", "ignore")),
+    "qrels-docno": ("qrels.txt", b"1 0 yy 1\n2 0 zz 1\n", (), ("qrels.txt:1:", "'yy'", "ignore")),
     "no-relevant": ("qrels.txt", b"1 0 d1 0\n", (), ("qrels.txt", "relevant")),
     "one-usable": ("qrels.txt", b"1 0 d1 1\n1 0 d2 0\n", (), ("two topics",)),
     "topics-tab": ("topics.tsv", b"1\talpha\n2 beta\n", (), ("topics.tsv:2:", "2 beta")),

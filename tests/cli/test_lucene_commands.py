@@ -76,7 +76,7 @@ def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Pat
     rest = ["--folds", "3", "--grid", "4x5"]
     embedded = lmtune_command("tune", "one", "--stemmer", "none", *rest, cwd=home)
     first = lmtune_command("tune", "one", "--index", "lucene:ix/one", *rest, cwd=home)
-    again = lmtune_command("tune", "one", "--index", "lucene:ix/one", *rest, "--output", "kept", cwd=home)
+    again = lmtune_command("tune", "one", "--index", "ix/one", *rest, "--output", "kept", cwd=home)
     assert first.stdout == embedded.stdout == again.stdout
     assert modules(embedded) == "[]"
     assert modules(first) == "['jnius']"

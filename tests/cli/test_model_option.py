@@ -56,8 +56,12 @@ REFUSED = {
     "search-lambda": ("search c --model dirichlet --lambda 0.4", "--lambda beside", "lambda = 0"),
     "search-mu": ("search c --model jelinek-mercer --mu 9", "--mu beside", "mu = 0"),
     "search-zero": ("search c --model jelinek-mercer --lambda 0", "0.0", "mu = 0"),
-    "tune-name": ("tune c --model bm25", "'bm25'", "lucene-dirichlet"),
-    "search-name": ("search c --model bm25", "'bm25'", "two-stage"),
+    "tune-name": ("tune c --model bm26", "'bm26'", "lucene-dirichlet"),
+    "search-name": ("search c --model bm26", "'bm26'", "two-stage"),
+    "search-mu-bm25": ("search c --model bm25 --mu 9", "--mu: no parameter of bm25", "k1, b"),
+    "search-b": ("search c --model bm25 --b 1.2", "b is outside its domain: 1.2", "0 <= b <= 1"),
+    "search-k1": ("search c --model bm25 --k1 -1", "k1 is outside its domain: -1.0", "k1 > 0"),
+    "tune-b": ("tune c --model bm25 --b-range 0,2", "b is outside its domain: 2.0", "0 <= b <= 1"),
     "certify": ("tune c --model lucene-dirichlet --certify 1e-2", "two-stage smoothing alone", ""),
     "jm-range": ("tune c --model jelinek-mercer --lambda-range 0,0.5", "lambda = 0", "mu = 0"),
 }
@@ -86,7 +90,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
         assert (name in text) != plain
     made = json.loads((output / "made.json").read_text())
     assert made["plan"]["model"] == name
-    fixed = MODELS[name].fixed
+    fixed, names = MODELS[name].fixed, list(MODELS[name].default)
     with (output / "parameters.csv").open() as file:
         for row in csv.DictReader(file):
             assert all(float(row[parameter]) == value for parameter, value in fixed.items())
@@ -96,11 +100,11 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     # A model with one parameter has lines, but no surface and no logarithm of mu = 0.
     with (output / "lines/c/AP-fold1.csv").open() as file:
         drawn = {row["line"] for row in csv.DictReader(file)}
-    assert drawn - {"across"} == {"lambda", "mu"} - set(fixed)
+    assert drawn - {"across"} == set(names) - set(fixed)
     code, _, err = run("plot", str(output), "--output", str(home / f"pictures-{name}"))
     assert code == 0, err
     pictures = [path.name for path in (home / f"pictures-{name}").iterdir()]
-    assert any("surface" in picture for picture in pictures) == plain
+    assert any("surface" in picture for picture in pictures) == (not fixed)
     assert "c-parameters.svg" in pictures
     # The kept run measures what the table says.
     index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes")
@@ -110,7 +114,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     first = read_run(output / "runs/c/direct-AP.run.gz")
     ranked = {
         ranking.topic: ranking.docnos
-        for ranking in lmtune.rank(pool, {"lambda": float(row["lambda"]), "mu": float(row["mu"])})
+        for ranking in lmtune.rank(pool, {name: float(row[name]) for name in names})
     }
     equal = [topic for topic in first if list(first[topic]) == ranked[topic]]
     assert len(equal) >= len(json.loads((output / "folds.json").read_text())["c"][0]["test"])
@@ -123,6 +127,8 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
         ("--model dirichlet", "lmtune-dirichlet-mu1000"),
         ("--model jelinek-mercer", "lmtune-jelinek-mercer-lambda0.1"),
         ("--model lucene-dirichlet --mu 50", "lmtune-lucene-dirichlet-mu50"),
+        ("--model bm25", "lmtune-bm25-k10.9-b0.4"),
+        ("--model lucene-bm25 --k1 1.2 --b 0.75", "lmtune-lucene-bm25-k11.2-b0.75"),
     ],
 )
 def test_runs_say_the_model_and_its_setting(arguments: str, tag: str, run: Run, home: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -17,13 +18,17 @@ def test_values_by_name_and_the_models_own_for_the_rest() -> None:
     assert Setting().values == {"lambda": 0.0, "mu": 1000.0}
     assert Setting(given=(("mu", 300.0),)).values == {"lambda": 0.0, "mu": 300.0}
     assert Setting("jelinek-mercer").values == {"lambda": 0.1, "mu": 0.0}
-    assert Setting(given=(("lambda", 0.4),), mu=7.0) == Setting(given=(("lambda", 0.4),), mu=7.0)
-    assert Setting(lambda_=0.4, mu=7.0).values == Setting(given=(("mu", 7.0), ("lambda", 0.4))).values
+    short: dict[str, Any] = {"lambda_": 0.4, "mu": 7.0}
+    assert Setting(**short) == Setting(**short)
+    assert Setting(**short).values == Setting(given=(("mu", 7.0), ("lambda", 0.4))).values
+    short = {"k1": 1.2, "b": 0.75}
+    assert Setting("bm25", **short).values == short
 
 
 def test_ranges_by_name() -> None:
     assert Ranges().of("two-stage") == {}
-    given = Ranges(given=(("lambda", (0.0, 0.5)),), mu_range=(2.0, 3.0))
+    short: dict[str, Any] = {"mu_range": (2.0, 3.0)}
+    given = Ranges(given=(("lambda", (0.0, 0.5)),), **short)
     assert given.of("two-stage") == {"lambda": (0.0, 0.5), "mu": (2.0, 3.0)}
 
 
@@ -44,9 +49,9 @@ def test_ranges_by_name() -> None:
         ),
     ],
 )
-def test_what_a_model_does_not_have(model: str, setting: dict[str, object], message: str) -> None:
+def test_what_a_model_does_not_have(model: str, setting: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as found:
-        _ = Setting(model, **setting).values  # type: ignore[arg-type]
+        _ = Setting(model, **setting).values
     assert str(found.value) == message
 
 

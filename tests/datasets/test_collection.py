@@ -65,8 +65,17 @@ def test_a_named_index_stands_for_the_documents() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(collection: Collection, message: str) -> None:
+    Path("built").mkdir()
     with pytest.raises(InputError, match=message):
         collection.open_index(collection.load())
+
+
+@pytest.mark.usefixtures("home")
+def test_a_mistyped_index_is_told_before_anything_is_read() -> None:
+    Path("c/topics.tsv").write_text("no topics")
+    for name in ("absent", "lucene:no/such"):
+        with pytest.raises(InputError, match=r"there is no index here.*lucene:NAME"):
+            Collection("c", index=name).load()
 
 
 @pytest.mark.usefixtures("home")

@@ -34,13 +34,18 @@ def test_an_unknown_topic_is_named_with_its_line(dataset: Dataset) -> None:
     assert "add --ignore-unknown to leave such judgements out" in text
 
 
-def test_an_unknown_document_is_named_with_its_line(dataset: Dataset) -> None:
+def test_some_unknown_documents_are_counted(dataset: Dataset) -> None:
+    dataset.topics.update({"4": "four", "5": "five"})
+    assert check(dataset, doc_numbers=doc_numbers) == (dataset, 0, 3)  # x, y and z
+
+
+def test_the_first_of_nothing_but_unknown_documents_is_named_with_its_line(dataset: Dataset) -> None:
     dataset.topics.update({"4": "four", "5": "five"})
     with pytest.raises(InputError) as caught:
-        check(dataset, doc_numbers=doc_numbers)
+        check(dataset, doc_numbers=lambda docnos: np.full(len(docnos), -1))
     text = str(caught.value)
-    assert text.startswith(f"{dataset.qrels_file}:3: judgement of a document")
-    assert "(3 such documents in all): 'x'; accepted: " in text
+    assert text.startswith(f"{dataset.qrels_file}:1: the collection lacks every judged document")
+    assert "(6 documents in all): 'a'; accepted: " in text
     assert "--ignore-unknown to count such documents as never retrieved" in text
 
 

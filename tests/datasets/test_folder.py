@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtune.datasets.folder import find_documents, find_qrels, find_topics
+from lmtune.datasets.folder import find_documents, find_qrels, find_topics, splits
 from lmtune.errors import InputError
 
 
@@ -108,3 +108,42 @@ def test_an_empty_documents_folder(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     with pytest.raises(InputError, match="no document files"):
         find_documents(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("present", "split", "chosen"),
+    [
+        (["qrels/test.tsv", "qrels/train.tsv"], None, "qrels/test.tsv"),
+        (["qrels/test.tsv", "qrels/train.tsv"], "train", "qrels/train.tsv"),
+        (["qrels/dev.tsv"], None, "qrels/dev.tsv"),
+        (["qrels.dev.txt", "qrels.test.txt"], "dev", "qrels.dev.txt"),
+        (["qrels.txt", "qrels.pool.txt.gz"], "pool", "qrels.pool.txt.gz"),
+        (["qrels.txt", "qrels/test.tsv"], None, "qrels.txt"),
+    ],
+)
+def test_judgements_of_a_split(tmp_path: Path, present: list[str], split: str | None, chosen: str) -> None:
+    assert find_qrels(fill(tmp_path, *present), split) == tmp_path / chosen
+
+
+def test_splits(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        "qrels/test.tsv",
+        "qrels/train.tsv.gz",
+        "qrels.pool.txt",
+        "qrels.txt",
+        "topics.dev.tsv",
+        "topics.tsv",
+    )
+    fill(tmp_path, "topics.dev.tsv", "topics.tsv")
+    assert splits(tmp_path) == ["pool", "test", "train"]
+    with pytest.raises(InputError, match=r"no such split: 'dev'; accepted: pool, test, train"):
+        find_qrels(tmp_path, "dev")
+    assert find_topics(tmp_path, "dev") == tmp_path / "topics.dev.tsv"
+    assert find_topics(tmp_path, "test") == tmp_path / "topics.tsv"
+    (tmp_path / "qrels/test.tsv").unlink()
+    (tmp_path / "qrels/dev.tsv").touch()
+    (tmp_path / "qrels.txt").unlink()
+    (tmp_path / "qrels.pool.txt").unlink()
+    with pytest.raises(InputError, match=r"several files could be the qrels.*FILE or --split NAME"):
+        find_qrels(tmp_path)

@@ -138,3 +138,24 @@ def test_the_classics(
     assert checked[1:] == (0, 0)
     assert sum(map(len, dataset.qrels.values())) == judgements
     assert len(split_topics(dataset).usable) == judged
+
+
+def test_a_folder_as_beir_distributes_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "lmtune")
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "title": "A", "text": "text", "metadata": {}}\n')
+    lines = [f'{{"_id": "q{i}", "text": "query {i}", "metadata": {{}}}}\n' for i in (1, 2)]
+    (tmp_path / "queries.jsonl").write_text("".join(lines))
+    for name, topic in (("train", "q1"), ("test", "q2")):
+        (tmp_path / f"qrels/{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{topic}\td1\t2\n")
+    found = load(tmp_path)
+    assert (found.topics, found.qrels) == ({"q2": "query 2"}, {"q2": {"d1": 2}})
+    assert found.documents is not None
+    assert [Path(path).name for path in found.documents.files] == ["corpus.jsonl"]  # type: ignore[attr-defined]
+    assert "qrels/test.tsv; --split takes others: train" in caplog.text
+    assert load(tmp_path, split="train").topics == {"q1": "query 1"}
+    assert load(tmp_path, split="train", need=["topics"]).topics == {"q1": "query 1"}
+    assert list(load(tmp_path, need=["topics"]).topics) == ["q1", "q2"]
+    for options in ({"name": "pydocs"}, {"name": tmp_path, "qrels": tmp_path / "qrels/test.tsv"}):
+        with pytest.raises(InputError, match="--split without a folder, or beside --qrels"):
+            load(**options, split="train")  # type: ignore[arg-type]

@@ -135,8 +135,8 @@ def test_a_lambda_is_refused() -> None:
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'bm25'.*two-stage"):
-        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="bm25")
+    with pytest.raises(InputError, match=r"'bm26'.*two-stage"):
+        CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="bm26")
     assert CandidatePool.build(TinyIndex({"a": "x"}), {"1": "x"}, model="dirichlet").formula is TWO_STAGE
 
 

@@ -94,8 +94,16 @@ def test_the_best_epoch_is_none_of_the_warm_up() -> None:
 
 def test_bad_settings() -> None:
     for settings, visits, message in (
-        (replace(SMALL, list_relevant=None), 1, "bad number of relevant items"),
-        (replace(SMALL, list_relevant=12), 1, "bad number of relevant items: 12"),
+        (
+            replace(SMALL, list_relevant=None, loss=parse_loss("ranknet"), warm_up=0),
+            1,
+            "bad number of relevant",
+        ),
+        (
+            replace(SMALL, list_relevant=12, loss=parse_loss("ranknet"), warm_up=0),
+            1,
+            "bad number of relevant items: 12",
+        ),
         (SMALL, 0, "visits is too small: 0"),
     ):
         with pytest.raises(InputError, match=message):

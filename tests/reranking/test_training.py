@@ -89,13 +89,25 @@ def test_without_validation_the_last_epoch_is_kept() -> None:
 
 
 def test_warm_up_trains_with_the_other_loss_then_renews_the_last_layer() -> None:
-    settings = replace(SMALL, loss=parse_loss("song"), epochs=4, warm_up=2)
+    settings = replace(SMALL, loss=parse_loss("song"), epochs=4, warm_up=2, list_relevant=2)
     trained = fit(TRAIN, VALIDATION, settings)
     plain = fit(TRAIN, VALIDATION, replace(settings, loss=parse_loss("listnet"), warm_up=0, epochs=2))
     assert trained.history[:2] == plain.history
     assert trained.best_epoch > 2
     with pytest.raises(InputError, match="warm-up"):
         replace(settings, warm_up=4)
+
+
+def test_samples_for_song_have_relevant_documents() -> None:
+    """A quarter of the sample, 2 to 10, unless it is said; other losses' samples are uniform."""
+    song = replace(SMALL, loss=parse_loss("song"), list_size=3)
+    sizes = (3, 12, 400)
+    assert [replace(song, list_size=size).relevant_of_sample for size in sizes] == [2, 3, 10]
+    assert replace(song, list_size=40, list_relevant=6).relevant_of_sample == 6
+    assert replace(song, list_size=None).relevant_of_sample is None
+    assert SMALL.relevant_of_sample is None
+    given = replace(song, list_relevant=2)
+    assert fit(TRAIN, VALIDATION, song).history == fit(TRAIN, VALIDATION, given).history
 
 
 def test_schedules() -> None:
@@ -122,6 +134,9 @@ def test_schedules() -> None:
         ({"seed": -1}, "seed"),
         ({"list_relevant": 0}, "list relevant"),
         ({"list_size": None, "list_relevant": 2}, "no sample"),
+        ({"loss": parse_loss("song"), "list_size": 2}, "too small for SONG's estimates: .*2 documents, 2"),
+        ({"loss": parse_loss("k-song"), "list_size": 9, "list_relevant": 1}, "too small for SONG's"),
+        ({"warm_up": 1, "warm_up_loss": parse_loss("cross-entropy"), "list_relevant": 1}, "too small for"),
     ],
 )
 def test_bad_settings(changed: dict[str, Any], message: str) -> None:

@@ -79,7 +79,7 @@ def topic_of(lists: Lists, t: int) -> TopicDocuments:
     rows, terms = lists.columns.rows(t), lists.pool.term_rows(t)
     tf = lists.pool.tf_block(lists.columns, t).astype(np.int64)
     return TopicDocuments(
-        tf, lists.columns.length[rows].astype(np.int64), lists.pool.p[terms], lists.pool.count[terms]
+        tf, lists.columns.length[rows].astype(np.int64), lists.pool.p[terms], lists.pool.count[terms], 10.0
     )
 
 

@@ -53,7 +53,7 @@ def test_gradients_are_the_scores_differences(formula: Formula) -> None:
     pool = pool_of(formula)
     terms, rows = pool.term_rows(0), pool.candidates.rows(0)
     tf, length = pool.tf_block(pool.candidates, 0).astype(np.int64), pool.candidates.length[rows]
-    topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
+    topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms], pool.mean_length)
     for setting in some_settings(formula, 8)[2:]:
         _, gradients = formula.differentiate(topic, setting)
         assert gradients.shape == (len(formula.parameters), rows.stop - rows.start)
@@ -100,7 +100,9 @@ def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
             if not pool.terms[t]:
                 continue
             tf, length = pool.tf_block(pool.judged, t).astype(np.int64), pool.judged.length[rows]
-            topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms])
+            topic = TopicDocuments(
+                tf, length.astype(np.int64), pool.p[terms], pool.count[terms], pool.mean_length
+            )
             scores, slopes = formula.differentiate(topic, setting)
             for r in np.flatnonzero(pool.judged.gain[rows] >= 1):
                 for n in np.flatnonzero(pool.judged.gain[rows] < 1):

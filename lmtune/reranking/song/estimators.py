@@ -15,30 +15,31 @@ from torch import Tensor
 
 from lmtune.reranking.losses.declared import Bounds
 
-Rule = Callable[[Tensor, Tensor, Tensor | None, Tensor, float], Tensor]
+Rule = Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]
 
 
 def moving_average(
-    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float
+    state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: Tensor
 ) -> Tensor:
     """Give (1 - gamma) u + gamma g^."""
     del change, share
     return state + gamma * (current - state)
 
 
-def storm(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float) -> Tensor:
+def storm(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: Tensor) -> Tensor:
     """Give (1 - gamma) u + g^(w_t) - (1 - gamma) g^(w_t-1)."""
     del share
     assert change is not None
     return (1.0 - gamma) * (state + change) + gamma * current
 
 
-def msvr(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: float) -> Tensor:
+def msvr(state: Tensor, current: Tensor, change: Tensor | None, gamma: Tensor, share: Tensor) -> Tensor:
     """Give (1 - gamma) u + gamma g^(w_t) + beta (g^(w_t) - g^(w_t-1)).
 
-    beta = (1 - share) / (share (1 - gamma)) + 1 - gamma, where `share` of the blocks (queries) is
-    sampled at a step: a block's estimate is 1 / share steps old, so one step's change is taken
-    that many times. With share = 1 it is STORM. With gamma = 1 nothing is kept, nor corrected.
+    beta = (1 - share) / (share (1 - gamma)) + 1 - gamma, where `share` (R,) of the steps sample a
+    pair, the paper's block: its query, and it among the query's relevant items. An estimate is
+    1 / share steps old on average, so one step's change is taken about that many times. With
+    share = 1 it is STORM. With gamma = 1 nothing is kept, nor corrected.
     """
     assert change is not None
     kept = 1.0 - gamma

@@ -13,7 +13,7 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Bounds, Positive, Share, checked
 from lmtune.reranking.song.estimators import EstimatorName
-from lmtune.reranking.song.pairs import RelevantPairs
+from lmtune.reranking.song.pairs import RelevantPairs, read_cutoff
 from lmtune.reranking.song.samples import Sample
 from lmtune.reranking.song.songs import Selection, Song
 from lmtune.reranking.song.thresholds import solve_threshold
@@ -46,9 +46,9 @@ class KSong(Song):
     ----------
     pairs, gamma, margin, estimator
         As for `Song`.
-    cutoff : int
-        K; a small one learns from few items of each list, and may measure worse at its own cutoff
-        than a larger one.
+    cutoff : float
+        K: a rank, or below 1 a share of each list's length, rounded up. A small one learns from few
+        items of each list, and may measure worse at its own cutoff than a larger one.
     theoretical : bool
         Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
         as the paper's results do; the practical form, False, holds them fixed.
@@ -69,6 +69,7 @@ class KSong(Song):
         In [0, 1); 0.5 puts lambda at the (K + 1)-th score itself.
     """
 
+    cutoffs: Tensor
     threshold: Tensor
     curvature: Tensor
 
@@ -77,7 +78,7 @@ class KSong(Song):
         self,
         pairs: RelevantPairs,
         *,
-        cutoff: Annotated[int, Bounds(low=1)] = 50,
+        cutoff: Annotated[float, Bounds(above=0, read=read_cutoff)] = 50,
         theoretical: bool = True,
         gamma: Share | None = None,
         margin: Positive = 10.0,
@@ -97,16 +98,18 @@ class KSong(Song):
         super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
         if isinstance(eta, str):
             _read_eta(eta)
-        self.cutoff, self.theoretical, self.scale, self.eta = cutoff, theoretical, scale, eta
+        self.theoretical, self.scale, self.eta = theoretical, scale, eta
         self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
         self.epsilon = epsilon
         queries = len(pairs.queries)
+        self.register_buffer("cutoffs", torch.from_numpy(pairs.cutoffs(cutoff)), persistent=False)
         self.register_buffer("threshold", torch.full((queries,), torch.nan))
         if theoretical:
             self.register_buffer("curvature", torch.full((queries,), torch.nan))
 
     def _select(self, batch: Sample) -> Selection:
-        target = (self.cutoff + self.epsilon) / batch.lengths
+        cutoff = self.cutoffs[batch.positions].unsqueeze(1)
+        target = (cutoff + self.epsilon) / batch.lengths
         kept = self.threshold[batch.positions].double().unsqueeze(1)
         threshold = kept
         unknown = torch.isnan(kept)
@@ -120,18 +123,18 @@ class KSong(Song):
                 batch.scores[unknown], batch.level[unknown], target[unknown], tau1=self.tau1, tau2=self.tau2
             )
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
-        all_top = batch.lengths <= self.cutoff
+        all_top = batch.lengths <= cutoff
         psi = torch.sigmoid(self.scale * (batch.scores - threshold))
-        slope = threshold_gradient = None
+        slope = threshold_slope = None
         if self.theoretical:
-            bend = batch.level * sigma * (1.0 - sigma) / self.tau1
-            now = self.tau2 + bend.sum(1, keepdim=True)
+            bend = sigma * (1.0 - sigma) / self.tau1
+            now = self.tau2 + (batch.level * bend).sum(1, keepdim=True)
             before = self.curvature[batch.positions].double().unsqueeze(1)
             new = before + self.gamma_curvature * (now - before)
             curvature = torch.where(torch.isnan(before), now, new)
             if self.training:
                 self.curvature[batch.positions] = curvature.squeeze(1).to(self.curvature.dtype)
-            threshold_gradient = bend / curvature
+            threshold_slope = bend / curvature
             slope = torch.where(all_top, 0.0, self.scale * psi * (1.0 - psi))
         if self.training:
             moved = threshold
@@ -144,4 +147,4 @@ class KSong(Song):
                     step = torch.full_like(tilt, self.eta)
                 moved = threshold - step * tilt
             self.threshold[batch.positions] = moved.squeeze(1).to(self.threshold.dtype)
-        return Selection(torch.where(all_top, 1.0, psi), slope, threshold_gradient)
+        return Selection(torch.where(all_top, 1.0, psi), slope, threshold_slope)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmtune.errors import InputError
+from lmtune.options import read
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -115,13 +116,19 @@ class RelevantPairs:
         """Number of relevant items of each query, int64 (Q,)."""
         return np.diff(self.starts)
 
-    def ideal_dcg(self, cutoff: int | None = None) -> Floats:
+    def cutoffs(self, cutoff: float) -> Integers:
+        """Give each query's K, int64 (Q,): a rank for all, or below 1 a share of each list, rounded up."""
+        check_cutoff(cutoff)
+        ranks = np.ceil(cutoff * self.lengths) if cutoff < 1 else np.full(len(self.queries), cutoff)
+        return ranks.astype(np.int64)
+
+    def ideal_dcg(self, cutoff: float | None = None) -> Floats:
         """Compute each query's greatest DCG, gains 2^y - 1, discounts 1 / log2(rank + 1).
 
         Parameters
         ----------
-        cutoff : int, optional
-            Count only the first `cutoff` ranks.
+        cutoff : float, optional
+            Count only the first ranks, as many as `cutoffs` gives.
 
         Returns
         -------
@@ -134,7 +141,7 @@ class RelevantPairs:
         gain = np.exp2(self.labels[order]) - 1.0
         terms = gain / np.log2(rank + 1.0)
         if cutoff is not None:
-            terms = np.where(rank <= cutoff, terms, 0.0)
+            terms = np.where(rank <= self.cutoffs(cutoff)[query], terms, 0.0)
         return self._sums(query, terms)
 
     def label_sums(self) -> Floats:
@@ -152,6 +159,20 @@ class RelevantPairs:
         for part in (self.queries, self.lengths, self.starts, self.items, self.labels):
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
         return crc
+
+
+def check_cutoff(cutoff: float) -> float:
+    """Raise InputError for what is neither a rank, from 1, nor a share of lists, below 1."""
+    if not (0 < cutoff < 1 or (cutoff >= 1 and float(cutoff).is_integer())):
+        raise InputError(
+            "bad cutoff", value=cutoff, accepted="a rank, 1 and above; or a share of each list, below 1"
+        )
+    return cutoff
+
+
+def read_cutoff(text: str) -> float:
+    """Read a cutoff, as `check_cutoff` accepts it."""
+    return check_cutoff(read(float, text, "cutoff"))
 
 
 def _integers(values: npt.ArrayLike, name: str) -> Integers:

@@ -74,13 +74,15 @@ def sample_of(
     """Look a batch up in the state and weigh its items.
 
     The relevant and the other items of a list are taken for uniform samples of the list's
-    relevant and other items, so that weighted sums are unbiased for sums over the whole list. A
-    stratum that the sample lacks is stood for by the other one.
+    relevant and other items, so that weighted sums are unbiased for sums over the whole list.
+    That takes two of the relevant items (for item i's sum holds the other relevant ones, too) and
+    one of the others, or all where there are fewer.
 
     Raises
     ------
     InputError
-        For shapes that do not match, unknown queries, and relevant pairs that are not known.
+        For shapes that do not match, unknown queries, relevant pairs that are not known, and
+        samples of too few items.
     """
     if scores.dim() != 2 or labels.shape != scores.shape or items.shape != scores.shape:
         raise InputError(
@@ -95,17 +97,23 @@ def sample_of(
     kept = torch.where(mask, scores.detach().double(), 0.0)
     label = torch.where(mask, labels.double(), 0.0)
     relevant = label > 0
-    positions = state.positions(queries)
+    positions, strange = state.positions(queries)
     rows, columns = relevant.nonzero(as_tuple=True)
-    slots = state.slots(positions[rows], items[rows, columns])
+    slots, unknown = state.slots(positions[rows], items[rows, columns])
     lengths = state.lengths[positions].double().unsqueeze(1)
     count = state.counts[positions].double().unsqueeze(1)
     seen = relevant.sum(1, keepdim=True).double()
     unseen = mask.sum(1, keepdim=True).double() - seen
+    few = (seen < count.clamp(max=2.0)) | (unseen < (lengths - count).clamp(max=1.0))
+    # One look at all that may be wrong: on other devices than the CPU each waits for them.
+    if bool(torch.cat([strange, unknown, few.squeeze(1)]).any()):
+        _refuse_queries(state, queries, strange)
+        _refuse_pairs(queries[rows][unknown], items[rows, columns][unknown])
+        _refuse_samples(torch.cat([seen, count, unseen, lengths - count], dim=1)[few.squeeze(1)])
     one = torch.ones_like(seen)
-    # Weights of a relevant and of another item: for all items, and for those beside item i.
-    level = _strata(seen, unseen, count, lengths)
-    beside = _strata(seen - 1.0, unseen, count - 1.0, lengths - 1.0)
+    # What a relevant and another item stand for: in sums over all items, and over those beside item i.
+    level = count / torch.maximum(seen, one), (lengths - count) / torch.maximum(unseen, one)
+    beside = (count - 1.0) / torch.maximum(seen - 1.0, one), level[1]
     return Sample(
         scores=kept,
         labels=label,
@@ -114,7 +122,7 @@ def sample_of(
         positions=positions,
         slots=slots,
         lengths=lengths,
-        pairs=torch.where(relevant, count / torch.maximum(seen, one), 0.0),
+        pairs=torch.where(relevant, level[0], 0.0),
         level=_spread(level, relevant, mask) / lengths,
         others=_spread(beside, relevant, mask) / lengths,
         whole=seen + unseen >= lengths,
@@ -122,13 +130,32 @@ def sample_of(
     )
 
 
-def _strata(seen: Tensor, unseen: Tensor, relevant: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
-    """Say how many items one of the `seen` relevant and one of the `unseen` others stand for."""
-    all_relevant = torch.where(unseen > 0, relevant, whole)
-    all_others = torch.where(seen > 0, whole - relevant, whole)
-    return (
-        torch.where(seen > 0, all_relevant / seen.clamp(min=1), 0.0),
-        torch.where(unseen > 0, all_others / unseen.clamp(min=1), 0.0),
+def _refuse_queries(state: PairState, queries: Tensor, wrong: Tensor) -> None:
+    if bool(wrong.any()):
+        known = state.query_ids
+        raise InputError(
+            "a query that the training data lacks",
+            value=int(queries[wrong][0]),
+            accepted=f"the {len(known)} ids from {int(known[0])} to {int(known[-1])} that the pairs were made"
+            " from",
+        )
+
+
+def _refuse_pairs(queries: Tensor, items: Tensor) -> None:
+    if len(items):
+        raise InputError(
+            "a pair (query, item) labelled relevant that the training data lacks",
+            value=(int(queries[0]), int(items[0])),
+            accepted="the pairs that the state was made from",
+        )
+
+
+def _refuse_samples(sizes: Tensor) -> None:
+    seen, relevant, unseen, others = sizes[0].long().tolist()
+    raise InputError(
+        "a sample too small for unbiased estimates",
+        value=f"{seen} of a list's {relevant} relevant items, {unseen} of its {others} others",
+        accepted="2 relevant items and 1 other, or all where there are fewer",
     )
 
 

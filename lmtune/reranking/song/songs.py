@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Cutoff, Positive, Share, checked
+from lmtune.reranking.losses.declared import Bounds, Positive, Share, checked
 from lmtune.reranking.losses.given_gradients import with_gradient
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.hinge import SortedLists
-from lmtune.reranking.song.pairs import RelevantPairs
+from lmtune.reranking.song.pairs import RelevantPairs, read_cutoff
 from lmtune.reranking.song.samples import Sample, sample_of
 from lmtune.reranking.song.state import PairState
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Weights psi (B, n) of the items, and psi' with the gradient of lambda (B, n) or None."""
+    """Weights psi (B, n) of the items; psi', and the gradient of lambda times N, (B, n) or None."""
 
     psi: Tensor
     slope: Tensor | None
-    threshold_gradient: Tensor | None
+    threshold_slope: Tensor | None
 
 
 class Song(nn.Module):
@@ -46,9 +47,10 @@ class Song(nn.Module):
     gradient is the mean of f'(u) grad g^.
 
     Lists may be whole or samples: relevant items drawn uniformly among the list's relevant ones
-    and others among its others, in any numbers; the estimates are weighted to stay unbiased. Time
-    and memory are O(n log n) and O(n) a list of n sampled items, whatever the whole list's length.
-    In evaluation mode (``.eval()``) the state is read, not changed.
+    and others among its others, in numbers fixed beforehand. g^ and, given u, the gradient are
+    weighted to be unbiased; which takes 2 relevant items and 1 other, or all where there are fewer.
+    Time and memory are O(n log n) and O(n) a list of n sampled items, whatever the whole list's
+    length. In evaluation mode (``.eval()``) the state is read, not changed.
 
     Parameters
     ----------
@@ -65,8 +67,9 @@ class Song(nn.Module):
     estimator : {"moving-average", "storm", "msvr", "msvr-sp"}
         How u follows g. "storm" and "msvr" need `previous_scores` at each call, "msvr-sp" needs
         `score_changes`; `PreviousIterate` makes both.
-    cutoff : int, optional
-        Take the ideal DCG down to this rank, as `KSong` does; else of the whole list.
+    cutoff : float, optional
+        Take the ideal DCG down to this rank, or share of each list, as `KSong` does; else of the
+        whole list.
     """
 
     objective: Tensor
@@ -80,7 +83,7 @@ class Song(nn.Module):
         gamma: Share | None = None,
         margin: Positive = 10.0,
         estimator: EstimatorName = "moving-average",
-        cutoff: Cutoff = None,
+        cutoff: Annotated[float | None, Bounds(above=0, read=read_cutoff)] = None,
     ) -> None:
         super().__init__()
         self.gamma, self.margin, self.estimator = gamma, margin, estimator
@@ -149,10 +152,12 @@ class Song(nn.Module):
             else:
                 gradient = lists.gradient(batch.others, outer * selection.psi)
                 if selection.slope is not None:
-                    assert selection.threshold_gradient is not None
+                    assert selection.threshold_slope is not None
                     pull = selection.slope * value
-                    gradient = gradient + pull
-                    gradient -= pull.sum(1, keepdim=True) * selection.threshold_gradient
+                    # Each item's own weight moves with lambda; beside item i the items weigh as in g^_i.
+                    own = pull * (1.0 / batch.lengths - batch.others)
+                    moved = batch.others * pull.sum(1, keepdim=True) + own
+                    gradient = gradient + pull - moved * selection.threshold_slope
                 value = value * selection.psi
             total = value.sum()
             self.objective = total
@@ -191,7 +196,7 @@ class Song(nn.Module):
         fresh = current[chosen]
         old = self.state.estimate[batch.slots].double()
         gamma = batch.gamma(self.gamma)
-        share = min(float(batch.queries) / self.active, 1.0) if change is not None else 1.0
+        share = (batch.queries / self.active).clamp(max=1.0) / batch.pairs[chosen]
         moved = rule(old, fresh, None if change is None else change[chosen], gamma, share)
         if change is not None:
             # These can overshoot; no g is below an item's own hinge, so neither is its estimate.

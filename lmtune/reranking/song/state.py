@@ -46,48 +46,19 @@ class PairState(nn.Module):
         self.register_buffer("counts", torch.from_numpy(pairs.counts), persistent=False)
         self.register_load_state_dict_pre_hook(_refuse_other_data)  # type: ignore[no-untyped-call]
 
-    def positions(self, queries: Tensor) -> Tensor:
-        """Find the places of the query ids (B,) among the training data's.
-
-        Raises
-        ------
-        InputError
-            For a query that the training data lacks.
-        """
+    def positions(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the places of the query ids (B,) among the training data's; and tell which are unknown."""
         queries = queries.to(self.query_ids.device)
         found = torch.searchsorted(self.query_ids, queries).clamp(max=len(self.query_ids) - 1)
-        wrong = self.query_ids[found] != queries
-        if bool(wrong.any()):
-            raise InputError(
-                "a query that the training data lacks",
-                value=int(queries[wrong][0]),
-                accepted=f"the {len(self.query_ids)} ids from {int(self.query_ids[0])} to "
-                f"{int(self.query_ids[-1])} that the pairs were made from",
-            )
-        return found
+        return found, self.query_ids[found] != queries
 
-    def slots(self, positions: Tensor, items: Tensor) -> Tensor:
-        """Find the slots (R,) of pairs (query positions (R,), item ids (R,)).
-
-        Raises
-        ------
-        InputError
-            For a pair that the training data does not hold as relevant.
-        """
+    def slots(self, positions: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the slots (R,) of pairs (query positions (R,), item ids (R,)); and tell which are unknown."""
         key = positions * self.stride + items
-        if len(self.keys):
-            slot = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
-            wrong = (self.keys[slot] != key) | (items < 0) | (items >= self.stride)
-        else:
-            slot, wrong = torch.zeros_like(key), torch.ones_like(key, dtype=torch.bool)
-        if bool(wrong.any()):
-            query = int(self.query_ids[positions[wrong][0]])
-            raise InputError(
-                "a pair (query, item) labelled relevant that the training data lacks",
-                value=(query, int(items[wrong][0])),
-                accepted="the pairs that the state was made from",
-            )
-        return slot
+        if not len(self.keys):
+            return torch.zeros_like(key), torch.ones_like(key, dtype=torch.bool)
+        slot = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
+        return slot, (self.keys[slot] != key) | (items < 0) | (items >= self.stride)
 
     def write(self, slots: Tensor, values: Tensor) -> None:
         """Set the estimates of `slots`."""

@@ -87,9 +87,7 @@ class Plan:
         read=str,
         separator=None,
     )
-    model: str = option(
-        "two-stage", "two-stage, dirichlet, jelinek-mercer or lucene-dirichlet.", choices=MODELS
-    )
+    model: str = option("two-stage", f"{', '.join(MODELS)}.", choices=MODELS)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     grid: tuple[int, ...] = option(
         (20, 26), "Points along each parameter.", low=1, read=_grid, separator="x", metavar="NxN"

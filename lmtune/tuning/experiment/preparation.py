@@ -30,8 +30,8 @@ class Split:
     train_topics, test_topics : str or None
         As `lmtune.datasets.selection.select_topics` reads them.
     ignore_unknown : bool
-        Leave out judgements of topics that the collection lacks, and allow judged documents that
-        it lacks.
+        Leave out judgements of topics that the collection lacks, and let it lack every judged
+        document.
 
     Raises
     ------
@@ -45,7 +45,7 @@ class Split:
     train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
     test_topics: str | None = option(None, "Report on these; default: all others.")
     ignore_unknown: bool = option(
-        False, "Allow judgements of unknown topics (left out) and documents (never retrieved)."
+        False, "Leave out judgements of unknown topics; let all judged documents be unknown."
     )
 
     def __post_init__(self) -> None:

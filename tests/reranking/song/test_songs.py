@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 import song_brute as brute  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.song import KSong, RelevantPairs, Song  # noqa: E402
+from lmtune.reranking.song import KSong, ListwiseCrossEntropy, RelevantPairs, Song  # noqa: E402
+from lmtune.reranking.song.samples import sample_of  # noqa: E402
 
 Lists = list[tuple[Any, Any]]
 
@@ -278,6 +279,7 @@ class TestDegenerate:
             {"margin": -1.0},
             {"estimator": "sgd"},
             {"cutoff": 0},
+            {"cutoff": 2.5},
             {"scale": 0.0},
             {"tau1": 0.0},
             {"epsilon": 1.0},
@@ -291,46 +293,105 @@ class TestDegenerate:
             k_song_of(made([5], 0), **options)
 
 
-class TestSamples:
-    def test_unbiased_over_all_samples(self) -> None:
-        """The mean over every stratified sample that holds item i is g_i, exactly."""
-        lists = made([8], 13)
-        scores, labels = lists[0]
-        whole = brute.inner(scores, 1.0)
-        relevant = [i for i in range(8) if labels[i] > 0]
-        others = [i for i in range(8) if labels[i] == 0]
-        assert len(relevant) >= 3
-        assert len(others) >= 3
-        means: dict[int, list[float]] = {}
-        for some in itertools.combinations(relevant, 2):
-            for rest in itertools.combinations(others, 2):
-                columns = torch.tensor([*some, *rest])
-                song = song_of(lists).double()
-                song(
-                    scores[columns][None],
-                    labels[columns][None],
-                    queries=torch.tensor([0]),
-                    items=columns[None],
-                )
-                for slot, i in enumerate(relevant):
-                    if i in some:
-                        means.setdefault(i, []).append(float(song.state.estimate[slot]))
-        for i in relevant:
-            assert np.mean(means[i]) == pytest.approx(float(whole[i]), abs=1e-12)
+LABELS = [2.0, 1.0, 3.0, 0.0, 0.0, 0.0, 0.0]
+SIZES = [(r, o) for r in (2, 3) for o in (1, 2, 3, 4)]
 
-    def test_a_missing_stratum(self) -> None:
-        """Only item i's own term and one other item to stand for all: finite, and as computed."""
+
+def samples(labels: list[float], relevant: int, others: int) -> list[Any]:
+    """Every sample of so many relevant and so many other items."""
+    kinds = [[i for i, y in enumerate(labels) if (y > 0) == wanted] for wanted in (True, False)]
+    parts = itertools.product(
+        itertools.combinations(kinds[0], relevant), itertools.combinations(kinds[1], others)
+    )
+    return [torch.tensor([*some, *rest]) for some, rest in parts]
+
+
+class TestSamples:
+    """Means over every sample, of every size that is accepted."""
+
+    def list_of(self, columns: Any) -> tuple[Any, dict[str, Any]]:
+        scores = torch.tensor(np.random.default_rng(13).standard_normal(len(LABELS)))[columns]
+        batch = {
+            "labels": torch.tensor(LABELS).double()[columns][None],
+            "queries": torch.tensor([0]),
+            "items": columns[None],
+        }
+        return scores[None].requires_grad_(), batch
+
+    def whole(self, loss: Any) -> tuple[float, Any]:
+        return self.call(loss, torch.arange(len(LABELS)))
+
+    def call(self, loss: Any, columns: Any) -> tuple[float, Any]:
+        """The value, and the gradient in all items of the list."""
+        scores, batch = self.list_of(columns)
+        value = loss(scores, **batch)
+        (gradient,) = torch.autograd.grad(value, scores)
+        every = torch.zeros(len(LABELS)).double()
+        every[columns] = gradient[0]
+        return float(value.detach()), every
+
+    @pytest.mark.parametrize(("relevant", "others"), SIZES)
+    @pytest.mark.parametrize("kind", ["song", "practical", "theoretical", "cross-entropy"])
+    def test_value_and_gradient(self, kind: str, relevant: int, others: int) -> None:
+        """With u, lambda and s as earlier steps left them."""
+        pairs = RelevantPairs.from_lists([0, len(LABELS)], LABELS)
+        loss: Any = {
+            "song": Song(pairs, margin=2.0),
+            "practical": KSong(pairs, cutoff=2, theoretical=False, margin=2.0, eta=0.1),
+            # At 1e-300 s is what it was.
+            "theoretical": KSong(pairs, cutoff=2, margin=2.0, eta=0.1, tau1=0.7, gamma_curvature=1e-300),
+            "cross-entropy": ListwiseCrossEntropy(pairs),
+        }[kind].double()
+        self.whole(loss)
+        loss.state.estimate.mul_(1.3)
+        loss.eval()
+        value, gradient = self.whole(loss)
+        found = [self.call(loss, columns) for columns in samples(LABELS, relevant, others)]
+        assert np.mean([one for one, _ in found]) == pytest.approx(value, rel=1e-12)
+        mean = torch.stack([one for _, one in found]).mean(0)
+        torch.testing.assert_close(mean, gradient, rtol=1e-11, atol=1e-13)
+
+    @pytest.mark.parametrize(("relevant", "others"), SIZES)
+    def test_inner_values_and_levels(self, relevant: int, others: int) -> None:
+        """g^_i over the samples that hold item i, and sums of the threshold's level over all."""
+        pairs = RelevantPairs.from_lists([0, len(LABELS)], LABELS)
+        scores = self.list_of(torch.arange(len(LABELS)))[0][0].detach()
+        inner: dict[int, list[float]] = {0: [], 1: [], 2: []}
+        levels = []
+        for columns in samples(LABELS, relevant, others):
+            song = Song(pairs, margin=1.0).double()
+            self.call(song, columns)
+            for i, values in inner.items():
+                values += [] if bool(song.state.estimate[i].isnan()) else [float(song.state.estimate[i])]
+            own, batch = self.list_of(columns)
+            sample = sample_of(song.state, own, mask=None, **batch)
+            levels.append(float((sample.level * torch.sigmoid(sample.scores)).sum()))
+        wanted = brute.inner(scores, 1.0)
+        for i, values in inner.items():
+            assert np.mean(values) == pytest.approx(float(wanted[i]), rel=1e-12)
+        assert np.mean(levels) == pytest.approx(float(torch.sigmoid(scores).mean()), rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("columns", "seen"),
+        [([0, 3], "1 of a list's 3 relevant items, 1 of its 4"), ([3, 4], "0 of"), ([0, 1, 2], "0 of its 4")],
+    )
+    def test_too_few_are_refused(self, columns: list[int], seen: str) -> None:
+        pairs = RelevantPairs.from_lists([0, len(LABELS)], LABELS)
+        for loss in (Song(pairs), ListwiseCrossEntropy(pairs)):
+            with pytest.raises(InputError, match=f"too small for unbiased estimates: .*{seen}"):
+                self.call(loss, torch.tensor(columns))
+
+    def test_lists_with_one_relevant_item_take_any_sample(self) -> None:
+        pairs = RelevantPairs.from_lists([0, 4], [1, 0, 0, 0])
         scores = torch.tensor([0.5, 0.2, -1.0, 0.9]).double()
-        pairs = RelevantPairs.from_lists([0, 4], [1, 1, 0, 0])
-        song = Song(pairs, margin=1.0).double()
-        song(
-            scores[[0, 3]][None],
-            torch.tensor([[1.0, 0.0]]),
-            queries=torch.tensor([0]),
-            items=torch.tensor([[0, 3]]),
-        )
-        assert float(song.state.estimate[0]) == pytest.approx((1 + 3 * 1.4**2) / 4)
-        assert torch.isnan(song.state.estimate[1])
+        found = []
+        for other in (1, 2, 3):
+            song = Song(pairs, margin=1.0).double()
+            columns = torch.tensor([0, other])
+            labels = torch.tensor([[1.0, 0.0]])
+            song(scores[columns][None], labels, queries=torch.tensor([0]), items=columns[None])
+            found.append(float(song.state.estimate[0]))
+        assert np.mean(found) == pytest.approx(float(brute.inner(scores, 1.0)[0]), rel=1e-12)
 
 
 class TestDefaults:
@@ -409,6 +470,27 @@ class TestEstimators:
         wanted = torch.maximum(wanted, torch.tensor(1 / 9))
         torch.testing.assert_close(song.state.estimate[:count], wanted[:count], rtol=0, atol=1e-12)
         assert torch.equal(song.state.estimate[count:], start[count:])
+
+    def test_msvr_takes_the_share_of_sampled_pairs(self) -> None:
+        """Two of three relevant items are drawn: each pair is met in two of three steps."""
+        scores = torch.tensor(np.random.default_rng(3).standard_normal((2, 7)) * [[1.0], [0.1]]).cumsum(0)
+        pairs = RelevantPairs.from_lists([0, 7], LABELS)
+        columns, before = torch.tensor([0, 1, 3, 4, 5]), Song(pairs, margin=1.0).double()
+        batch = {"labels": torch.tensor(LABELS)[columns][None], "queries": torch.tensor([0])}
+        batch |= {"items": columns[None]}
+        song = Song(pairs, margin=1.0, estimator="msvr", gamma=0.3).double()
+        song.state.estimate.copy_(torch.tensor([5.0, 6.0, 7.0]))
+        start, inner = song.state.estimate.clone(), []
+        for row in scores:
+            before.state.estimate.fill_(torch.nan)
+            before(row[columns][None], **batch)
+            inner.append(before.state.estimate.clone())
+        song(scores[1][columns][None], **batch, previous_scores=scores[0][columns][None])
+        share = 2 / 3
+        beta = (1 - share) / (share * 0.7) + 0.7
+        wanted = 0.7 * start + 0.3 * inner[1] + beta * (inner[1] - inner[0])
+        torch.testing.assert_close(song.state.estimate[:2], wanted[:2], rtol=1e-12, atol=0)
+        assert float(song.state.estimate[2]) == 7.0
 
     def test_msvr_sp_follows_the_tangent(self) -> None:
         song, start, now, lists = self.two_steps("msvr-sp", 0.3)
@@ -495,6 +577,13 @@ class TestKSong:
         song = ksong_of(lists, cutoff=2, tau1=0.01)
         run(song, padded(lists))
         assert float(song.threshold) == pytest.approx(3.0, abs=1e-3)
+
+    def test_a_share_of_each_list(self) -> None:
+        lists = made([12, 7], 8)
+        shared = run(k_song_of(lists, cutoff=0.3), padded(lists))
+        assert pairs_of(lists).cutoffs(0.3).tolist() == [4, 3]
+        alone = [run(k_song_of([one], cutoff=k), padded([one])) for one, k in zip(lists, (4, 3), strict=True)]
+        assert shared[0] == pytest.approx(np.mean([value for value, _ in alone]), rel=1e-6)
 
     def test_short_lists_are_all_top(self) -> None:
         lists = made([4, 3], 7)

@@ -1,0 +1,91 @@
+"""Compiled arithmetic of BM25."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.compiled import compiled
+from lmtune.models.kernels import Documents, TopicDocuments
+
+# Under every room for lengths: where it is 0, a term that the document lacks still scores 0.
+_LEAST_ROOM = 1e-300
+
+
+@compiled()
+def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are k1 and b.
+
+    With n = k1 (1 - b + b |D| / L), L the mean length, a term's part is computed as
+    w - w / (1 + tf (1 / n)). Each operation is monotone and so is its rounding: no computed score
+    falls as a frequency rises or the length falls, and a term that the document lacks adds 0.
+    """
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
+        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
+        weight = documents.p[terms] * documents.counts[terms]
+        docs = length.size
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, docs)
+        inverse = np.empty(docs)
+        for s in range(settings.shape[0]):
+            k1, b = settings[s]
+            flat, slope = k1 * (1.0 - b), k1 * b / documents.mean_length
+            score = out[filled : filled + docs]
+            filled += docs
+            for j in range(docs):
+                inverse[j] = 1.0 / max(flat + slope * length[j], _LEAST_ROOM)
+                score[j] = 0.0
+            for w in range(weight.size):
+                row, most = tf[w], weight[w]
+                for j in range(docs):
+                    score[j] += most - most / (1.0 + row[j] * inverse[j])
+
+
+@compiled()
+def differentiate(
+    topic: TopicDocuments, k1: float, b: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> None:
+    """Fill scores, shape (documents,), and their derivatives in k1 and b, shape (2, documents)."""
+    _differentiate(topic.tf, topic.length, topic.p * topic.counts, topic.mean_length, k1, b, score, gradient)
+
+
+@compiled()
+def likelihoods(
+    documents: Documents, k1: float, b: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> None:
+    """Fill the same for each of some topics, one after the other."""
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
+        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
+        weight = documents.p[terms] * documents.counts[terms]
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, length.size)
+        own = slice(filled, filled + length.size)
+        _differentiate(tf, length, weight, documents.mean_length, k1, b, score[own], gradient[:, own])
+        filled += length.size
+
+
+@compiled()
+def _differentiate(
+    tf: NDArray[np.integer],
+    length: NDArray[np.integer],
+    weight: NDArray[np.float64],
+    mean_length: float,
+    k1: float,
+    b: float,
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> None:
+    for j in range(length.size):
+        share = (1.0 - b) + b * length[j] / mean_length
+        room = max(k1 * share, _LEAST_ROOM)
+        total = 0.0
+        slope = 0.0
+        for w in range(weight.size):
+            part = tf[w, j] / (tf[w, j] + room)
+            total += weight[w] * part
+            slope -= weight[w] * part / (tf[w, j] + room)
+        score[j] = total
+        gradient[0, j] = slope * share
+        gradient[1, j] = slope * k1 * ((length[j] - mean_length) / mean_length)
