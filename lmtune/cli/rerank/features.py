@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.cli.messages import say
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.formats.files import check_file
@@ -31,14 +33,16 @@ def features(
     files: Files,
     collection: Collection,
     settings: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:
     """Write a run's features and labels as a LETOR file; print what the features are."""
     check_file(files.output)
+    settings, collection = tuned_features(settings, tuned, replace(collection, name=dataset))
     with stages() as progress:
         made = run_features(
             files.run,
             read_run(files.run),
-            replace(collection, name=dataset),
+            collection,
             settings,
             only=files.only_topics,
             judged=True,

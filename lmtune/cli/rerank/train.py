@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
@@ -46,6 +47,7 @@ def train(
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
@@ -57,6 +59,9 @@ def train(
 
     if data is None and learning.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+    if learning.run is None and tuned.results is not None:
+        raise InputError("--from without --run", accepted="--run, whose features it is for")
+    features, collection = tuned_features(features, tuned, replace(collection, name=data))
     parse_network(settings.network)
     check_directory(learning.output, marker=model_folder.RECORD, own=model_folder.CONTENT)
     with stages() as progress:
@@ -95,7 +100,7 @@ def _known(
         return from_letor(str(data), learning.validation, seed)
     return from_run(
         learning.run,
-        replace(collection, name=data),
+        collection,
         features,
         train_topics=learning.train_topics,
         validation=learning.validation,
