@@ -1,6 +1,6 @@
 """What long work tells while it goes on: how far it is, what is worth knowing, how long it took.
 
-Sentences go to the logger ``lmtune``, at level INFO; the command line shows them.
+Sentences go to the logger ``lmtune``, at level INFO, or DEBUG for details; the command line shows them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ def silent(stage: str, done: int, total: int, detail: str = "") -> None:
 def note(text: str) -> None:
     """Say something in a sentence."""
     _LOGGER.info("%s", text)
+
+
+def detail(text: str) -> None:
+    """Say what only those who ask want to know."""
+    _LOGGER.debug("%s", text)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.showing import Shown
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Pruning:
     by_e: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class CandidatePool:
+@dataclass(frozen=True, repr=False)
+class CandidatePool(Shown):
     """The candidate and judged documents of every topic, with their term statistics.
 
     Attributes

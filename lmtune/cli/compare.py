@@ -8,8 +8,9 @@ from typing import Annotated
 
 from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
+from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.options import ComparisonOptions
-from lmtune.measures.significance.run_files import compare_files
+from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES
@@ -36,12 +37,17 @@ def compare(
 ) -> None:
     """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
     with stages() as progress:
-        found = compare_files(
+        found = compare_runs(
             qrels, [baseline, *runs], output.measure, comparison, only=output.topics, progress=progress
         )
+    show(found, output.style, per_topic=output.per_topic)
+
+
+def show(found: Comparison, style: str, *, per_topic: bool = False) -> None:
+    """Print a comparison, and on standard error what a reader must know."""
     with utf8_output() as stream:
-        stream.write(on_screen(comparison_table(found, output.style, per_topic=output.per_topic)))
-    if output.style in ("csv", "json"):
+        stream.write(on_screen(comparison_table(found, style, per_topic=per_topic)))
+    if style in ("csv", "json"):
         note(legend(found))
     for text in found.notes:
         note(text)

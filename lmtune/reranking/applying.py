@@ -1,17 +1,30 @@
-"""Rerank a run by a model that was kept."""
+"""Rerank a run, or the lists of a LETOR file, by a model that was kept."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.selection import select_topics
-from lmtune.formats.runs import check_tag, read_run, write_run
-from lmtune.progress import Progress, silent, timed
+from lmtune.errors import InputError
+from lmtune.formats.files import atomic_write
+from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
+from lmtune.progress import Progress, note, silent, timed
+from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import FEATURES
 from lmtune.reranking.model_folder import load_model
-from lmtune.reranking.runs import reranked
-from lmtune.reranking.sources import FeatureSettings, RunFeatures, run_features
+from lmtune.reranking.reranker import Reranker
+from lmtune.reranking.runs import in_order, reranked
+from lmtune.reranking.sources import FeatureSettings, RunFeatures, run_features, topics_seen
+
+Run = Mapping[str, Mapping[str, float]]
+Scored = tuple[RankingData, NDArray[np.floating]]
+"""Lists, and a score of each row."""
 
 
 def rerank_run(
@@ -21,6 +34,7 @@ def rerank_run(
     output: Path,
     *,
     only: str | None = None,
+    all_topics: bool = False,
     depth: int | None = None,
     tag: str | None = None,
     device: str = "cpu",
@@ -38,6 +52,9 @@ def rerank_run(
         The run's topics and index.
     only : str, optional
         The topics to take, as `lmtune.datasets.selection.select_topics` reads them.
+    all_topics : bool
+        Rerank the topics that the model was trained or validated on, too; else they keep the run's
+        order.
     depth : int, optional
         Documents of a topic that are scored, as many as in training by default; the others keep
         their order beneath.
@@ -51,7 +68,8 @@ def rerank_run(
     Raises
     ------
     InputError
-        For a model of other features, topics that the run lacks, and whatever cannot be read.
+        For a model of other features, topics that the run lacks, no topic that the model did not
+        see, and whatever cannot be read.
     """
     loaded = load_model(model)
     names = tuple(feature.name for feature in FEATURES)
@@ -63,8 +81,106 @@ def rerank_run(
     ranked = read_run(run)
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
-    made = run_features(run, ranked, collection, settings, judged=False, progress=progress)
+    dataset = collection.load(("documents", "topics"), progress=progress)
+    kept = _left(loaded, dataset, run, ranked, all_topics)
+    new = {topic: scores for topic, scores in ranked.items() if topic not in kept}
+    made = run_features(new, dataset, collection, settings, progress)
     with timed(f"{len(made.data.queries)} topics reranked"):
         scores = loaded.score(made.data, device=device)
-        write_run(output, reranked(ranked, made.data, scores), tag=tag)
+        write_reranked(output, ranked, [(made.data, scores)], tag=tag)
     return made
+
+
+def _left(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: bool) -> set[str]:
+    """Return the topics that are to stay as they are, and say how many the model has seen."""
+    seen = {part: run.keys() & own for part, own in topics_seen(model.facts, dataset).items()}
+    every = set().union(*seen.values())
+    if not every:
+        return every
+    if len(every) == len(run) and not all_topics:
+        raise InputError(
+            "the model was trained or validated on every topic",
+            file=path,
+            accepted="other topics, --all-topics, or lmtune rerank crossval",
+        )
+    what = f"the model was trained on {len(seen['train'])} of the run's topics, validated on "
+    consequence = "measure it on the others" if all_topics else "these stay as they are without --all-topics"
+    note(f"{what}{len(seen['validation'])}: {consequence}")
+    return set() if all_topics else every
+
+
+def write_reranked(output: Path, run: Run, scored: Sequence[Scored], *, tag: str) -> None:
+    """Write a run, its topics in their order; those that were not scored as they were.
+
+    Parameters
+    ----------
+    output : path
+        The new run.
+    run : mapping
+        The run.
+    scored : sequence of Scored
+        Parts of the run, as `lmtune.reranking.runs.reranked` takes.
+    tag : str
+        The new run's.
+    """
+    new = {ranking.topic: ranking for own in scored for ranking in reranked(run, *own)}
+
+    def ranking(topic: str) -> Ranking:
+        if topic in new:
+            return new[topic]
+        docnos = in_order(run[topic])
+        return Ranking(topic, docnos, np.array([run[topic][docno] for docno in docnos]))
+
+    write_run(output, (ranking(topic) for topic in run if run[topic]), tag=tag)
+
+
+def score_letor(
+    model: Path, file: Path, output: Path, *, tag: str | None = None, device: str = "cpu"
+) -> None:
+    """Write scores of the rows of a LETOR file; see `write_scores`.
+
+    Raises
+    ------
+    InputError
+        For another number of features than the model's, and whatever cannot be read.
+    """
+    loaded = load_model(model)
+    data = RankingData.read(file).widened(len(loaded.names))
+    learnt = {query for part in loaded.facts.get("topics", {}).values() for query in part}
+    if common := learnt.intersection(data.queries):
+        note(f"{len(common)} of {len(data.queries)} queries have names of those that the model learnt from")
+    with timed(f"{len(data.queries)} queries scored"):
+        scores = loaded.score(data, device=device)
+    write_scores(output, [(data, scores)], tag=tag or f"lmtune-{loaded.scorer.label}")
+
+
+def write_scores(output: Path, scored: Sequence[Scored], *, tag: str) -> None:
+    """Write a run where documents are named, else a score a line, in the order of the rows.
+
+    Parameters
+    ----------
+    output : path
+        The file.
+    scored : sequence of Scored
+        LETOR files, one after the other.
+    tag : str
+        Of a run.
+
+    Raises
+    ------
+    InputError
+        For a run that would have a topic twice.
+    """
+    if all(data.docnos is not None for data, _ in scored):
+        rankings = (ranking for data, scores in scored for ranking in reranked(_as_run(data), data, scores))
+        write_run(output, rankings, tag=tag)
+        return
+    with atomic_write(output) as stream:
+        for _, scores in scored:
+            stream.writelines(f"{score:.9g}\n" for score in scores.tolist())
+
+
+def _as_run(data: RankingData) -> Run:
+    docnos = data.docnos or ()
+    every = enumerate(data.queries)
+    return {query: dict.fromkeys(docnos[data.rows(q)], 0.0) for q, query in every}

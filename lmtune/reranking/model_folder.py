@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
-from lmtune.formats.files import atomic_directory, read_bytes
+from lmtune.formats.files import atomic_directory, check_directory, read_bytes
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
 from lmtune.reranking.loop import Epoch
@@ -33,6 +33,11 @@ CONTENT = frozenset({_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD})
 """Everything that a model's folder holds."""
 
 _VERSION = 3
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raise InputError at once where `save_model` would in the end."""
+    check_directory(path, marker=RECORD, own=CONTENT)
 
 
 def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:

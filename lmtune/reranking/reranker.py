@@ -92,25 +92,25 @@ class Reranker:
 
     def report(self, test: RankingData) -> Iterator[str]:
         """Yield what `report` does of test queries' scores."""
-        return report([(self.score(test), test)], self.scorer.settings.measure)
+        return report([(test, self.score(test))], self.scorer.settings.measure)
 
 
 def report(
-    tested: Iterable[tuple[NDArray[np.floating], RankingData]], measure: str = Settings.measure
+    tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: str = Settings.measure
 ) -> Iterator[str]:
     """Yield lines with the means of test queries' measures, one a convention for empty queries.
 
     Parameters
     ----------
-    tested : iterable of (numpy.ndarray, RankingData)
-        Scores, one a row, and the queries; those of several folds count together.
+    tested : iterable of (RankingData, numpy.ndarray)
+        Queries and their rows' scores; those of several folds count together.
     measure : str
         What validation chose by: it is there beside nDCG at `CUTOFFS`.
     """
     chosen, names = parse_list_measure(measure), [exponential_ndcg(cutoff) for cutoff in CUTOFFS]
     names = names if chosen in names else [chosen, *names]
     values = np.concatenate(
-        [np.column_stack([Measurer(name, data).values(scores) for name in names]) for scores, data in tested]
+        [np.column_stack([Measurer(name, data).values(scores) for name in names]) for data, scores in tested]
     )
     kept, zero = mean_over_lists(values), np.nan_to_num(values).mean(axis=0)
     for words, means in (("left out", kept), ("count 0", zero)):

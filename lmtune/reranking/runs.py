@@ -84,7 +84,7 @@ def run_data(
             )
     if not ranked:
         raise InputError("the run is empty", accepted="at least one topic")
-    orders = {topic: _in_order(scores)[:depth] for topic, scores in ranked.items()}
+    orders = {topic: in_order(scores)[:depth] for topic, scores in ranked.items()}
     names = [docno for docnos in orders.values() for docno in docnos]
     scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
     starts = np.cumsum([0, *map(len, orders.values())])
@@ -137,12 +137,13 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(place)] for place in order]
         ranked = set(docnos)
-        rest = [docno for docno in _in_order(given[topic]) if docno not in ranked]
+        rest = [docno for docno in in_order(given[topic]) if docno not in ranked]
         beneath = values[rows].min() - np.arange(1, len(rest) + 1)
         yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], beneath)))
 
 
-def _in_order(scores: Mapping[str, float]) -> list[str]:
+def in_order(scores: Mapping[str, float]) -> list[str]:
+    """Return one topic's docnos as trec_eval ranks them."""
     return trec_eval_order(list(scores), list(scores.values()))
 
 

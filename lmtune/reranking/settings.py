@@ -109,6 +109,12 @@ class Settings:
             loss.check_optimizer(self.optimizer)
 
     @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        trees = self.loss.family == "trees"
+        return self.loss.name if trees else f"{self.loss.name}-{self.network}"
+
+    @property
     def relevant_of_sample(self) -> int | None:
         """How many documents of a sample are relevant ones: `list_relevant`, or SONG's share; else None."""
         if self.list_relevant is not None or not self._samples_for_song:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lmtune.datasets.collection import AnyIndex, Collection
+from lmtune.datasets.consistency import split_topics
 from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.folds import make_folds
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.features import FEATURES
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
 from lmtune.reranking.runs import run_data
@@ -71,9 +76,11 @@ class TrainingData:
     names : tuple of str
         The features.
     facts : dict
-        What making the same features again takes.
+        What making the same features again takes, and the topics of `train` and `validation`.
     source : RunFeatures or None
         The run's features, unless the data are of LETOR files.
+    fold : str
+        Which fold it is, "" where there is one only.
     """
 
     train: RankingData
@@ -82,21 +89,33 @@ class TrainingData:
     names: tuple[str, ...]
     facts: dict[str, Any]
     source: RunFeatures | None = None
+    fold: str = ""
+
+    @property
+    def label(self) -> str:
+        """What messages begin with where there are several folds."""
+        return f"{self.fold}: " if self.fold else ""
 
 
-def from_letor(folder: str, validation: str | None, seed: int) -> TrainingData:
-    """Read a folder of LETOR files, of one fold; see `read_letor_folder`."""
+def from_letor(folder: str, validation: str | None, seed: int) -> list[TrainingData]:
+    """Read a folder of LETOR files, or the folds in it; see `read_letor_folder`."""
     with timed(f"{folder}: read"):
-        folds = read_letor_folder(folder, validation=validation, seed=seed)
-    if len(folds) > 1:
-        raise InputError(
-            "the folder has several folds",
-            file=folder,
-            accepted=f"one of them, such as {Path(folder) / folds[0].name}",
+        splits = read_letor_folder(folder, validation=validation, seed=seed)
+    return [
+        TrainingData(
+            split.train,
+            split.validation,
+            split.test,
+            names=tuple(str(number) for number in range(1, split.train.features.shape[1] + 1)),
+            facts={"topics": {name: dict.fromkeys(part.queries) for name, part in _learnt(split)}},
+            fold=split.name if len(splits) > 1 else "",
         )
-    [fold] = folds
-    names = tuple(str(number) for number in range(1, fold.train.features.shape[1] + 1))
-    return TrainingData(fold.train, fold.validation, fold.test, names, {})
+        for split in splits
+    ]
+
+
+def _learnt(split: RankingSplit) -> list[tuple[str, RankingData]]:
+    return [("train", split.train), ("validation", split.validation)]
 
 
 def from_run(
@@ -133,48 +152,147 @@ def from_run(
     InputError
         If fewer than two training topics are left.
     """
-    made = run_features(
-        path, read_run(path), collection, features, only=train_topics, judged=True, progress=progress
-    )
-    data = made.data
-    found = [query for q, query in enumerate(data.queries) if (data.labels[data.rows(q)] > 0).any()]
-    if len(found) < 2:
-        raise InputError(
-            "too few training topics whose ranked documents hold a relevant one",
-            file=path,
-            value=len(found),
-            accepted="two or more",
-        )
-    if len(found) < len(data.queries):
+    run, dataset = read_run(path), collection.load(progress=progress)
+    topics = judged_topics(path, run, dataset, train_topics)
+    made = run_features({topic: run[topic] for topic in topics}, dataset, collection, features, progress)
+    found = _with_relevant(made.data, topics)
+    if len(found) < len(topics):
         note(
-            f"{len(data.queries) - len(found)} of {len(data.queries)} topics have no relevant "
+            f"{len(topics) - len(found)} of {len(topics)} topics have no relevant "
             "document in the run: nothing can be learnt from them"
         )
-    if validation is None or _is_share(validation):
-        held = draw_queries(found, float(validation or _SHARE), seed)
-    else:
-        held = set(select_topics(validation, found))
+    held = _held_out(found, found, validation, seed)
+    return _training_data(path, made, features, found, held)
+
+
+def folds_of_run(
+    path: Path,
+    collection: Collection,
+    features: FeatureSettings,
+    *,
+    folds: str | None = None,
+    validation: str | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> list[TrainingData]:
+    """Make training data of a run and judgements, fold by fold, with each fold's topics as the test.
+
+    Parameters
+    ----------
+    path, collection, features, validation, progress
+        As for `from_run`; the validation topics are taken of each fold's training topics.
+    folds : str, optional
+        As `lmtune.datasets.folds.make_folds` takes; 5 by default. Topics are dealt as there; those
+        that are in no fold, since they have no relevant document, are tested with the first.
+    seed : int
+        Of the folds and the share.
+
+    Raises
+    ------
+    InputError
+        For folds that cannot be made, or fewer than two topics to learn from in one.
+    """
+    run, dataset = read_run(path), collection.load(progress=progress)
+    judged_topics(path, run, dataset)
+    usable = [topic for topic in split_topics(dataset).usable if topic in run]
+    dealt, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)
+    note(how)
+    made = run_features(run, dataset, collection, features, progress)
+    rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in dealt)]
+    if rest:
+        note(f"{len(rest)} topics in no fold are reranked with the first, which learns nothing from them")
+    parts = []
+    for number, fold in enumerate(dealt, 1):
+        found = _with_relevant(made.data, fold.train)
+        held = _held_out(found, usable, validation, seed)
+        test = made.data.select([*fold.test, *(rest if number == 1 else ())])
+        part = _training_data(path, made, features, found, held)
+        parts.append(replace(part, test=test, fold=f"fold{number}"))
+    return parts
+
+
+def _with_relevant(data: RankingData, topics: Sequence[str]) -> list[str]:
+    """Keep the topics whose ranked documents hold a relevant one."""
+    relevant = np.logical_or.reduceat(data.labels > 0, data.starts[:-1])
+    known = {query for query, some in zip(data.queries, relevant.tolist(), strict=True) if some}
+    return [topic for topic in topics if topic in known]
+
+
+def _held_out(topics: Sequence[str], every: Sequence[str], validation: str | None, seed: int) -> set[str]:
+    """Choose validation topics among those to learn from."""
+    if len(topics) > 1 and (validation is None or _is_share(validation)):
+        return draw_queries(topics, float(validation or _SHARE), seed)
+    return set(topics).intersection(select_topics(validation, every) if validation else ())
+
+
+def _training_data(
+    path: Path, made: RunFeatures, features: FeatureSettings, topics: Sequence[str], held: Container[str]
+) -> TrainingData:
+    parts = {
+        "train": [topic for topic in topics if topic not in held],
+        "validation": [topic for topic in topics if topic in held],
+    }
+    for name, own in parts.items():
+        if not own:
+            raise InputError(
+                f"no {name} topic whose ranked documents hold a relevant one",
+                file=path,
+                value=len(topics),
+                accepted="two topics or more, one at least for validation",
+            )
+    texts, name = made.dataset.topics, made.dataset.name
+    seen = {part: {topic: _text_digest(texts[topic]) for topic in own} for part, own in parts.items()}
     return TrainingData(
-        train=data.select([query for query in found if query not in held]),
-        validation=data.select([query for query in found if query in held]),
+        train=made.data.select(parts["train"]),
+        validation=made.data.select(parts["validation"]),
         test=None,
         names=tuple(feature.name for feature in FEATURES),
-        facts={"lambda": features.lambda_, "mu": features.mu, "depth": features.depth},
+        facts={
+            "lambda": features.lambda_,
+            "mu": features.mu,
+            "depth": features.depth,
+            "collection": name,
+            "topics": seen,
+        },
         source=made,
     )
 
 
-def run_features(
-    path: Path,
-    run: Mapping[str, Mapping[str, float]],
-    collection: Collection,
-    features: FeatureSettings,
-    *,
-    only: str | None = None,
-    judged: bool,
-    progress: Progress = silent,
-) -> RunFeatures:
-    """Make the features of a run's documents.
+def topics_seen(facts: Mapping[str, Any], dataset: Dataset) -> dict[str, list[str]]:
+    """Return the topics of a collection that a model was trained and validated on.
+
+    A topic is known by its text, or by its identifier in a collection of the same name.
+
+    Parameters
+    ----------
+    facts : mapping
+        Of the model's `TrainingData`.
+    dataset : Dataset
+        The collection that the model is applied to.
+
+    Returns
+    -------
+    dict of str to list of str
+        ``"train"`` and ``"validation"``; empty lists for a model that does not say.
+    """
+    topics: dict[str, list[str]] = {"train": [], "validation": []}
+    for part, own in facts.get("topics", {}).items():
+        same = facts.get("collection") == dataset.name
+        digests = set(own.values())
+        topics[part] = [
+            topic
+            for topic, text in dataset.topics.items()
+            if (same and topic in own) or _text_digest(text) in digests
+        ]
+    return topics
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: str | None = None) -> list[str]:
+    """Return a run's topics that are judged, in its order.
 
     Parameters
     ----------
@@ -182,39 +300,61 @@ def run_features(
         The run's file, for messages.
     run : mapping
         The run.
-    collection : Collection
-        Its topics, judgements and index.
-    features : FeatureSettings
-        What the features depend on.
+    dataset : Dataset
+        Its topics and judgements.
     only : str, optional
         The topics to take, as `lmtune.datasets.selection.select_topics` reads them.
-    judged : bool
-        Whether to take judged topics alone, and their labels.
-    progress : Progress
-        Called while documents are indexed and features made.
 
     Raises
     ------
     InputError
         If no topic is left.
     """
-    need = ("documents", "topics", "qrels") if judged else ("documents", "topics")
-    dataset = collection.load(need, progress=progress)
-    topics = [topic for topic in run if not judged or topic in dataset.qrels]
-    if judged and not topics:
+    topics = [topic for topic in run if topic in dataset.qrels]
+    if not topics:
         raise InputError("no topic of the run is judged", file=path)
     if only is not None:
         chosen = set(select_topics(only, list(dataset.topics)))
         topics = [topic for topic in topics if topic in chosen]
         if not topics:
             raise InputError("the run has none of the topics", file=path, value=only)
+    return topics
+
+
+def run_features(
+    run: Mapping[str, Mapping[str, float]],
+    dataset: Dataset,
+    collection: Collection,
+    features: FeatureSettings,
+    progress: Progress = silent,
+) -> RunFeatures:
+    """Make the features of a run's documents, and labels where the dataset has judgements.
+
+    Parameters
+    ----------
+    run : mapping
+        The run.
+    dataset : Dataset
+        Its topics and judgements.
+    collection : Collection
+        What names its index.
+    features : FeatureSettings
+        What the features depend on.
+    progress : Progress
+        Called while documents are indexed and features made.
+
+    Raises
+    ------
+    InputError
+        As `lmtune.reranking.runs.run_data`.
+    """
     index = collection.open_index(dataset, progress=progress)
-    with timed(f"{dataset.name}: features of {len(topics)} topics"):
+    with timed(f"{dataset.name}: features of {len(run)} topics"):
         data = run_data(
-            {topic: run[topic] for topic in topics},
+            run,
             index,
             dataset.topics,
-            dataset.qrels if judged else None,
+            dataset.qrels,
             lambda_=features.lambda_,
             mu=features.mu,
             depth=features.depth,

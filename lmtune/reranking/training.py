@@ -63,7 +63,7 @@ class Trained:
     @property
     def label(self) -> str:
         """What to call it in a run."""
-        return f"{self.settings.loss.name}-{self.settings.network}"
+        return self.settings.label
 
     @property
     def summary(self) -> str:

@@ -31,7 +31,7 @@ class CoordinateAscent(Tuner):
 
     Parameters
     ----------
-    measure : str
+    measure : str, or an object of ir_measures
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
         The range of each parameter; the model's own by default.
@@ -49,7 +49,7 @@ class CoordinateAscent(Tuner):
 
     def __init__(
         self,
-        measure: str = "AP",
+        measure: object = "AP",
         *,
         space: ParameterSpace | None = None,
         starts: Sequence[Setting] | None = None,

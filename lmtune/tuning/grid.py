@@ -85,7 +85,7 @@ class GridSearch(Tuner):
 
     Parameters
     ----------
-    measure : str
+    measure : str, or an object of ir_measures
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
         The range of each parameter; the model's own by default.
@@ -103,7 +103,7 @@ class GridSearch(Tuner):
 
     def __init__(
         self,
-        measure: str = "AP",
+        measure: object = "AP",
         *,
         space: ParameterSpace | None = None,
         shape: Sequence[int] = (20, 26),

@@ -42,7 +42,7 @@ class _Search(Tuner):
 
     def __init__(
         self,
-        measure: str,
+        measure: object,
         space: ParameterSpace | None,
         start: Setting | None,
         evaluations: int,
@@ -157,7 +157,7 @@ class SPSA(_Search):
 
     Parameters
     ----------
-    measure : str
+    measure : str, or an object of ir_measures
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
         The range of each parameter; the model's own by default.
@@ -189,7 +189,7 @@ class SPSA(_Search):
 
     def __init__(
         self,
-        measure: str = "AP",
+        measure: object = "AP",
         *,
         space: ParameterSpace | None = None,
         start: Setting | None = None,
@@ -223,7 +223,7 @@ class FDSA(_Search):
 
     def __init__(
         self,
-        measure: str = "AP",
+        measure: object = "AP",
         *,
         space: ParameterSpace | None = None,
         start: Setting | None = None,

@@ -15,6 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.showing import Plotted
 from lmtune.tuning.space import ParameterSpace, space_for
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Progress = Callable[[int, int], None]
 """Called with how much of a search is done, and how much there is."""
 
 
-class Tuner(ABC):
+class Tuner(Plotted, ABC):
     """A tuner in scikit-learn's manner: constructor arguments are kept as given, `fit` reads them.
 
     Attributes

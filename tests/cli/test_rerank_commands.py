@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from made_lists import made_lists
 from typer.testing import CliRunner
 
 from lmtune.cli.main import app
+from lmtune.datasets.folds import cross_validation
 from lmtune.formats.letor import read_letor, write_letor
 from lmtune.formats.runs import read_run
+from lmtune.measures.lists import ndcg
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 torch.set_num_threads(1)
@@ -85,8 +88,9 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     assert files == {"model.safetensors", "model.json", "history.csv", "seconds.csv", "made.json"}
     made = json.loads((home / "m/made.json").read_text())
     assert made["versions"]["torch"] and made["documents"] == 60 and "--output" not in str(made)
-    again = run("apply", home / "m", *where, "--output", home / "new.run")
+    again = run("apply", home / "m", *where, "--all-topics", "--output", home / "new.run")
     assert again[0] == 0, again[2]
+    assert "trained on 6 of the run's topics, validated on 2: measure it on the others" in again[2]
     base, new = read_run(home / "base.run"), read_run(home / "new.run")
     assert list(new) == list(base)
     moved = 0
@@ -106,6 +110,69 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     some = read_run(home / "some.run")
     assert list(some) == ["9", "10", "11", "12"]
     assert list(some["9"])[5:] == list(base["9"])[5:]
+    code, _, err = run("apply", home / "m", *where, "--output", home / "honest.run")
+    assert code == 0 and "these stay as they are without --all-topics" in err
+    honest = read_run(home / "honest.run")
+    assert list(honest) == list(base)
+    for topic, before in base.items():
+        assert list(honest[topic]) == list(before if int(topic) < 9 else new[topic])
+        assert int(topic) > 8 or honest[topic] == before
+    code, _, err = run("apply", home / "m", *where, "--only-topics", "1-8", "--output", home / "no.run")
+    assert code == 2 and "trained or validated on every topic" in err.splitlines()[-1]
+    assert len(err.splitlines()) == 1
+
+
+def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_path: Path) -> None:
+    where = ("--indexes", home / "indexes", "--depth", "50")
+    trained = (*FAST, "--loss", "listnet", "--normalise", "z-score", "--measure", "ap")
+    asked = ("crossval", home / "c", "--run", home / "base.run", *where, "--folds", "3", *trained)
+    kept = ("--models", tmp_path / "models", "--checkpoint", tmp_path / "state")
+    code, out, err = run(*asked, *kept, "--output", tmp_path / "cv.run")
+    assert code == 0, err
+    assert "3-fold cross-validation (topics shuffled with seed 0)" in err
+    base, crossed = read_run(home / "base.run"), read_run(tmp_path / "cv.run")
+    assert list(crossed) == list(base)
+    folds = cross_validation(list(base), 3)
+    for number, fold in enumerate(folds, 1):
+        model = tmp_path / "models" / f"fold{number}"
+        topics = json.loads((model / "model.json").read_text())["facts"]["topics"]
+        assert sorted([*topics["train"], *topics["validation"]]) == sorted(fold.train)
+        alone = ("apply", model, home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+        assert run(*alone, "--output", tmp_path / "fold.run")[0] == 0
+        applied = read_run(tmp_path / "fold.run")
+        for topic in base:
+            assert applied[topic] == (crossed if topic in fold.test else base)[topic]
+    result = CliRunner().invoke(
+        app, ["compare", str(home / "c/qrels.txt"), str(home / "base.run"), str(tmp_path / "cv.run")]
+    )
+    assert out.splitlines()[3:] == result.stdout.splitlines()
+    # Judgements of the test topics have no influence on their ranking, nor has going on from a checkpoint.
+    changed = tmp_path / "changed.txt"
+    lines = (home / "c/qrels.txt").read_text().splitlines()
+    swapped = [
+        line[:-1] + "10"[int(line[-1])] if line.split()[0] in folds[1].test else line for line in lines
+    ]
+    changed.write_text("\n".join(swapped))
+    assert run(*asked, *kept[2:], "--output", tmp_path / "again.run")[0] == 0
+    assert (tmp_path / "again.run").read_bytes() == (tmp_path / "cv.run").read_bytes()
+    code, _, err = run(*asked, "--qrels", changed, "--output", tmp_path / "changed.run")
+    assert code == 0, err
+    other = read_run(tmp_path / "changed.run")
+    assert all(other[topic] == crossed[topic] for topic in folds[1].test)
+    assert any(other[topic] != crossed[topic] for topic in folds[0].test)
+
+
+def test_topics_without_judgements_are_reranked_too(home: Path, tmp_path: Path) -> None:
+    qrels = tmp_path / "qrels.txt"
+    lines = (home / "c/qrels.txt").read_text().splitlines(keepends=True)
+    qrels.write_text("".join(line for line in lines if line.split()[0] not in ("4", "7")))
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", "--qrels", qrels)
+    code, _, err = run("crossval", *where, "--folds", "2", *FAST, "--output", tmp_path / "cv.run")
+    assert code == 0, err
+    assert "2 topics in no fold are reranked with the first, which learns nothing from them" in err
+    base, crossed = read_run(home / "base.run"), read_run(tmp_path / "cv.run")
+    assert list(crossed) == list(base)
+    assert list(crossed["4"]) != list(base["4"])
 
 
 def test_a_measure_is_learnt_without_a_gradient(letor: Path, tmp_path: Path) -> None:
@@ -260,8 +327,40 @@ def test_folds_are_measured_together(letor: Path, tmp_path: Path) -> None:
     assert code == 0, err
     one = run("compare", letor, *arguments)[1]
     assert [r["mean"] for r in json.loads(both)] == pytest.approx([r["mean"] for r in json.loads(one)])
-    code, _, err = run("train", tmp_path, "--output", tmp_path / "m")
-    assert code == 2 and "several folds" in err and "Fold1" in err
+
+
+def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
+    tests = []
+    for fold in (1, 2):
+        (tmp_path / f"Fold{fold}").mkdir()
+        for seed, name in enumerate(["train", "vali", "test"]):
+            made = made_lists(10 * fold + seed, queries=8)
+            names = tuple(f"{fold}-{query}" for query in made.queries)
+            docnos = tuple(f"d{row}" for row in range(made.labels.size))
+            tests.append(replace(made, queries=names, docnos=docnos if name == "test" else None))
+            write_letor(tmp_path / f"Fold{fold}" / f"{name}.txt", tests[-1])
+    options = (*FAST, "--measure", "ndcg@4")
+    code, out, err = run("train", tmp_path, *options, "--output", tmp_path / "m")
+    assert code == 0, err
+    assert [line.split(":")[0] for line in out.splitlines()[:2]] == ["Fold1", "Fold2"]
+    report = out.splitlines()[-1]
+    crossed = run("crossval", tmp_path, *options, "--output", tmp_path / "cv.run", "--models", tmp_path / "m")
+    assert crossed[:2] == (0, out), crossed[2]
+    found, means = read_run(tmp_path / "cv.run"), []
+    for fold, data in ((1, tests[2]), (2, tests[5])):
+        scored, test = tmp_path / f"scores{fold}", tmp_path / f"Fold{fold}/test.txt"
+        assert run("apply", tmp_path / f"m/Fold{fold}", test, "--output", scored)[0] == 0
+        assert {topic: list(own) for topic, own in read_run(scored).items()} == {
+            topic: list(found[topic]) for topic in data.queries
+        }
+        bare = tmp_path / "bare.txt"
+        write_letor(bare, replace(data, docnos=None))
+        assert run("apply", tmp_path / f"m/Fold{fold}", bare, "--output", scored)[0] == 0
+        scores = np.array([float(line) for line in scored.read_text().splitlines()])
+        means += np.nan_to_num(ndcg(scores, data, [4])[:, 0]).tolist()
+    assert f"nDCG(dcg='exp-log2')@4 {np.mean(means):.4f} " in report
+    seen = run("apply", tmp_path / "m/Fold1", tmp_path / "Fold1/train.txt", "--output", scored)
+    assert "8 of 8 queries have names of those that the model learnt from" in seen[2]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +389,12 @@ def test_folds_are_measured_together(letor: Path, tmp_path: Path) -> None:
         (("compare", "LETOR", "--learning-rate", "fast"), "learning-rate"),
         (("compare", "LETOR", "--format", "no"), "markdown"),
         (("apply", "nowhere", "--run", "r", "--output", "o"), "no model"),
-        (("apply", "LETOR"), "--run"),
+        (("apply", "LETOR"), "--output"),
+        (("apply", "LETOR", "--output", "m"), "--run"),
+        (("crossval", "--output", "m"), "LETOR files"),
+        (("crossval", "LETOR", "--output", "m"), "no folds"),
+        (("crossval", "LETOR", "--output", "m", "--folds", "3"), "the LETOR files' own folds"),
+        (("train", "LETOR", "--output", "m", "--measure", "wta"), "higher must be better"),
     ],
 )
 def test_bad_input_is_one_line(letor: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
@@ -340,7 +444,7 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     code, out, err = run("train", *where, "--loss", TREES, "--output", tmp_path / "m")
     assert code == 0, err
     assert "trees, validation nDCG(dcg='exp-log2')@10" in out
-    code, _, err = run("apply", tmp_path / "m", *where, "--output", tmp_path / "new.run")
+    code, _, err = run("apply", tmp_path / "m", *where, "--all-topics", "--output", tmp_path / "new.run")
     assert code == 0, err
     assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")
     code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_measures_down_and_runs_across(runs: list[Evaluation]) -> None:
 
 
 def test_more_runs_than_measures_go_down(runs: list[Evaluation]) -> None:
-    one = [run._replace(columns=run.columns[2:3]) for run in runs]
+    one = [replace(run, columns=run.columns[2:3]) for run in runs]
     assert run_table(one, "table") == "run       map\none_1  0.7500\nt|wo   0.2500\n"
 
 
@@ -73,7 +74,7 @@ def test_csv_and_json_keep_full_precision(runs: list[Evaluation]) -> None:
 
 
 def test_runs_of_one_tag_are_named_by_file(runs: list[Evaluation]) -> None:
-    same = [run._replace(tag="x") for run in runs]
+    same = [replace(run, tag="x") for run in runs]
     assert run_names(same) == ["first", "second"]
     assert run_names([same[0], same[0]]) == [same[0].file] * 2
 

@@ -128,8 +128,7 @@ def cautious() -> list[CollectionResult]:
     for row in plain.rows:
         edges = ("lambda = 0.95", "mu = 100000") if row.method == RANKNET else ()
         bound = 0.49994 if row.method == OPTIMAL else None
-        fits = (row.fits[0], replace(row.fits[0], at_edge=edges))
-        fits = tuple(replace(fit, bound=bound) for fit in fits)
+        fits = tuple(replace(row.fits[0], at_edge=own, bound=bound) for own in ((), edges))
         final = None if row.method == OPTIMAL else Fit({"lambda": 0.25, "mu": 7.0}, 0.32, row.mean, 9, ())
         undefined = (UNDEFINED,) if row.measure.kind == "P" else ()
         marks = (STAND_INS, EDGE) if row.method == RANKNET else ()

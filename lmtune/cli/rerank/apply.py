@@ -1,4 +1,4 @@
-"""``lmtune rerank apply``: rerank a run by a trained network."""
+"""``lmtune rerank apply``: rerank a run, or score a LETOR file, by a trained model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
+from lmtune.errors import InputError
 from lmtune.formats.files import check_file
 from lmtune.options import option
 from lmtune.reporting.provenance import NEURAL, describe, write_record
@@ -19,9 +20,12 @@ from lmtune.reporting.provenance import NEURAL, describe, write_record
 class Reranking:
     """What is read and written."""
 
-    run: Path = option(..., "A TREC run.")
-    output: Path = option(..., "The new run; .gz compresses.")
+    output: Path = option(
+        ..., "The new run; of a LETOR file without docids the scores, one a line; .gz compresses."
+    )
+    run: Path | None = option(None, "A TREC run of the collection.")
     only_topics: str | None = option(None, "These alone: 51-100, a list or a file.")
+    all_topics: bool = option(False, "Rerank also the topics that trained or validated the model.")
     depth: int | None = option(
         None,
         "Documents of a topic that are scored; the others keep their order beneath; default: as in training.",
@@ -31,30 +35,38 @@ class Reranking:
 
 def apply(
     model: Annotated[Path, "A folder that lmtune rerank train wrote.", "MODEL"],
-    dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
+    data: Annotated[
+        str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
+    ],
     reranking: Reranking,
     collection: Annotated[Collection, "qrels"],
     machine: Machine,
 ) -> None:
-    """Rerank a run by a trained network."""
-    from lmtune.reranking.applying import rerank_run
+    """Rerank a run, or score a LETOR file, by a trained model."""
+    from lmtune.reranking.applying import rerank_run, score_letor
 
+    if data is None and reranking.run is None:
+        raise InputError("no --run", accepted="--run PATH, or a LETOR file")
     check_file(reranking.output)
+    facts = {}
     with stages() as progress:
-        made = rerank_run(
-            model,
-            reranking.run,
-            replace(collection, name=dataset),
-            reranking.output,
-            only=reranking.only_topics,
-            depth=reranking.depth,
-            tag=reranking.run_tag,
-            device=machine.device,
-            progress=progress,
-        )
-    write_record(
-        Path(f"{reranking.output}.made.json"),
-        NEURAL,
-        **describe(made.dataset, made.index),
-        model=json.loads((model / "made.json").read_text(encoding="utf-8")),
-    )
+        if reranking.run is None:
+            score_letor(
+                model, Path(str(data)), reranking.output, tag=reranking.run_tag, device=machine.device
+            )
+        else:
+            made = rerank_run(
+                model,
+                reranking.run,
+                replace(collection, name=data),
+                reranking.output,
+                only=reranking.only_topics,
+                all_topics=reranking.all_topics,
+                depth=reranking.depth,
+                tag=reranking.run_tag,
+                device=machine.device,
+                progress=progress,
+            )
+            facts = describe(made.dataset, made.index)
+    learnt = json.loads((model / "made.json").read_text(encoding="utf-8"))
+    write_record(Path(f"{reranking.output}.made.json"), NEURAL, **facts, model=learnt)

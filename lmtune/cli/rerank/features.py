@@ -16,7 +16,7 @@ from lmtune.formats.letor import write_letor
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.reranking.features import FEATURES
-from lmtune.reranking.sources import FeatureSettings, run_features
+from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,12 @@ def features(
 ) -> None:
     """Write a run's features and labels as a LETOR file; print what the features are."""
     check_file(files.output)
-    settings, collection = tuned_features(settings, tuned, replace(collection, name=dataset))
+    settings, own = tuned_features(settings, tuned, replace(collection, name=dataset))
+    run = read_run(files.run)
     with stages() as progress:
-        made = run_features(
-            files.run,
-            read_run(files.run),
-            collection,
-            settings,
-            only=files.only_topics,
-            judged=True,
-            progress=progress,
-        )
+        loaded = own.load(progress=progress)
+        topics = judged_topics(files.run, run, loaded, files.only_topics)
+        made = run_features({topic: run[topic] for topic in topics}, loaded, own, settings, progress)
     write_letor(files.output, made.data)
     for number, feature in enumerate(FEATURES, 1):
         say(f"{number}\t{feature.name}\t{feature.what}\n")

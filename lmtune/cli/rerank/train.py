@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
@@ -13,29 +13,47 @@ from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.files import check_directory
 from lmtune.options import option
-from lmtune.progress import Progress, timed
 from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run
 
+if TYPE_CHECKING:
+    from lmtune.reranking.applying import Scored
+
 
 @dataclass(frozen=True)
 class Learning:
-    """What is learnt from, and kept."""
+    """What is learnt from."""
 
-    output: Path = option(..., "The model's folder.", metavar="DIR")
     run: Path | None = option(None, "A TREC run.")
-    train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
     validation: str | None = option(
-        None, "A file with one training query a line, or a share such as 0.2 of them, to choose the epoch by."
+        None,
+        "What to choose the epoch by: a share such as 0.2 of the training topics, or some of these; of LETOR"
+        " files a share of the queries, or a file with one a line.",
     )
     checkpoint: Path | None = option(
         None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"
     )
     checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.")
+
+    def check(self, data: str | None, tuned: Tuned) -> None:
+        """Raise InputError where there is nothing to learn from, or nothing to use a setting for."""
+        if data is None and self.run is None:
+            raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+        if self.run is None and tuned.results is not None:
+            raise InputError("--from without --run", accepted="--run, whose features it is for")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is kept, and of which topics."""
+
+    output: Path = option(
+        ..., "The model's folder; of a LETOR_DIR with folds a folder of models.", metavar="DIR"
+    )
+    train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
 
 
 def train(
@@ -44,6 +62,7 @@ def train(
         "A folder of LETOR files; with --run a collection: pydocs, a folder, irds:ID ...",
         "LETOR_DIR",
     ],
+    training: Training,
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
@@ -53,70 +72,78 @@ def train(
     machine: Machine,
 ) -> None:
     """Train a network on LETOR files, or on a run with judgements."""
-    from lmtune.reranking import distributed, model_folder
+    from lmtune.reranking import model_folder
     from lmtune.reranking.networks import parse_network
-    from lmtune.reranking.reranker import learn
+    from lmtune.reranking.reranker import report
 
-    if data is None and learning.run is None:
-        raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    if learning.run is None and tuned.results is not None:
-        raise InputError("--from without --run", accepted="--run, whose features it is for")
-    features, collection = tuned_features(features, tuned, replace(collection, name=data))
+    learning.check(data, tuned)
+    features, own = tuned_features(features, tuned, replace(collection, name=data))
     parse_network(settings.network)
-    check_directory(learning.output, marker=model_folder.RECORD, own=model_folder.CONTENT)
+    if learning.run is not None:
+        model_folder.check_folder(training.output)
     with stages() as progress:
-        known = _known(data, learning, collection, features, settings.seed, progress)
-    with distributed.process_group(machine.device) as place, stages() as progress:
-        with timed(f"{len(known.train.queries)} queries learnt from"):
-            reranker = learn(
-                known.train,
-                known.validation,
-                settings,
-                normalisation=normalisation,
-                names=known.names,
-                facts=known.facts,
-                device=place,
-                checkpoint=learning.checkpoint,
-                checkpoint_every=learning.checkpoint_every,
-                progress=partial(progress, "training"),
+        if learning.run is None:
+            known = from_letor(str(data), learning.validation, settings.seed)
+        else:
+            part = from_run(
+                learning.run,
+                own,
+                features,
+                train_topics=training.train_topics,
+                validation=learning.validation,
+                seed=settings.seed,
+                progress=progress,
             )
-        if distributed.rank() > 0:
-            return
-        model_folder.save_model(learning.output, reranker, record(NEURAL, **_facts(known)))
-    say(f"{reranker.scorer.summary}\n")
-    for line in reranker.report(known.test) if known.test is not None else ():
+            known = [part]
+    scored = learn_all(known, training.output, learning, settings, normalisation, machine)
+    for line in report(scored, settings.measure) if scored else ():
         say(f"{line}\n")
 
 
-def _known(
-    data: str | None,
+def learn_all(
+    parts: Sequence[TrainingData],
+    folder: Path | None,
     learning: Learning,
-    collection: Collection,
-    features: FeatureSettings,
-    seed: int,
-    progress: Progress,
-) -> TrainingData:
-    if learning.run is None:
-        return from_letor(str(data), learning.validation, seed)
-    return from_run(
-        learning.run,
-        collection,
-        features,
-        train_topics=learning.train_topics,
-        validation=learning.validation,
-        seed=seed,
-        progress=progress,
-    )
+    settings: Settings,
+    normalisation: Normalisation,
+    machine: Machine,
+) -> list[Scored]:
+    """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
+    from lmtune.reranking import distributed, model_folder
+    from lmtune.reranking.crossvalidation import learn_folds
+
+    homes = {} if folder is None else {part.fold: folder / part.fold for part in parts}
+    for home in homes.values():
+        model_folder.check_folder(home)
+    scored = []
+    with distributed.process_group(machine.device) as place, stages() as progress:
+        for part, reranker in learn_folds(
+            parts,
+            settings,
+            normalisation,
+            device=place,
+            checkpoint=learning.checkpoint,
+            checkpoint_every=learning.checkpoint_every,
+            progress=progress,
+        ):
+            if distributed.rank() > 0:
+                continue
+            if homes:
+                model_folder.save_model(homes[part.fold], reranker, record(NEURAL, **facts_of(part)))
+            say(f"{part.label}{reranker.scorer.summary}\n")
+            if part.test is not None:
+                scored.append((part.test, reranker.score(part.test, device=machine.device)))
+    return scored
 
 
-def _facts(known: TrainingData) -> dict[str, object]:
-    if known.source is not None:
-        return describe(known.source.dataset, known.source.index)
-    parts = {"train": known.train, "validation": known.validation, "test": known.test}
-    return {
-        "data": {
-            name: {"queries": len(part.queries), "rows": int(part.labels.size)}
-            for name, part in parts.items()
-            if part is not None
-        }
+def facts_of(part: TrainingData) -> dict[str, object]:
+    """Return what a model was made of."""
+    if part.source is not None:
+        return describe(part.source.dataset, part.source.index)
+    parts = {"train": part.train, "validation": part.validation, "test": part.test}
+    sizes = {
+        name: {"queries": len(own.queries), "rows": int(own.labels.size)}
+        for name, own in parts.items()
+        if own is not None
     }
+    return {"data": sizes}

@@ -115,7 +115,10 @@ class BranchAndBound:
     _closed: float = 0.0
     _floor: float = 0.0
     _held: int = 0
-    _serial: itertools.count[int] = field(default_factory=itertools.count)
+    # Falling, so that of equal bounds the newest goes first. Where rounding alone decides, boxes keep
+    # their parent's bound however often they are split: all of one size before any of the next
+    # would never end; one of them followed down is soon too narrow to split.
+    _serial: itertools.count[int] = field(default_factory=lambda: itertools.count(0, -1))
 
     def __post_init__(self) -> None:
         box = whole(self.problem)
@@ -189,7 +192,7 @@ class BranchAndBound:
         # Whatever interrupts this, each box is in one list at least.
         taken: list[tuple[float, int, Box]] = []
         if self._held > _MEMORY:
-            taken = sorted(self._open, key=lambda entry: -entry[1])[:_BATCH]
+            taken = sorted(self._open, key=lambda entry: entry[1])[:_BATCH]
             self._in_hand = [box for _, _, box in taken]
             chosen = {entry[1] for entry in taken}
             self._open = [entry for entry in self._open if entry[1] not in chosen]

@@ -41,7 +41,7 @@ class CertifiedOptimum(Tuner):
 
     Parameters
     ----------
-    measure : str
+    measure : str, or an object of ir_measures
         What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k, R@k, RR,
         Success@k or Bpref.
     tolerance : float
@@ -93,7 +93,7 @@ class CertifiedOptimum(Tuner):
 
     def __init__(
         self,
-        measure: str = "AP",
+        measure: object = "AP",
         *,
         tolerance: float = 1e-3,
         space: ParameterSpace | None = None,

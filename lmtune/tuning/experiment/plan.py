@@ -122,7 +122,7 @@ class Plan:
     )
 
     def __post_init__(self) -> None:
-        measures = parse_measures([str(measure) for measure in self.measures])
+        measures = parse_measures(self.measures)
         object.__setattr__(self, "measures", tuple(measures))
         for name in self.also:
             if name not in ALSO or self.also.count(name) > 1:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import Measure
+from lmtune.showing import Plotted
 from lmtune.tuning.grid import Surface
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ class Row:
         return self.mean > other.mean and self.p_values[method] < SIGNIFICANCE
 
 
-@dataclass(frozen=True)
-class CollectionResult:
+@dataclass(frozen=True, repr=False)
+class CollectionResult(Plotted):
     """All rows of one collection.
 
     Attributes

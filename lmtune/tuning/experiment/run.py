@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.progress import Progress, silent
-from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared
+from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
@@ -87,26 +86,17 @@ def run_experiment(
             value=plan.model,
             accepted="one model for candidates and plan",
         )
-    shared = _prepare(pool, plan, progress)
+    shared = _prepare(pool, plan, len(folds), progress)
     found: dict[tuple[Measure, str], list[tuple[Fit, NDArray[np.float64]]]] = {}
-    # A fold's first step is RankNet, which knows no measure.
-    steps = itertools.count()
-    total = (len(folds) + plan.final) * (1 + len(plan.measures))
-
-    def step() -> None:
-        progress("tuning", next(steps), total)
-
-    step()
     for number, fold in enumerate(folds):
         methods = FoldMethods(shared, number, fold)
-        step()
         for measure in plan.measures:
             chosen = methods.choose(measure)
             chosen[OPTIMAL] = methods.optimal(measure, chosen.values())
             for row, choice in chosen.items():
                 found.setdefault((measure, row), []).append(_report(shared, fold, measure, choice))
-            step()
-    finals = _fit_finally(shared, folds, step) if plan.final else {}
+    finals = _fit_finally(shared, folds) if plan.final else {}
+    progress("tuning", 1, 1)
     topics = tuple(topic for fold in folds for topic in fold.test)
     values = {key: np.concatenate([own for _, own in parts]) for key, parts in found.items()}
     rows = []
@@ -124,7 +114,7 @@ def run_experiment(
     return replace(result, notes=(*notes, *_notes(shared, result)))
 
 
-def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
+def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
     pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
     # The first call compiles; a topic shows how long that takes before the bars move.
     progress("compiling kernels, once", 0, 1)
@@ -143,7 +133,8 @@ def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
         depth=plan.depth,
         progress=lambda done, total: progress("grid", done, total),
     )
-    return Shared(pool, plan, progress, pairs, surface, plan.certify, lists=lists)
+    steps = Steps.of(plan, folds, progress)
+    return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, lists=lists)
 
 
 def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
@@ -152,21 +143,17 @@ def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tup
     return _fit(shared, choice, float(train.mean()), float(test.mean())), test
 
 
-def _fit_finally(
-    shared: Shared, folds: Sequence[Fold], step: Callable[[], None]
-) -> dict[tuple[Measure, str], Fit]:
+def _fit_finally(shared: Shared, folds: Sequence[Fold]) -> dict[tuple[Measure, str], Fit]:
     """Fit each method on the topics of all folds; test values are NaN, there being no topics for them."""
     used = {topic for fold in folds for topic in (*fold.train, *fold.test)}
     topics = tuple(topic for topic in shared.pool.topics if topic in used)
     methods = FoldMethods(shared, len(folds), Fold(topics, ()))
-    step()
     fits: dict[tuple[Measure, str], Fit] = {}
     for measure in shared.plan.measures:
         chosen = {} if _is_undefined(shared.pool, measure) else methods.choose(measure)
         for row, choice in chosen.items():
             mean = float(_values(shared, topics, measure, choice).mean())
             fits[measure, row] = _fit(shared, choice, mean, math.nan)
-        step()
     return fits
 
 

@@ -250,6 +250,16 @@ def test_orders_that_hang_on_rounding_end_the_search() -> None:
     assert values.max() <= optimum.bound_
 
 
+def test_a_bound_that_rounding_holds_up_everywhere_ends_the_search() -> None:
+    # Split into boxes of one size before any smaller ones, the range would take some 2**60 of them.
+    pool = CandidatePool.build(*random_collection(12, documents=30, topics=4, vocabulary=4))
+    optimum = CertifiedOptimum("RR", tolerance=1e-3, max_seconds=60.0).fit(pool)
+    assert optimum.stopped_ is None
+    lambdas, mus = settings_in(SPACE, 500, np.random.default_rng(0))
+    values = measure_settings(pool, at(lambdas, mus), [parse_measure("RR")])[:, :, 0].mean(axis=0)
+    assert values.max() <= optimum.bound_
+
+
 @pytest.mark.parametrize("name", ["AP", "P@3", "Bpref"])
 def test_certificates_of_pruned_candidates_hold_for_all(name: str) -> None:
     index, topics, qrels = random_collection(9, documents=150, topics=15)

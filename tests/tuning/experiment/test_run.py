@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,6 +151,12 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     closing = [done for stage, done, _, _ in shown if stage == "certifying MAP, fold 1"]
     assert closing == sorted(closing)
     assert closing[-1] == 100
+    done = [part / total for stage, part, total, _ in shown if stage == "tuning"]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0.0, 1.0)
+    # Two folds of RankNet's descent and, for two measures, four rows; each begins a part of its own.
+    assert {k / 18 for k in range(18)} <= set(done)
+    assert "fold 2, P@5, Direct" in {what for stage, _, _, what in shown if stage == "tuning"}
 
 
 def test_notes_say_how_far_from_the_best_possible_a_row_is(pool: CandidatePool) -> None:
@@ -222,11 +229,14 @@ def test_measures_without_bounds_cannot_be_certified() -> None:
 
 def test_every_method_ends_with_a_fit_on_all_topics(pool: CandidatePool, plan: Plan) -> None:
     folds = cross_validation(pool.topics[:15], 3)
-    shown: list[tuple[int, int]] = []
+    shown: list[tuple[Any, ...]] = []
     result = run_experiment(
         pool, folds, plan, progress=lambda stage, *at: shown.append(at) if stage == "tuning" else None
     )
-    assert shown == [(done, 16) for done in range(17)]
+    assert shown[-1] == (1, 1)
+    shares = [done / total for done, total, *_ in shown]
+    assert shares == sorted(shares)
+    assert any(what.startswith("the final fit") for _, _, *more in shown for what in more)
     used = [topic for topic in pool.topics if topic in pool.topics[:15]]
     # The same methods, trained on these topics as if they were one fold's.
     one = run_experiment(pool, [Fold(tuple(used), pool.topics[15:])], replace(plan, final=False))

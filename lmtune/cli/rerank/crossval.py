@@ -1,0 +1,124 @@
+"""``lmtune rerank crossval``: every topic reranked by a model that never saw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from lmtune.cli.compare import ComparisonOutput, show
+from lmtune.cli.messages import say
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import Machine, tuned_features
+from lmtune.cli.rerank.train import Learning, facts_of, learn_all
+from lmtune.cli.screen import stages
+from lmtune.datasets.collection import Collection
+from lmtune.errors import InputError
+from lmtune.formats.files import check_file
+from lmtune.formats.runs import read_run
+from lmtune.measures.measure import parse_list_measure
+from lmtune.measures.significance.run_files import compare_runs
+from lmtune.options import option
+from lmtune.progress import Progress
+from lmtune.reporting.provenance import NEURAL, write_record
+from lmtune.reporting.table import STYLES
+from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run, from_letor
+
+if TYPE_CHECKING:
+    from lmtune.reranking.applying import Scored
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """What is held out, written and kept."""
+
+    output: Path = option(
+        ..., "The new run, of all topics; of LETOR files without docids scores, fold by fold."
+    )
+    folds: str | None = option(
+        None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
+    )
+    models: Path | None = option(None, "Keep each fold's model here: DIR/fold1 ...", metavar="DIR")
+    run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
+    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+
+
+def crossval(
+    data: Annotated[
+        str | None,
+        "A folder of LETOR files in Fold1, Fold2 ...; with --run a collection: pydocs, a folder ...",
+        "DATA",
+    ],
+    crossing: Crossing,
+    learning: Learning,
+    collection: Collection,
+    features: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
+    settings: Settings,
+    normalisation: Normalisation,
+    machine: Machine,
+) -> None:
+    """Rerank each topic by a model that never saw it; compare the run with the one before."""
+    from lmtune.reranking.networks import parse_network
+
+    learning.check(data, tuned)
+    parse_network(settings.network)
+    check_file(crossing.output)
+    if learning.run is not None and learning.run.resolve() == crossing.output.resolve():
+        raise InputError("the new run is the old one", file=crossing.output, accepted="another --output")
+    features, own = tuned_features(features, tuned, replace(collection, name=data))
+    with stages() as progress:
+        known = _folds(own, crossing, learning, features, settings.seed, progress)
+    scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
+    if scored:
+        _write(known[0], scored, crossing, learning.run, settings)
+
+
+def _folds(
+    collection: Collection,
+    crossing: Crossing,
+    learning: Learning,
+    features: FeatureSettings,
+    seed: int,
+    progress: Progress,
+) -> list[TrainingData]:
+    if learning.run is not None:
+        return folds_of_run(
+            learning.run,
+            collection,
+            features,
+            folds=crossing.folds,
+            validation=learning.validation,
+            seed=seed,
+            progress=progress,
+        )
+    if crossing.folds is not None:
+        raise InputError("--folds without a run", value=crossing.folds, accepted="the LETOR files' own folds")
+    parts = from_letor(str(collection.name), learning.validation, seed)
+    if len(parts) < 2:
+        raise InputError("no folds", file=collection.name, accepted="Fold1, Fold2 ..., or rerank train")
+    return parts
+
+
+def _write(
+    first: TrainingData, scored: list[Scored], crossing: Crossing, run: Path | None, settings: Settings
+) -> None:
+    """Write what came of it, and print how good it is."""
+    from lmtune.reranking.applying import write_reranked, write_scores
+    from lmtune.reranking.reranker import report
+
+    tag = crossing.run_tag or f"lmtune-{settings.label}"
+    if run is None or first.source is None:
+        write_scores(crossing.output, scored, tag=tag)
+        for line in report(scored, settings.measure):
+            say(f"{line}\n")
+    else:
+        write_reranked(crossing.output, read_run(run), scored, tag=tag)
+        measures = dict.fromkeys(ComparisonOutput.measure)
+        if settings.measure != Settings.measure:
+            measures = {str(parse_list_measure(settings.measure)): None} | measures
+        qrels = first.source.dataset.qrels
+        show(compare_runs(qrels, [run, crossing.output], [*measures]), crossing.style)
+    write_record(Path(f"{crossing.output}.made.json"), NEURAL, **facts_of(first))
