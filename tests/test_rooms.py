@@ -34,6 +34,7 @@ ROOMS = [
     "tuning",
     "reranking",
     "reporting",
+    "pyterrier",
     "laboratory",
     "cli",
     "__main__",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,3 +101,17 @@ def test_every_command_can_be_quiet(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_alone(["--quiet", *files, "absent"]) == 2
     assert "absent" in capsys.readouterr().err  # what is wrong is always said
     assert logging.getLogger("lmtune").level == logging.INFO
+
+
+def test_a_mistyped_index_is_told_before_anything_slow_is_imported() -> None:
+    code = (
+        "import sys, lmtune.cli\n"
+        "sys.argv = ['lmtune', 'tune', 'pydocs', '--index', 'indexes/mistyped']\n"
+        "try:\n    lmtune.cli.main()\n"
+        "finally:\n    print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("lmtune: indexes/mistyped: there is no index here; accepted: ")
+    assert done.stdout
+    assert not {"numpy", "numba", "rich", "typer"} & set(done.stdout.split())

@@ -140,7 +140,7 @@ class FoldMethods:
             rel=plan.rel,
             stand_ins=plan.stand_ins,
             measures=[str(measure) for measure in plan.measures],
-        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(name))
+        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(RANKNET))
         self._keep(name, tuner.results_)
         return tuner
 
