@@ -16,7 +16,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
-from lmtune.progress import Progress, silent
+from lmtune.progress import Progress, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
@@ -45,7 +45,7 @@ def run_experiment(
     plan: Plan,
     *,
     notes: Sequence[str] = (),
-    progress: Progress = silent,
+    progress: Progress | bool = silent,
 ) -> CollectionResult:
     """Choose parameters on training topics by every method; report them on test topics.
 
@@ -68,7 +68,7 @@ def run_experiment(
         How to search.
     notes : sequence of str
         Put before this function's own.
-    progress : Progress
+    progress : Progress or bool
         Called with (stage, done, total), and where a certificate stands as ``detail``.
 
     Returns
@@ -86,6 +86,7 @@ def run_experiment(
             value=plan.model,
             accepted="one model for candidates and plan",
         )
+    progress = staged(progress)
     shared = _prepare(pool, plan, len(folds), progress)
     found: dict[tuple[Measure, str], list[tuple[Fit, NDArray[np.float64]]]] = {}
     for number, fold in enumerate(folds):
