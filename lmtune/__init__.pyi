@@ -11,6 +11,7 @@ from .datasets.folds import cross_validation as cross_validation
 from .datasets.loading import load as load
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
+from .formats.frames import run_frame as run_frame
 from .formats.runs import read_run as read_run
 from .formats.runs import write_run as write_run
 from .indexing.analysis import Analyzer as Analyzer
@@ -23,6 +24,7 @@ from .measures.evaluate import measure as measure
 from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values
 from .measures.significance.comparison import compare as compare
+from .measures.significance.run_files import compare_runs as compare_runs
 from .models.formula import Formula as Formula
 from .models.model import Model as Model
 from .models.parameter import Parameter as Parameter

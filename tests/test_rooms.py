@@ -17,6 +17,7 @@ ROOT = Path(lmtune.__file__).parent
 ROOMS = [
     "_version",
     "errors",
+    "showing",
     "options",
     "progress",
     "threads",
@@ -33,6 +34,7 @@ ROOMS = [
     "tuning",
     "reranking",
     "reporting",
+    "pyterrier",
     "laboratory",
     "cli",
     "__main__",

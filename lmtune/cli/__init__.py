@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 
@@ -18,9 +19,25 @@ def main() -> None:
             from lmtune.cli.evaluate import run_alone
 
             sys.exit(run_alone(sys.argv[2:]))
+        _check_index(sys.argv)
         from lmtune.cli.main import run
 
         sys.exit(run())
     except KeyboardInterrupt:
         print("lmtune: interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
+
+
+def _check_index(arguments: list[str]) -> None:
+    """Look for a named index before what it takes to read one is imported."""
+    from lmtune.cli.messages import prepare_process, status_of
+    from lmtune.datasets.index_names import find_index
+    from lmtune.errors import InputError
+
+    try:
+        for flag, name in itertools.pairwise(arguments):
+            if flag == "--index":
+                find_index(name)
+    except InputError as error:
+        prepare_process()
+        sys.exit(status_of(error))

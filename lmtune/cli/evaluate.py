@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from lmtune.cli import forms
-from lmtune.cli.messages import note, prepare_process, say, status_of
+from lmtune.cli.messages import complain, note, prepare_process, say, status_of
 from lmtune.measures.from_files import Evaluation, EvaluationOptions
 from lmtune.measures.from_files import evaluate as evaluate_files
 from lmtune.measures.trec_names import VERSIONS
@@ -113,7 +113,9 @@ def read_and_run(arguments: Sequence[str]) -> None:
     if {"-v", "--version"} & set(words):
         from lmtune._version import __version__
 
-        note(f"trec_eval version {VERSIONS[0]}, and {VERSIONS[1]} by --trec-eval, in lmtune {__version__}")
+        complain(
+            f"trec_eval version {VERSIONS[0]}, and {VERSIONS[1]} by --trec-eval, in lmtune {__version__}"
+        )
         return
     evaluate(**forms.parse(evaluate, words))
 

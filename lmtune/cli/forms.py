@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
+from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError
 from lmtune.options import check, kinds, options_of, read
 
@@ -78,6 +79,10 @@ class _Part(typing.NamedTuple):
         return made
 
 
+_TALK = _Part("talk", Talk, (), None)
+"""Options that every command has."""
+
+
 def _parts(function: Callable[..., None]) -> list[_Part]:
     parts = []
     hints = typing.get_type_hints(function, include_extras=True)
@@ -136,7 +141,7 @@ def command(
 
     parts = _parts(function)
     parameters = [_keyword("context", typer.Context)]
-    for part in parts:
+    for part in (*parts, _TALK):
         parameters += [_argument(part)] if part.form is None else _options(part)
 
     def run(context: typer.Context, **values: Any) -> None:
@@ -146,6 +151,7 @@ def command(
         given = {
             name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
         }
+        set_talk(_TALK.value(given))
         function(**{part.name: part.value(given) for part in parts})
 
     run.__doc__ = function.__doc__
@@ -225,7 +231,7 @@ def parse(function: Callable[..., None], arguments: Sequence[str]) -> dict[str, 
     """
     parser = _Parser(prog=f"lmtune {function.__name__}", add_help=False, allow_abbrev=False)
     parts = _parts(function)
-    for part in parts:
+    for part in (*parts, _TALK):
         if part.form is None:
             many = typing.get_origin(part.kind) is list
             parser.add_argument(part.name, metavar=part.words[1], nargs="+" if many else None)
@@ -235,4 +241,5 @@ def parse(function: Callable[..., None], arguments: Sequence[str]) -> dict[str, 
                 action = argparse.BooleanOptionalAction if field.default else "store_true"
             parser.add_argument(*flags(field), dest=field.name, action=action, default=None)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    set_talk(_TALK.value(given))
     return {part.name: part.value(given) for part in parts}

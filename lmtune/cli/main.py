@@ -11,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from lmtune.cli.forms import HELP
 from lmtune.cli.groups import Member, group, nested, of_module
-from lmtune.cli.messages import note, prepare_process, status_of
+from lmtune.cli.messages import complain, prepare_process, status_of
 
 SUMMARY = "Tune query-likelihood smoothing on TREC-style collections."
 
@@ -31,7 +31,7 @@ class _Errors(TyperGroup):
                 raise
             where = getattr(error, "ctx", None) or ctx
             wrong = error.format_message().rstrip(".")
-            note(f"lmtune: {wrong}; accepted: what {where.command_path} --help says")
+            complain(f"lmtune: {wrong}; accepted: what {where.command_path} --help says")
             ctx.exit(2)
 
 

@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
+from dataclasses import dataclass
 
 from lmtune.errors import InputError, visible
+from lmtune.options import option
 
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 _INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 
 
+@dataclass(frozen=True)
+class Talk:
+    """What is said on standard error."""
+
+    quiet: bool = option(False, "Say nothing but what is wrong.")
+    verbose: bool = option(False, "Say more: what was read and chosen, and more often how far it is.")
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise InputError("both --quiet and --verbose", accepted="one of them")
+
+
+_talk = [Talk()]
+
+
+def set_talk(talk: Talk) -> None:
+    """Say as much from here on."""
+    _talk[:] = [talk]
+    logging.getLogger("lmtune").setLevel(logging.DEBUG if talk.verbose else logging.INFO)
+
+
+def talk() -> Talk:
+    """Return how much is said."""
+    return _talk[0]
+
+
 def note(text: str) -> None:
+    """Print one line on standard error, unless nothing shall be said."""
+    if not talk().quiet:
+        complain(text)
+
+
+def complain(text: str) -> None:
     """Print one line on standard error."""
-    print(visible(" ".join(text.split("\n"))), file=sys.stderr, flush=True)
+    print(visible(" ".join(text.split("\n"))) + "\n", end="", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
@@ -64,7 +99,7 @@ def _take(number: int, flags: int) -> int:
 def status_of(error: BaseException) -> int | None:
     """Say in one line what went wrong and return the exit status; None for a defect of ours."""
     if isinstance(error, InputError):
-        note(f"lmtune: {error}")
+        complain(f"lmtune: {error}")
         return 2
     if isinstance(error, BrokenPipeError):
         # The reader of our output has gone: end as other filters do.
@@ -76,13 +111,13 @@ def status_of(error: BaseException) -> int | None:
         if name is None and error.errno in _FULL:
             name = "standard output"
             _drop_output()
-        note(f"lmtune: {name or 'input or output'}: {error.strerror or error}")
+        complain(f"lmtune: {name or 'input or output'}: {error.strerror or error}")
         return 1
     if isinstance(error, KeyboardInterrupt):
-        note("lmtune: interrupted; nothing half-written is left")
+        complain("lmtune: interrupted; nothing half-written is left")
         return _INTERRUPTED
     if isinstance(error, MemoryError):
-        note(f"lmtune: not enough memory{_told(error)}")
+        complain(f"lmtune: not enough memory{_wanted(error)}")
         return 1
     return None
 
@@ -92,7 +127,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(error: MemoryError) -> str:
+def _wanted(error: MemoryError) -> str:
     """Say what there was not enough memory for: what the error says, or where it was raised."""
     if str(error):
         return f": {error}"

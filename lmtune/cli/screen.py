@@ -6,19 +6,31 @@ import contextlib
 import io
 import logging
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from lmtune.cli.messages import note
+from lmtune.cli.messages import note, talk
 from lmtune.errors import visible
 
 if TYPE_CHECKING:
     from lmtune.progress import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
+_EVERY, _OFTEN = 30.0, 2.0
+"""Seconds between lines where there is no terminal; when told to say more."""
 
 
 class _Notes(logging.Handler):
@@ -32,20 +44,22 @@ logging.getLogger("lmtune").setLevel(logging.INFO)
 
 @contextlib.contextmanager
 def stages() -> Iterator[Report]:
-    """Show one progress bar a stage; give a function of (stage, done, total, detail) that moves it.
+    """Show how far work is; give a function of (stage, done, total, detail) that tells it.
 
-    Nothing is shown where standard error is not a terminal.
+    A terminal has a bar a stage; elsewhere a line is printed now and then.
     """
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=_console,
         transient=True,
-        disable=not _console.is_terminal,
+        disable=talk().quiet or not _console.is_terminal,
     )
     tasks: dict[str, TaskID] = {}
+    told: list[TaskID] = []
 
     def report(stage: str, done: int, total: int, detail: str = "") -> None:
         # Until there is something to tell the screen is left to others, such as downloads.
@@ -53,15 +67,35 @@ def stages() -> Iterator[Report]:
             progress.start()
         if stage not in tasks:
             tasks[stage] = progress.add_task(stage, total=total or None)
+        told[:] = [tasks[stage]]
         text = visible(f"{stage}: {detail}" if detail else stage)
         shown = done < total or not total  # what is done makes room
         progress.update(tasks[stage], description=text, completed=done, total=total or None, visible=shown)
 
+    ended = threading.Event()
+    if not _console.is_terminal and not talk().quiet:
+        threading.Thread(target=_print_lines, args=(progress, told, ended), daemon=True).start()
     try:
         yield report
     finally:
+        ended.set()
         if tasks:
             progress.stop()
+
+
+def _print_lines(progress: Progress, told: Sequence[TaskID], ended: threading.Event) -> None:
+    """Print how far the stage is of which something was told last, until the work has ended."""
+    while not ended.wait(_OFTEN if talk().verbose else _EVERY):
+        for task in progress.tasks:
+            if task.id in told and task.visible:
+                far = f"{task.completed:.0f} done" if task.total is None else f"{task.percentage:.0f} %"
+                words = [f"{task.description}: {far}", f"{_clock(task.elapsed)} so far"]
+                words += [f"about {_clock(task.time_remaining)} left"] if task.time_remaining else []
+                note(", ".join(words))
+
+
+def _clock(seconds: float | None) -> str:
+    return str(timedelta(seconds=round(seconds or 0)))
 
 
 @contextlib.contextmanager

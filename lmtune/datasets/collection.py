@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.index_names import LUCENE, find_index
 from lmtune.datasets.loading import PARTS, load
 from lmtune.errors import InputError
 from lmtune.indexing.analysis import Analyzer
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lmtune.indexing.lucene.index import LuceneIndex
 
 AnyIndex: TypeAlias = "ColumnarIndex | LuceneIndex"
-_LUCENE = "lucene:"
 
 
 def _fields(text: str) -> tuple[str, ...]:
@@ -90,8 +90,8 @@ class Collection:
         InputError
             For an unknown stemmer or stopwords, and where a named index has its own analysis.
         """
-        index = self._named_index()
-        if index is not None and index.startswith(_LUCENE):
+        index = None if self.index is None else find_index(self.index)
+        if index is not None and index.startswith(LUCENE):
             return Analyzer()  # Lucene's does not know its own, so that it may be said
         for flag, value in (("--stemmer", self.stemmer), ("--stopwords", self.stopwords)):
             if index is not None and value is not None:
@@ -101,22 +101,6 @@ class Collection:
                     accepted=f"{flag} where the index is built",
                 )
         return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
-
-    def _named_index(self) -> str | None:
-        """Return the index that is named, one of Lucene's with its prefix.
-
-        It is looked for here, so that a mistyped one is told before anything is read.
-        """
-        if self.index is None or (self.index.startswith(_LUCENE) and "/" not in self.index):
-            return self.index
-        folder = Path(self.index.removeprefix(_LUCENE))
-        if not folder.is_dir():
-            raise InputError(
-                "there is no index here",
-                file=folder,
-                accepted="a folder that `lmtune index` or Lucene wrote; or lucene:NAME, one of pyserini",
-            )
-        return f"{_LUCENE}{folder}" if any(folder.glob("segments_*")) else self.index
 
     def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
         """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.
@@ -164,10 +148,10 @@ class Collection:
         InputError
             For an index that is not there, is stale or damaged, and documents that cannot be indexed.
         """
-        index = self._named_index()
+        index = None if self.index is None else find_index(self.index)
         if index is None and dataset.documents is None and dataset.index is not None:
             index = self._standing_for(dataset)
-        if index is not None and index.startswith(_LUCENE):
+        if index is not None and index.startswith(LUCENE):
             return self._open_lucene(index, progress)
         if self.lengths is not None:
             raise InputError(
@@ -195,9 +179,9 @@ class Collection:
         if (path / FILE).is_file():
             return str(path)
         if path.is_dir():
-            return f"{_LUCENE}{path}"
+            return f"{LUCENE}{path}"
         if dataset.prebuilt is not None:
-            return f"{_LUCENE}{dataset.prebuilt}"
+            return f"{LUCENE}{dataset.prebuilt}"
         raise InputError(
             f"there is no index of {dataset.name}",
             file=path,
@@ -209,7 +193,7 @@ class Collection:
         from lmtune.indexing.lucene.index import LuceneIndex, check_lengths, find_lucene_index
 
         lengths = check_lengths(self.lengths or "exact")
-        name = index.removeprefix(_LUCENE)
+        name = index.removeprefix(LUCENE)
         with timed(f"{index}: opened"):
             opened = LuceneIndex.open(
                 find_lucene_index(name, home=self.indexes),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lmtune.showing import Shown
+
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
 
 
-@dataclass(frozen=True)
-class Dataset:
+@dataclass(frozen=True, repr=False)
+class Dataset(Shown):
     """A test collection.
 
     Attributes

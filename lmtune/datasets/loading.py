@@ -19,7 +19,7 @@ from lmtune.errors import InputError, name_of
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
-from lmtune.progress import note
+from lmtune.progress import detail, note
 
 PathLike = str | os.PathLike[str]
 Part = Literal["documents", "topics", "qrels"]
@@ -173,9 +173,11 @@ def _with_files(base: Dataset, given: dict[Part, PathLike | None], topic_fields:
     documents, topics, qrels = (given[part] for part in PARTS)
     if topics is not None:
         path = find_named("topics", os.fspath(topics))
+        detail(f"{base.name}: topics from {path}")
         base = replace(base, topics=read_topics(path, fields=topic_fields), topics_file=str(path))
     if qrels is not None:
         path = find_named("qrels", os.fspath(qrels))
+        detail(f"{base.name}: judgements from {path}")
         base = replace(base, qrels=read_qrels(path), qrels_file=str(path))
     if documents is not None:
         base = replace(base, documents=FileDocuments(base.name, _document_files(Path(documents))))

@@ -1,6 +1,7 @@
 """What users import from lmtune.measures, and where it is."""
 
 from .from_files import Evaluation as Evaluation
+from .from_files import EvaluationOptions as EvaluationOptions
 from .from_files import topic_values as topic_values
 from .lists import LabelledLists as LabelledLists
 from .lists import Measurer as Measurer
@@ -16,7 +17,7 @@ from .significance.effects import confidence_interval as confidence_interval
 from .significance.effects import effect_size as effect_size
 from .significance.effects import equivalence_test as equivalence_test
 from .significance.options import ComparisonOptions as ComparisonOptions
-from .significance.run_files import compare_files as compare_files
+from .significance.run_files import compare_runs as compare_runs
 from .significance.tests import paired_t_test as paired_t_test
 from .significance.tests import randomization_test as randomization_test
 from .significance.tests import wilcoxon_test as wilcoxon_test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -162,7 +162,7 @@ def measure(
     pool: CandidatePool,
     setting: Setting,
     *,
-    measures: Iterable[str] = ("AP", "Bpref", "P@10"),
+    measures: object = ("AP", "Bpref", "P@10"),
     topics: Sequence[str] | None = None,
     depth: int = DEPTH,
 ) -> pd.DataFrame:
@@ -174,7 +174,7 @@ def measure(
         The collection.
     setting : mapping of str to float
         Parameters by name, such as ``{"lambda": 0.4, "mu": 2500}``; defaults for those not named.
-    measures : iterable of str
+    measures : str, an object of ir_measures, or an iterable of these
         Names as ir_measures or trec_eval spell them; see `parse_measure`.
     topics : sequence of str, optional
         Topic identifiers; all by default.

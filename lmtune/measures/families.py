@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,12 +37,12 @@ _FUNCTIONS: dict[str, Callable[..., Sequence[float]]] = {
 }
 
 
-def parse_families(names: str | Iterable[str], version: str = VERSIONS[0]) -> tuple[Family, ...]:
+def parse_families(given: object, version: str = VERSIONS[0]) -> tuple[Family, ...]:
     """Read names of measures.
 
     Parameters
     ----------
-    names : str or iterable of str
+    given : str, an object of ir_measures, or an iterable of these
         trec_eval's names, with parameters behind a dot or an underscore, and its nicknames
         ``official``, ``all_trec`` and ``set``; or ir_measures' names. A text may hold several,
         with blanks or commas between.
@@ -60,8 +60,7 @@ def parse_families(names: str | Iterable[str], version: str = VERSIONS[0]) -> tu
     InputError
         One that lists all names that are unknown, or have parameters that they cannot have.
     """
-    texts = [names] if isinstance(names, str) else names
-    names = [name for text in texts for name in split_names(text)]
+    names = split_names(given)
     if not names:
         raise InputError("no measures", accepted=ACCEPTED)
     trec: list[tuple[str, str]] = []

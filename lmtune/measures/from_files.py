@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_judgements
@@ -14,8 +14,9 @@ from lmtune.formats.run_columns import RunColumns, read_run_columns
 from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge
 from lmtune.measures.order import trec_eval_order
-from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value
+from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value, split_names
 from lmtune.options import check, option
+from lmtune.showing import Shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Judgements = Mapping[bytes, Mapping[bytes, int]]
 
+_PATH = (str, os.PathLike)
 _SMALLEST_GEOMETRIC = 1e-5  # what trec_eval takes for smaller values in a geometric mean
 _TAKEN_BACK = ("num_ret", "utility", "relstring", "rbp_resid")
 
@@ -49,7 +51,8 @@ class MeasureColumn(NamedTuple):
     mean: Value | None
 
 
-class Evaluation(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
     """The values of one run.
 
     Attributes
@@ -143,21 +146,17 @@ class EvaluationOptions:
 
 
 def evaluate(
-    qrels: str | os.PathLike[str] | Judgements,
-    runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    measures: str | Iterable[str] = "official",
-    *,
-    settings: EvaluationOptions | None = None,
+    qrels: Any, runs: Any, measures: Any = "official", *, settings: EvaluationOptions | None = None
 ) -> Iterator[Evaluation]:
-    """Evaluate TREC runs, one in memory at a time.
+    """Evaluate runs, one file in memory at a time.
 
     Parameters
     ----------
-    qrels : path-like, or mapping of bytes to mapping of bytes to int
-        Judgements; see `lmtune.formats.qrels.read_qrels` and `read_judgements`.
-    runs : path-like or iterable of path-like
-        Runs; see `lmtune.formats.run_columns.read_run_columns`.
-    measures : str or iterable of str
+    qrels : path-like, or others
+        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
+    runs : path-like, or others; an iterable of these; or a mapping of names to these
+        Runs, likewise; files are read by `lmtune.formats.run_columns.read_run_columns`.
+    measures : str, an object of ir_measures, or an iterable of these
         Names as trec_eval or ir_measures spell them; see `parse_families`.
     settings : EvaluationOptions, optional
         Topics averaged over, relevant gains, depth, version.
@@ -175,26 +174,55 @@ def evaluate(
     settings = EvaluationOptions() if settings is None else settings
     check(settings)
     families = parse_families(measures, settings.version)
-    judgements = qrels if isinstance(qrels, Mapping) else read_judgements(qrels)
-    judgements = _selected(judgements, settings.topics)
-    for path in [runs] if isinstance(runs, str | os.PathLike) else runs:
-        run = read_run_columns(path, lenient=settings.lenient, like_trec_eval=True)
+    judgements = _selected(_judgements(qrels), settings.topics)
+    for name, given in _named(runs):
+        file = os.fspath(given) if isinstance(given, _PATH) else name
+        run = _columns_of(name, given, settings)
         if settings.topics is not None:
             run = run._replace(
                 topics={topic: own for topic, own in run.topics.items() if topic in judgements}
             )
             if not run.topics:
-                raise InputError("the run has none of the topics", file=path, value=settings.topics)
-        found = evaluate_run(judgements, run, families, settings, file=os.fspath(path))
+                raise InputError("the run has none of the topics", file=file, value=settings.topics)
+        found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
 
 
-def encoded(qrels: Mapping[str, Mapping[str, int]]) -> Judgements:
-    """Return judgements as `evaluate` takes them: topics and docnos as UTF-8."""
+def _judgements(qrels: Any) -> Judgements:
+    if isinstance(qrels, _PATH):
+        return read_judgements(qrels)
+    from lmtune.formats.frames import as_qrels
+
+    found = as_qrels(qrels)
+    if not found:
+        raise InputError("no judgements", accepted="one at least")
     return {
-        topic.encode(): {docno.encode(): gain for docno, gain in own.items()} for topic, own in qrels.items()
+        topic.encode(): {docno.encode(): gain for docno, gain in judged.items()}
+        for topic, judged in found.items()
     }
+
+
+def _named(runs: Any) -> Iterable[tuple[str, Any]]:
+    """Name the runs; files are known without what reads the rest."""
+    listed = [runs] if isinstance(runs, _PATH) else runs
+    if isinstance(listed, list | tuple) and all(isinstance(run, _PATH) for run in listed):
+        return [(os.fspath(run), run) for run in listed]
+    from lmtune.formats.frames import named_runs
+
+    return named_runs(runs)
+
+
+def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
+    if isinstance(run, _PATH):
+        return read_run_columns(run, lenient=settings.lenient, like_trec_eval=True)
+    from lmtune.formats.frames import as_run
+
+    topics = {
+        topic.encode(): ([docno.encode() for docno in scores], list(scores.values()))
+        for topic, scores in as_run(run, name=name).items()
+    }
+    return RunColumns(name, topics, {})
 
 
 def _selected(judgements: Judgements, spec: str | None) -> Judgements:
@@ -262,11 +290,7 @@ def evaluate_run(
 
 
 def topic_values(
-    qrels: str | os.PathLike[str],
-    run: str | os.PathLike[str],
-    measures: str | Iterable[str],
-    *,
-    complete: bool = True,
+    qrels: Any, run: Any, measures: Any, *, complete: bool = True
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """Evaluate one run topic by topic.
 
@@ -291,8 +315,8 @@ def topic_values(
     """
     import numpy as np
 
-    names = [measures] if isinstance(measures, str) else list(measures)
-    (found,) = evaluate(qrels, [run], names, settings=EvaluationOptions(complete=complete))
+    names = split_names(measures)
+    (found,) = evaluate(qrels, run, names, settings=EvaluationOptions(complete=complete))
     for column in found.columns:
         if column.summary in (Summary.NONE, Summary.RUN):
             raise InputError("not a number of each topic", value=column.label, accepted="such as map")

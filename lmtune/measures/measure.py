@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,12 +102,12 @@ class Measure:
         return f"({', '.join(settings)})" if settings else ""
 
 
-def parse_measure(name: str) -> Measure:
+def parse_measure(name: object) -> Measure:
     """Read a measure's name.
 
     Parameters
     ----------
-    name : str
+    name : str, Measure, or an object of ir_measures
         ir_measures' spelling (``AP``, ``P@10``, ``AP(rel=2)@100``, ``Bpref``, ``nDCG@10``) or
         trec_eval's (``map``, ``P_10``, ``P.10``, ``map_cut_100``, ``bpref``, ``ndcg_cut_10``); in
         ir_measures' case does not matter, and ``MRR``, ``MAP``, ``precision``, ``recall`` will do.
@@ -128,6 +128,7 @@ def parse_measure(name: str) -> Measure:
     >>> str(parse_measure("AP(rel=2)@100"))
     'AP(rel=2)@100'
     """
+    name = str(name)
     family, parameters = split_name(name) or ("", "")
     kind = TREC_NAMES[family].kind if family else None
     if kind is not None and (not parameters or _CUTOFF.fullmatch(parameters)):
@@ -184,13 +185,11 @@ def exponential_ndcg(cutoff: int | None) -> Measure:
     return Measure("nDCG", cutoff, dcg=EXPONENTIAL)
 
 
-def parse_measures(names: str | Iterable[str]) -> list[Measure]:
-    """Read several names, a text of several as well; one error reports every unknown one."""
-    texts = [names] if isinstance(names, str) else names
-    names = [name for text in texts for name in split_names(text)]
+def parse_measures(names: object) -> list[Measure]:
+    """Read several names or objects, see `split_names`; one error reports every unknown one."""
     measures = []
     unknown = []
-    for name in names:
+    for name in split_names(names):
         try:
             measures.append(parse_measure(name))
         except InputError as error:

@@ -284,8 +284,11 @@ NICKNAMES: dict[str, tuple[str, ...]] = {
 }
 
 
-def split_names(text: str) -> list[str]:
-    """Split several names, with blanks or commas between, and leave parameters what they are.
+def split_names(given: object) -> list[str]:
+    """List names of measures: given as a text with blanks or commas between, as an object, or several.
+
+    Parameters stay what they are. Objects, of `lmtune.measures.Measure` or ir_measures, are taken by
+    their names.
 
     Examples
     --------
@@ -294,7 +297,8 @@ def split_names(text: str) -> list[str]:
     >>> split_names("nDCG@10 RBP(rel=2, p=0.8)")
     ['nDCG@10', 'RBP(rel=2, p=0.8)']
     """
-    return _SEVERAL.findall(text)
+    texts = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    return [name for text in texts for name in _SEVERAL.findall(str(text))]
 
 
 def split_name(name: str) -> tuple[str, str] | None:

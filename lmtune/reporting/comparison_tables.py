@@ -49,7 +49,7 @@ def comparison_table(comparison: Comparison, style: str = "table", *, per_topic:
     """
     return render(
         style,
-        lambda: _tables(comparison, per_topic),
+        lambda: comparison_tables(comparison, per_topic),
         lambda: topic_records(comparison) if per_topic else as_records(comparison),
         content=lambda: _content(comparison, per_topic),
     )
@@ -94,7 +94,8 @@ def legend(comparison: Comparison) -> str:
     return "; ".join(parts)
 
 
-def _tables(comparison: Comparison, per_topic: bool) -> list[Table]:
+def comparison_tables(comparison: Comparison, per_topic: bool = False) -> list[Table]:
+    """Make the tables of means, of tests, and of topics."""
     tables = [_mean_table(comparison), _contrast_table(comparison)]
     return [*tables, _topic_table(comparison)] if per_topic else tables
 

@@ -40,7 +40,7 @@ def run_table(
     """
     return render(
         style,
-        lambda: [_table(evaluations, per_topic, summary)],
+        lambda: [measure_table(evaluations, per_topic, summary)],
         lambda: _value_records(evaluations, per_topic, summary),
         columns=("run", "file", "measure", "topic", "value"),
         content=lambda: _run_records(evaluations, per_topic, summary),
@@ -58,7 +58,8 @@ def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else files
 
 
-def _table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
+    """Make the table of runs' measures."""
     names = run_names(evaluations)
     cells: dict[tuple[str, str], list[str]] = {}
     for place, found in enumerate(evaluations):

@@ -1,4 +1,4 @@
-"""One table of text for terminals, Markdown, LaTeX and plain text; the records behind it as CSV and JSON."""
+"""One table for terminals, notebooks, Markdown, LaTeX and plain text; the records behind it as CSV, JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.errors import InputError, visible
@@ -139,6 +140,24 @@ class Table:
             lines.append(rf"\par\smallskip{{\footnotesize {legend}\par}}")
         return "\n".join([*lines, r"\end{table}", ""])
 
+    def html(self) -> str:
+        """Render as an HTML table for notebooks, its caption above and its legend below."""
+        sides = [f' style="text-align: {column.align}"' for column in self.columns]
+        names = (escape(one_line(column.name)) for column in self.columns)
+        header = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, names, strict=True))
+        lines = [f"<table><caption>{escape(self.caption)}</caption>", f"<thead><tr>{header}</tr></thead>"]
+        for group in self.groups:
+            rows = (zip(sides, map(_html, row), strict=True) for row in group)
+            lines += [
+                "<tbody>",
+                *("<tr>" + "".join(f"<td{s}>{c}</td>" for s, c in row) + "</tr>" for row in rows),
+            ]
+            lines.append("</tbody>")
+        legend = "".join(map(_html, self._typeset_legend()))
+        return (
+            "\n".join([*lines, "</table>"]) + (f"\n<p><small>{legend}</small></p>" if legend else "") + "\n"
+        )
+
     def _rows(self) -> Iterator[Sequence[Cell]]:
         return (row for group in self.groups for row in group)
 
@@ -260,6 +279,16 @@ def _markdown(cell: Cell) -> str:
     before = ("**" if "bold" in cell.style else "") + ("_" if "italic" in cell.style else "")
     raised = cell.mark if set(cell.mark) <= _DAGGERS.keys() else f"<sup>{cell.mark}</sup>"
     return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}"
+
+
+def _html(cell: Cell) -> str:
+    if cell.repeated:
+        return ""
+    text = escape(visible(one_line(cell.text)))
+    for name, tag in (("italic", "em"), ("bold", "strong")):
+        if name in cell.style:
+            text = f"<{tag}>{text}</{tag}>"
+    return text + (f"<sup>{escape(cell.mark)}</sup>" if cell.mark else "")
 
 
 def _latex(cell: Cell) -> str:

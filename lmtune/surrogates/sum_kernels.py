@@ -59,6 +59,22 @@ def lane_dot(x: Floats, y: Floats) -> Any:
 
 
 @compiled()
+def lane_max(x: Floats) -> Any:
+    """Return the greatest number of an array, minus infinity of none."""
+    a = x.dtype.type(-np.inf)
+    b, c, d = a, a, a
+    whole = x.size - x.size % 4
+    for j in range(0, whole, 4):
+        a = x[j] if x[j] > a else a
+        b = x[j + 1] if x[j + 1] > b else b
+        c = x[j + 2] if x[j + 2] > c else c
+        d = x[j + 3] if x[j + 3] > d else d
+    for j in range(whole, x.size):
+        a = x[j] if x[j] > a else a
+    return max(max(a, b), max(c, d))
+
+
+@compiled()
 def add_scaled(factor: Any, x: Floats, sums: Floats) -> None:
     """Add a multiple of an array to another."""
     for j in range(sums.size):

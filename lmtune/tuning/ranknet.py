@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
+from lmtune.progress import counted
 from lmtune.tuning.descent import Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluations, GradientTuner
 from lmtune.tuning.pairs import Pairs
@@ -92,8 +93,8 @@ class RankNetTuner(GradientTuner):
             Topics to fit on.
         pairs : Pairs, optional
             Pairs of this pool, built before with this tuner's `rel` and `negatives_depth`.
-        progress : callable, optional
-            Called with (starts done, starts in all).
+        progress : callable or bool, optional
+            Called with (starts done, starts in all); True draws a bar.
 
         Raises
         ------
@@ -102,6 +103,7 @@ class RankNetTuner(GradientTuner):
             argument outside its domain.
         """
         measures = self._check()
+        report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         places, space = record.places, record.space
         pairs = pairs or Pairs.build(pool, rel=self.rel, depth=self.negatives_depth)
@@ -132,8 +134,8 @@ class RankNetTuner(GradientTuner):
             minima += found.points[-1:] if found.converged else []
             evaluations.record(record, start, found.points, scale=n_pairs)
             converged.append(found.converged)
-            if progress is not None:
-                progress(start + 1, self.starts)
+            if report is not None:
+                report(start + 1, self.starts)
         self._close(record, measures)
         self.converged_ = converged[record.starts[record.best]]
         self.n_pairs_ = n_pairs

@@ -158,4 +158,4 @@ def test_a_folder_as_beir_distributes_it(tmp_path: Path, caplog: pytest.LogCaptu
     assert list(load(tmp_path, need=["topics"]).topics) == ["q1", "q2"]
     for options in ({"name": "pydocs"}, {"name": tmp_path, "qrels": tmp_path / "qrels/test.tsv"}):
         with pytest.raises(InputError, match="--split without a folder, or beside --qrels"):
-            load(**options, split="train")  # type: ignore[arg-type]
+            load(**options, split="train")

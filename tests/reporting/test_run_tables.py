@@ -3,12 +3,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.measures.from_files import Evaluation, evaluate
+from lmtune.measures.from_files import Evaluation, EvaluationOptions, evaluate
 from lmtune.reporting.run_tables import run_names, run_table
 
 
@@ -18,7 +19,8 @@ def runs(tmp_path: Path) -> list[Evaluation]:
     (tmp_path / "first").write_text("1 Q0 a 1 2 one_1\n2 Q0 b 1 2 one_1\n2 Q0 a 2 1 one_1\n")
     (tmp_path / "second").write_text("1 Q0 b 1 2 t|wo\n1 Q0 a 2 1 t|wo\n")
     files = [tmp_path / "first", tmp_path / "second"]
-    return list(evaluate(tmp_path / "qrels", files, ["runid", "map", "num_ret", "AP@1"]))
+    whole = EvaluationOptions(complete=True)
+    return list(evaluate(tmp_path / "qrels", files, ["runid", "map", "num_ret", "AP@1"], settings=whole))
 
 
 def test_measures_down_and_runs_across(runs: list[Evaluation]) -> None:
@@ -28,7 +30,7 @@ def test_measures_down_and_runs_across(runs: list[Evaluation]) -> None:
 
 
 def test_more_runs_than_measures_go_down(runs: list[Evaluation]) -> None:
-    one = [run._replace(columns=run.columns[2:3]) for run in runs]
+    one = [replace(run, columns=run.columns[2:3]) for run in runs]
     assert run_table(one, "table") == "run       map\none_1  0.7500\nt|wo   0.2500\n"
 
 
@@ -73,7 +75,7 @@ def test_csv_and_json_keep_full_precision(runs: list[Evaluation]) -> None:
 
 
 def test_runs_of_one_tag_are_named_by_file(runs: list[Evaluation]) -> None:
-    same = [run._replace(tag="x") for run in runs]
+    same = [replace(run, tag="x") for run in runs]
     assert run_names(same) == ["first", "second"]
     assert run_names([same[0], same[0]]) == [same[0].file] * 2
 

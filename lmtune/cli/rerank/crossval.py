@@ -15,9 +15,8 @@ from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.formats.files import check_file
 from lmtune.formats.runs import read_run
-from lmtune.measures.from_files import encoded
 from lmtune.measures.measure import parse_list_measure
-from lmtune.measures.significance.run_files import compare_files
+from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option
 from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, write_record
@@ -118,6 +117,6 @@ def _write(
         measures = dict.fromkeys(ComparisonOutput.measure)
         if settings.measure != Settings.measure:
             measures = {str(parse_list_measure(settings.measure)): None} | measures
-        qrels = encoded(first.source.dataset.qrels)
-        show(compare_files(qrels, [run, crossing.output], [*measures]), crossing.style)
+        qrels = first.source.dataset.qrels
+        show(compare_runs(qrels, [run, crossing.output], [*measures]), crossing.style)
     write_record(Path(f"{crossing.output}.made.json"), NEURAL, **facts_of(first))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import Tested, adjusted_confidence
+from lmtune.showing import Plotted
 
 NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
 
@@ -53,8 +54,8 @@ class Contrast:
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Plotted):
     """Several systems compared on the same topics.
 
     Attributes

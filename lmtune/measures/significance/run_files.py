@@ -1,14 +1,17 @@
-"""Compare run files with a baseline's."""
+"""Compare runs with a baseline: files, or whatever `evaluate` takes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lmtune.errors import InputError, as_text
-from lmtune.measures.from_files import EvaluationOptions, Judgements, evaluate
+from lmtune.formats.frames import named_runs
+from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -19,10 +22,10 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _RUN_SUFFIXES = (".run", ".txt", ".trec", ".res")
 
 
-def compare_files(
-    qrels: Path | Judgements,
-    runs: Sequence[Path],
-    measures: Sequence[str],
+def compare_runs(
+    qrels: Any,
+    runs: Any,
+    measures: Any,
     options: ComparisonOptions | None = None,
     *,
     only: str | None = None,
@@ -32,11 +35,11 @@ def compare_files(
 
     Parameters
     ----------
-    qrels : path, or mapping of bytes to mapping of bytes to int
-        Judgements, as `lmtune.measures.from_files.evaluate` takes them.
-    runs : sequence of path
-        The baseline, then the others; one that is given again is left out.
-    measures : sequence of str
+    qrels : path-like, or others
+        Judgements; a file, a frame, named rows, a dictionary, as `lmtune.formats.frames` has it.
+    runs : sequence, or mapping of names to runs
+        Of such, likewise: the baseline, then the others; a file that is given again is left out.
+    measures : str, an object of ir_measures, or an iterable of these
         See `lmtune.measures.measure.parse_measures`.
     options : ComparisonOptions, optional
         Tests, correction, confidence and the rest.
@@ -53,27 +56,40 @@ def compare_files(
     options = ComparisonOptions() if options is None else options
     options.check()
     labels = [str(measure) for measure in parse_measures(measures)]
-    runs = _different(runs)
-    names = run_labels(runs)
+    named = _labelled(runs)
+    names = list(named)
     values = []
     topics: tuple[str, ...] = ()
     settings = EvaluationOptions(complete=True, topics=only)
-    for name, found in zip(names, evaluate(qrels, runs, labels, settings=settings), strict=True):
+    for name, found in zip(names, evaluate(qrels, named, labels, settings=settings), strict=True):
         topics = found.topics
         if len(topics) < 2:
             raise InputError(
                 "a comparison needs two topics or more",
-                file=None if isinstance(qrels, Mapping) else qrels,
+                file=qrels if isinstance(qrels, str | os.PathLike) else None,
                 value=list(topics),
                 accepted="judgements of two topics or more",
             )
         values.append(np.array([column.values for column in found.columns], np.float64).T)
-        progress("reading runs", len(values), len(runs), name)
+        progress("reading runs", len(values), len(names), name)
         missed = len(topics) - len(found.retrieved)
         if missed:
             note(f"{name} misses {missed} of {len(topics)} judged topics: 0")
     others = dict(zip(names[1:], values[1:], strict=True))
     return compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
+
+
+def _labelled(runs: Any) -> dict[str, Any]:
+    """Give runs names, files the shortest that tell them apart."""
+    pairs = list(named_runs(runs))
+    if not isinstance(runs, Mapping) and all(isinstance(run, str | os.PathLike) for _, run in pairs):
+        paths = _different([Path(name) for name, _ in pairs])
+        pairs = list(zip(run_labels(paths), paths, strict=True))
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise InputError("two runs have one name", value=names, accepted="a mapping of names to runs")
+    return named
 
 
 def _different(runs: Sequence[Path]) -> list[Path]:

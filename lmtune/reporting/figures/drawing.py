@@ -18,7 +18,7 @@ from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
-from lmtune.reporting.figures.style import ParameterAxis, Picture, alt_text
+from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture, alt_text
 from lmtune.reporting.figures.surfaces import SurfacePanel, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SMOOTH, SURFACE, TRACE, UNCHANGED, file_name
@@ -64,7 +64,7 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
         yield collection.picture(
             "parameters",
             f"{result.name}: parameters chosen in each fold",
-            parameter_spread(_parameters(result), collection.axes, title=result.name),
+            parameter_spread(chosen_parameters(result), collection.axes, title=result.name),
         )
         by_measure: dict[Measure, dict[str, Row]] = {}
         for row in result.rows:
@@ -80,7 +80,8 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
                 yield from collection.fold(list(own.values()), number)
 
 
-def _parameters(result: CollectionResult) -> pd.DataFrame:
+def chosen_parameters(result: CollectionResult) -> pd.DataFrame:
+    """Return what `parameter_spread` takes."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -90,15 +91,20 @@ def _parameters(result: CollectionResult) -> pd.DataFrame:
     )
 
 
-def _axes(result: CollectionResult) -> list[ParameterAxis]:
+def parameter_axes(result: CollectionResult) -> list[ParameterAxis]:
     """Return a model's axes; those of one that nobody knows here are told by what was chosen."""
     if result.model in MODELS:
         parameters = MODELS[result.model].parameters
         return [ParameterAxis(own.name, own.unit, own.scale == "log") for own in parameters]
-    chosen = _parameters(result).drop(columns=["measure", "method", "fold"])
+    return best_axes(chosen_parameters(result).drop(columns=["measure", "method", "fold"]))
+
+
+def best_axes(parameters: pd.DataFrame) -> list[ParameterAxis]:
+    """Tell axes by the parameters' names, and by their values where nobody knows these here."""
+    known = {axis.name: axis for axis in TWO_STAGE}
     return [
-        ParameterAxis(str(name), is_log=bool(0.0 < _MANY * values.min() < values.max()))
-        for name, values in chosen.items()
+        known.get(str(name), ParameterAxis(str(name), is_log=bool(0.0 < _MANY * own.min() < own.max())))
+        for name, own in parameters.items()
     ]
 
 
@@ -108,7 +114,7 @@ class _Collection:
     def __init__(self, folder: Path, result: CollectionResult) -> None:
         self.folder = folder
         self.result = result
-        self.axes = _axes(result)
+        self.axes = parameter_axes(result)
         self.parameters = [axis.name for axis in self.axes]
         fixed = MODELS[result.model].fixed if result.model in MODELS else {}
         self.free = [axis for axis in self.axes if axis.name not in fixed]

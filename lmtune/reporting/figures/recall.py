@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from lmtune.errors import InputError
 from lmtune.measures.recall_precision import LEVELS
-from lmtune.reporting.figures.style import COLUMN, finish, in_style, looks, new_figure, short
+from lmtune.reporting.figures.style import COLUMN, finish, in_style, legend_below, looks, new_figure, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def recall_precision_curves(curves: Mapping[str, ArrayLike], *, title: str = "")
     ax.set_xticks(LEVELS[::2])
     ax.set_xlabel("recall")
     ax.set_ylabel("interpolated precision")
-    ax.legend(loc="upper right")
+    legend_below(figure, 3)
     ax.set_title(title, loc="left")
     listed = "; ".join(
         f"{name} {', '.join(short(float(precision[place])) for place in (0, 5, 10))}"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NUMBERED = 10
+_BESIDE = 9.0  # pixels at 100 an inch, which a number takes
 _WIDTH = 0.5
 # A smaller part of the range would make small differences look large.
 _LEAST, _LEAST_RATIO = 0.2, 10.0
@@ -91,6 +92,11 @@ def parameter_spread(
         _set_range(row[0], "y", parameters, axis)
     if plane:
         _set_range(rows[0][0], "x", parameters, axes[0])
+        if parameters["fold"].max() <= _NUMBERED:
+            for names, part in parameters.groupby(["measure", "method"], sort=False):
+                title_, method = map(str, names)
+                place = list(look).index(method)
+                _number_folds(rows[0][measures.index(title_)], part, axes, place, look[method])
     else:
         rows[0][0].set(xlim=(-0.5, len(look) - 0.5), xticks=[])
     legend_below(figure, 6 if width > COLUMN else 3)
@@ -103,12 +109,22 @@ def _plane(
     across, up = (axis.name for axis in axes)
     # Smaller one by one: what lies on top of another leaves it in sight.
     _points(ax, part[across], part[up], method, look, max(8.0 - 1.3 * place, 3.0))
-    if part["fold"].max() > _NUMBERED:
-        return
+
+
+def _number_folds(
+    ax: Axes, part: pd.DataFrame, axes: Sequence[ParameterAxis], place: int, look: Look
+) -> None:
+    """Write the folds' numbers beside their points, those of points that coincide side by side."""
     right, above, align = _OFFSETS[place % len(_OFFSETS)]
     near: dict[str, Any] = {"textcoords": "offset points", "ha": align, "color": look.color}
-    for fold, x, y in part[["fold", across, up]].itertuples(index=False):
-        ax.annotate(str(fold), (x, y), (right, above), **near, fontsize=6.5)
+    points = part[[axis.name for axis in axes]].to_numpy(np.float64)
+    pixels = ax.transData.transform(points)
+    left = list(range(len(points)))
+    while left:
+        beside = [own for own in left if np.hypot(*(pixels[own] - pixels[left[0]])) < _BESIDE]
+        text = ", ".join(str(fold) for fold in part["fold"].iloc[beside])
+        ax.annotate(text, tuple(points[left[0]]), (right, above), **near, fontsize=6.5)
+        left = [own for own in left if own not in beside]
 
 
 def _points(ax: Axes, x: ArrayLike, y: ArrayLike, method: str, look: Look, size: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.reporting.figures.style import COLUMN, drawable, finish, in_style, new_figure, short
+from lmtune.reporting.figures.style import COLUMN, drawable, finish, in_style, legend_below, new_figure, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def topic_differences(
     ties = ranked.size - wins - losses
     mean = float(ranked.mean())
 
-    figure, [[ax]] = new_figure(COLUMN, 2.2)
+    figure, [[ax]] = new_figure(COLUMN, 2.5)
     labels = [drawable(topics[place], 16) for place in order] if topics else []
     _bars(ax, ranked, names)
     ax.axhline(0.0, color="black", lw=0.6)
@@ -85,8 +85,7 @@ def topic_differences(
         ax.xaxis.set_major_formatter("{x:,.0f}")
     counts = f"{wins:,} wins, {ties:,} ties, {losses:,} losses"
     ax.set_title(f"{title}\n{counts}" if title else counts, loc="left")
-    # Wins stand at the upper left, losses at the lower right.
-    ax.legend(loc="upper right" if ranked[0] >= -ranked[-1] else "lower left")
+    legend_below(figure, 2)
     first_topic, last_topic = (f" (topic {labels[place]})" if labels else "" for place in (0, -1))
     return finish(
         figure,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.plain_torch import at_once
-from lmtune.surrogates.list_kernels import listmle_queries
+from lmtune.surrogates.list_kernels import listmle_queries, shuffle_ties
 from lmtune.surrogates.packing_kernels import ByLabel
 
 Ties = Literal["random", "shared"]
@@ -91,9 +90,9 @@ def listmle(
         return _order(lists, None if shared else _draw(lists, chosen))
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists, double=True)
+        a = Arrays.of(lists)
         ordered = ByLabel(a.scores, a.labels, order(lists).numpy(), a.real)
-        return run(a, listmle_queries, ordered, shared, like=lists.scores)
+        return run(a, listmle_queries, ordered, shared)
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         return at_once(partial(plackett_luce, order=order(lists), shared=shared), lists, gradient_wanted)
@@ -136,12 +135,10 @@ def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
 def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
     """Sort by falling label, padding last; ties by a draw, or as they come."""
     if lists.scores.device.type == "cpu":
-        falling = np.where(lists.mask.numpy(), -lists.labels.numpy(), np.inf)
-        if draw is None:
-            return torch.from_numpy(np.argsort(falling, axis=1))
-        drawn = np.argsort(draw.numpy(), axis=1)
-        last = np.argsort(np.take_along_axis(falling, drawn, axis=1), axis=1, kind="stable")
-        return torch.from_numpy(np.take_along_axis(drawn, last, axis=1))
+        ordered = Arrays.of(lists).by_label()
+        if draw is not None:
+            shuffle_ties(0, len(ordered.order), ordered, draw.numpy())
+        return torch.from_numpy(ordered.order)
     labels = torch.where(lists.mask, lists.labels, -1)
     if draw is None:
         return labels.argsort(dim=1, descending=True)

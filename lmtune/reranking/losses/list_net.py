@@ -70,8 +70,8 @@ def listnet(
     """
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
-        a = Arrays.of(lists, double=True)
-        return run(a, listnet_queries, a.scores, a.labels, a.mask, target == "softmax", like=lists.scores)
+        a = Arrays.of(lists)
+        return run(a, listnet_queries, a.scores, a.labels, a.mask, target == "softmax")
 
     def cross_entropy(lists: PaddedLists) -> Tensor:
         lowest = torch.finfo(lists.scores.dtype).min

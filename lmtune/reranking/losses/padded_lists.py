@@ -139,21 +139,22 @@ class PaddedLists:
             the CPU alone, as it would stall another device) a label is negative or not a number.
         """
         _check(scores, labels, mask)
+        padded = mask is not None
         if mask is None:
             mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
         scores, labels = wide(scores.detach()), labels.detach()
         if scores.device.type != "cpu":
             labels = torch.where(mask, labels, 0).to(scores.dtype)
             return cls(torch.where(mask, scores, 0), labels, mask)
-        real = mask.numpy()
-        label = np.where(real, wide(labels).numpy(), 0)
+        real, score, label = mask.numpy(), scores.numpy(), wide(labels).numpy()
+        if padded:
+            score, label = np.where(real, score, score.dtype.type(0)), np.where(real, label, 0)
         if not (label >= 0).all():
             raise InputError(
                 "a label is not a number of at least 0",
                 value=label[~(label >= 0)][0].item(),
                 accepted="0 and up; -1 on padding where there is no mask",
             )
-        score = np.where(real, scores.numpy(), scores.numpy().dtype.type(0))
         return cls(torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask)
 
     @property

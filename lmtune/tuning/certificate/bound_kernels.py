@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
+from lmtune.tuning.certificate.bm25_kernels import models as bm25_models
 from lmtune.tuning.certificate.taylor_kernels import (
     ERROR,
     ROWS,
@@ -44,6 +45,9 @@ from lmtune.tuning.certificate.taylor_kernels import (
 )
 
 Flags = NDArray[np.uint8]
+TWO_STAGE, BM25 = range(2)
+"""Whose scores are bounded."""
+
 CERTAIN, UNSURE, AT_CENTRE, SETTLED = range(4)
 """Rows of counts: groups above a relevant document for certain; perhaps; at the box's centre; and
 for certain, without those that stay listed."""
@@ -56,6 +60,8 @@ class Topics(NamedTuple):
     ----------
     occurrences : numpy.ndarray of int64
         How often each query term occurs in the query, topic by topic.
+    weight : numpy.ndarray of float64
+        What it counts to the formula.
     term_start : numpy.ndarray of int64, shape (topics + 1,)
         Where a topic's terms begin.
     product : numpy.ndarray of bool, shape (topics,)
@@ -69,6 +75,7 @@ class Topics(NamedTuple):
     """
 
     occurrences: Integers
+    weight: Doubles
     term_start: Integers
     product: NDArray[np.bool_]
     slack: Doubles
@@ -85,15 +92,17 @@ class DocumentGroups(NamedTuple):
     start : numpy.ndarray of int64, shape (topics + 1,)
         Where a topic's documents begin.
     y : numpy.ndarray of float64
-        tf / P(w|C), a block of (terms, documents) a topic, flattened.
+        tf / P(w|C), or for BM25 tf, a block of (terms, documents) a topic, flattened.
     y_start : numpy.ndarray of int64, shape (topics + 1,)
         Where a topic's block begins.
     length : numpy.ndarray of float64
-        Lengths in tokens.
+        Lengths in tokens, or for BM25 over their mean.
     weight : numpy.ndarray of int32
         How many documents each group has.
     twin : numpy.ndarray of int64
         Which documents a group is a twin of; -1 for none.
+    placed : numpy.ndarray of int64
+        Which documents it stands before or after at every setting, by their places; -1 for none.
     """
 
     start: Integers
@@ -102,6 +111,7 @@ class DocumentGroups(NamedTuple):
     length: Doubles
     weight: Places
     twin: Integers
+    placed: Integers
 
 
 class BoundColumns(NamedTuple):
@@ -109,6 +119,8 @@ class BoundColumns(NamedTuple):
 
     Attributes
     ----------
+    formula : int
+        `TWO_STAGE` or `BM25`.
     kind, cutoff : int
         The measure's, as in `lmtune.measures.kernels`; the cutoff is the run depth where the
         measure has no smaller one.
@@ -119,6 +131,7 @@ class BoundColumns(NamedTuple):
         Relevant candidates.
     """
 
+    formula: int
     kind: int
     cutoff: int
     topics: Topics
@@ -170,6 +183,7 @@ class _Relevant(NamedTuple):
 
     model: Doubles
     twin: Integers
+    placed: Integers
     place: Places
     cost: Doubles
 
@@ -243,7 +257,8 @@ def _count_topic(
 ) -> int:
     """Fill ``counts``, (classes, 4, relevant documents), and the lists; return how full those are."""
     topics = columns.topics
-    count = topics.occurrences[topics.term_start[t] : topics.term_start[t + 1]]
+    terms = slice(topics.term_start[t], topics.term_start[t + 1])
+    count, value = topics.occurrences[terms], topics.weight[terms]
     product, slack = topics.product[t], topics.slack[t]
     groups = slice(columns.groups.start[t], columns.groups.start[t + 1])
     rels = slice(columns.relevant.start[t], columns.relevant.start[t + 1])
@@ -252,7 +267,8 @@ def _count_topic(
     r_y = columns.relevant.y[columns.relevant.y_start[t] : columns.relevant.y_start[t + 1]]
     block, r_block = y.reshape(count.size, length.size), r_y.reshape(count.size, r_length.size)
     weight, twin = columns.groups.weight[groups], columns.groups.twin[groups]
-    r_twin = columns.relevant.twin[rels]
+    placed = columns.groups.placed[groups]
+    r_twin, r_placed = columns.relevant.twin[rels], columns.relevant.placed[rels]
     base = old.base[:, rels]
     counts[:] = 0
     for c in range(2):
@@ -260,16 +276,20 @@ def _count_topic(
         places = np.flatnonzero(old.active[c, rels]).astype(np.int32)
         if here.size > 0 and places.size > 0:
             m, r = room[0][:, : here.size], room[1][:, : places.size]
-            models(block, length, here, count, product, slack, box, m)
-            models(r_block, r_length, places, count, product, slack, box, r)
+            if columns.formula == BM25:
+                bm25_models(block, length, here, value, slack, box, m)
+                bm25_models(r_block, r_length, places, value, slack, box, r)
+            else:
+                models(block, length, here, count, product, slack, box, m)
+                models(r_block, r_length, places, count, product, slack, box, r)
             order = np.argsort(r[VALUE])
             places = places[order]
             cost = np.empty(places.size)
             for i in range(places.size):
                 above = base[0, places[i]] + base[1, places[i]]
                 cost[i] = 1.0 / ((1.0 + above) * topics.relevant[t])
-            rel = _Relevant(r[:, order], r_twin[places], places, cost)
-            filled = _count(m, here, weight, twin, rel, counts[c], new.docs, filled, spread)
+            rel = _Relevant(r[:, order], r_twin[places], r_placed[places], places, cost)
+            filled = _count(m, here, weight, twin, placed, rel, counts[c], new.docs, filled, spread)
         new.doc_start[2 * t + c + 1] = filled
     return filled
 
@@ -280,6 +300,7 @@ def _count(
     docs: Places,
     weights: Places,
     twins: Integers,
+    placed: Integers,
     rel: _Relevant,
     counts: NDArray[np.int64],
     kept: Places,
@@ -298,14 +319,14 @@ def _count(
     # Counts of the sorted documents; a group above the first f of them adds to a row's step f only.
     own, steps = np.zeros((4, n), np.int64), np.zeros((4, n + 1), np.int64)
     certain, unsure, at_centre, settled = own
-    rel_twins, costs = rel.twin, rel.cost
+    costs = rel.cost
     to_s_all = to_u_all = 0.0
     rv, rs, ru, rss, rsu, ruu, rerror = rel.model
     for j in range(docs.size):
         weight = np.int64(weights[docs[j]])
-        twin = twins[docs[j]]
+        twin, place = twins[docs[j]], placed[docs[j]]
         v, s, u, ss, su, uu, error = m[:, j]
-        if twin < 0 and error >= max(v - rv[0], rv[n - 1] - v):
+        if twin < 0 and place < 0 and error >= max(v - rv[0], rv[n - 1] - v):
             # Nothing can be decided, as in boxes that are far too large.
             steps[UNSURE, n] += weight
             steps[AT_CENTRE, _place(rv, v)] += weight
@@ -317,13 +338,19 @@ def _count(
         first = _place(rv, v - reach[j])
         steps[CERTAIN, first] += weight
         steps[AT_CENTRE, first] += weight
+        if place >= 0:
+            # These are counted by their places.
+            for i in range(first):
+                if _needs_no_look(twin, place, rel, i):
+                    certain[i] -= weight
+                    at_centre[i] -= weight
         last = first
         pairs = 0
         to_s = to_u = 0.0
         while last < n and rv[last] <= v + reach[j]:
             i = last
             last += 1
-            if twin >= 0 and twin == rel_twins[i]:
+            if _needs_no_look(twin, place, rel, i):
                 continue
             dv, ds, du = v - rv[i], abs(s - rs[i]), abs(u - ru[i])
             dss, duu = ss - rss[i], uu - ruu[i]
@@ -345,8 +372,10 @@ def _count(
             continue
         # All decided: above exactly those that it is above at the centre.
         steps[SETTLED, first] += weight
-        for i in range(first, last):
-            if rv[i] < v and not (twin >= 0 and twin == rel_twins[i]):
+        for i in range(0 if place >= 0 else first, last):
+            if _needs_no_look(twin, place, rel, i):
+                settled[i] -= weight if i < first else 0
+            elif i >= first and rv[i] < v:
                 settled[i] += weight
     spread[0] += to_s_all * costs.sum()
     spread[1] += to_u_all * costs.sum()
@@ -356,6 +385,12 @@ def _count(
             total += steps[row, i + 1]
             counts[row, rel.place[i]] = own[row, i] + total
     return filled
+
+
+@compiled()
+def _needs_no_look(twin: int, placed: int, rel: _Relevant, i: int) -> bool:
+    """Say whether a group's order to a relevant document is known without scores, or never."""
+    return (twin >= 0 and twin == rel.twin[i]) or (placed >= 0 and placed == rel.placed[i])
 
 
 @compiled()

@@ -1,4 +1,4 @@
-"""Best-first branch and bound over boxes of (log(1 - lambda), log mu)."""
+"""Best-first branch and bound over boxes of settings, in the coordinates of a formula's proof."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from lmtune.tuning.certificate.taylor_kernels import Sides
 
 # Boxes split at a time. Fixed, so that the result does not depend on the number of workers.
 _BATCH = 16
-# The first boxes are no larger than this in s and u; nothing is decided in larger ones.
-_FIRST_WIDTHS = (0.8, 1.5)
 # Neither side of a box is split below this: then rounding is all that is undecided.
 _NARROWEST = 1e-9
 # Boxes whose lists are not shorter than this share of their parent's use their parent's.
@@ -76,10 +74,10 @@ class Box:
         return (s_low, s_high, u_low, middle), (s_low, s_high, middle, u_high)
 
     @property
-    def setting(self) -> tuple[float, float]:
-        """Lambda and mu at the centre."""
+    def middle(self) -> tuple[float, float]:
+        """The coordinates of its centre."""
         s_low, s_high, u_low, u_high = self.sides
-        return -math.expm1(0.5 * (s_low + s_high)), math.exp(0.5 * (u_low + u_high))
+        return 0.5 * (s_low + s_high), 0.5 * (u_low + u_high)
 
 
 @dataclass
@@ -164,7 +162,9 @@ class BranchAndBound:
         jobs = [
             (parent, sides)
             for parent in parents
-            for sides in (parent.halves if self.boxes else _grid(parent.sides))
+            for sides in (
+                parent.halves if self.boxes else _grid(parent.sides, self.problem.proof.first_widths)
+            )
         ]
         children: list[Box | None] = [None] * len(jobs)
 
@@ -218,7 +218,7 @@ class BranchAndBound:
         for box in sorted(boxes, key=lambda box: -box.centre):
             if box.centre <= self.best:
                 break
-            self.best = max(self.best, self.measure(*box.setting))
+            self.best = max(self.best, self.measure(*self.problem.proof.to_setting(*box.middle)))
             if not box.final:
                 break
 
@@ -257,10 +257,10 @@ def _mean(bounds: NDArray[np.float64], topics: int) -> float:
     return float(bounds.sum()) / topics * (1.0 + topics * 2.0**-51)
 
 
-def _grid(sides: Sides) -> list[Sides]:
+def _grid(sides: Sides, widths: tuple[float, float]) -> list[Sides]:
     """Split the whole range into the first boxes."""
     edges = []
-    for (low, high), width in zip((sides[:2], sides[2:]), _FIRST_WIDTHS, strict=True):
+    for (low, high), width in zip((sides[:2], sides[2:]), widths, strict=True):
         parts = max(1, math.ceil((high - low) / width))
         edges.append(np.linspace(low, high, parts + 1).tolist())
     return [

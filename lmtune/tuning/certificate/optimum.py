@@ -15,9 +15,10 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.models.two_stage import require_two_stage
+from lmtune.progress import counted
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem
+from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.space import ParameterSpace
@@ -41,7 +42,7 @@ class CertifiedOptimum(Tuner):
 
     Parameters
     ----------
-    measure : str
+    measure : str, or an object of ir_measures
         What to maximise, in ir_measures' or trec_eval's spelling: AP, AP@k, P@k, R@k, RR,
         Success@k or Bpref.
     tolerance : float
@@ -73,8 +74,9 @@ class CertifiedOptimum(Tuner):
     bounds_ : pandas.DataFrame
         One row a batch of boxes: boxes, best and bound by then.
     boxes_ : pandas.DataFrame
-        The boxes whose bounds exceed `best_value_`: lambda_low, lambda_high, mu_low, mu_high,
-        bound. No setting of the range outside them is better than the best measured.
+        The boxes whose bounds exceed `best_value_`: a low and a high of each parameter, such as
+        lambda_low, lambda_high, mu_low, mu_high; and bound. No setting of the range outside them
+        is better than the best measured.
 
     Examples
     --------
@@ -93,7 +95,7 @@ class CertifiedOptimum(Tuner):
 
     def __init__(
         self,
-        measure: str = "AP",
+        measure: object = "AP",
         *,
         tolerance: float = 1e-3,
         space: ParameterSpace | None = None,
@@ -132,8 +134,7 @@ class CertifiedOptimum(Tuner):
         ------
         InputError
             For a constructor argument outside its domain, unknown topics or none, a range that the
-            candidates were not made for, or a model other than two-stage smoothing, on which the
-            proof rests.
+            candidates were not made for, or a model without a proof.
         """
         import pandas as pd
 
@@ -142,26 +143,26 @@ class CertifiedOptimum(Tuner):
         check_tolerance(self.tolerance)
         if self.workers is not None and self.workers < 1:
             raise InputError("a certificate needs a worker", value=self.workers, accepted="1 or more")
+        report = counted(progress, type(self).__name__)
         record = SearchRecord(
             pool, what, space=self.space, topics=topics, depth=self.depth, threads=self.workers
         )
         space = record.space
-        require_two_stage(pool.formula, "the certificate's proof")
+        proof_of(pool.formula)
         pool.require(np.array([space.low, space.high]), self.depth)
 
         def measure(*settings: Sequence[float] | NDArray[np.float64]) -> float:
             inside = dict.fromkeys(tuple(space.clip(setting).tolist()) for setting in settings)
             return max(record.measure(np.array(list(inside))))
 
-        lambdas, mus = space.parameters
-        middle = 0.5 * (lambdas.low + lambdas.high), math.sqrt(mus.low * mus.high)
+        middle = [own.between(own.low, own.high, 0.5) for own in space.parameters]
         first = measure(*map(space.vector, self.starts), middle)
         problem = Problem.build(pool, what, space=space, topics=record.places, depth=self.depth)
         search = BranchAndBound(
             problem,
             self.tolerance,
             first,
-            lambda lambda_, mu: measure((lambda_, mu)),
+            lambda *setting: measure(setting),
             self.workers,
             math.inf if self.max_seconds is None else record.begin + self.max_seconds,
         )
@@ -170,8 +171,8 @@ class CertifiedOptimum(Tuner):
         def batch() -> None:
             rows.append((search.boxes, search.best, search.bound))
             self.best_value_, self.bound_, self.n_boxes_ = search.best, search.bound, search.boxes
-            if progress is not None:
-                progress(round(100 * _share_closed(search.bound - search.best, self.tolerance)), 100)
+            if report is not None:
+                report(round(100 * _share_closed(search.bound - search.best, self.tolerance)), 100)
 
         self.stopped_ = None
         try:
@@ -197,13 +198,13 @@ class CertifiedOptimum(Tuner):
         import pandas as pd
 
         rows = []
+        to_setting = search.problem.proof.to_setting
         for (s_low, s_high, u_low, u_high), bound in search.undecided:
-            low = space.clip((0.0 - math.expm1(s_high), math.exp(u_low)))
-            high = space.clip((0.0 - math.expm1(s_low), math.exp(u_high)))
+            corners = [space.clip(to_setting(s_low, u_low)), space.clip(to_setting(s_high, u_high))]
             if bound > self.best_value_:
-                rows.append((low[0], high[0], low[1], high[1], bound))
-        columns = ["lambda_low", "lambda_high", "mu_low", "mu_high", "bound"]
-        return pd.DataFrame(sorted(rows), columns=columns)
+                rows.append((*np.sort(corners, axis=0).T.ravel().tolist(), bound))
+        columns = [f"{name}_{end}" for name in space.names for end in ("low", "high")]
+        return pd.DataFrame(sorted(rows), columns=[*columns, "bound"])
 
     def _climb(
         self, pool: CandidatePool, topics: Sequence[str] | None, record: SearchRecord

@@ -13,11 +13,11 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.progress import Progress
+from lmtune.progress import Progress, detail
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, RANKNET, STOPPED
+from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.smooth import smooth_form, smooth_lists
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.lists import Lists
@@ -39,6 +39,35 @@ class Choice(NamedTuple):
 
 
 @dataclass
+class Steps:
+    """The steps of an experiment, each shown as it goes on.
+
+    A fold has one for each of RankNet's descents, and for each measure one a row.
+    """
+
+    progress: Progress
+    total: int
+    begun: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan, folds: int, progress: Progress) -> Steps:
+        """Count the steps of a plan."""
+        stopped = bool(plan.validation)
+        rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
+        return cls(progress, folds * (1 + stopped + len(plan.measures) * rows))
+
+    def begin(self, what: str) -> Callable[[int, int], None]:
+        """Begin the next step; return what shows how much of it is done."""
+        before, self.begun = self.begun, self.begun + 1
+
+        def show(done: int, total: int) -> None:
+            self.progress("tuning", 100 * before + 100 * done // max(total, 1), 100 * self.total, what)
+
+        show(0, 1)
+        return show
+
+
+@dataclass
 class Shared:
     """What all folds of an experiment share.
 
@@ -50,6 +79,8 @@ class Shared:
         RankNet's.
     surface : Surface
         The grid.
+    steps : Steps
+        What is shown of them.
     tolerance : float or None
         The certificates'; None once one was interrupted.
     traces : dict of str to pandas.DataFrame
@@ -65,6 +96,7 @@ class Shared:
     progress: Progress
     pairs: Pairs
     surface: Surface
+    steps: Steps
     tolerance: float | None
     traces: dict[str, pd.DataFrame] = field(default_factory=dict)
     remarks: dict[str, list[int]] = field(default_factory=dict)
@@ -73,6 +105,8 @@ class Shared:
 
 class FoldMethods:
     """The methods on one fold; RankNet, which knows no measure, is fitted at once."""
+
+    _show: Callable[[int, int], None]
 
     def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
         self.shared, self.plan, self.pool = shared, shared.plan, shared.pool
@@ -101,7 +135,7 @@ class FoldMethods:
             rel=plan.rel,
             negatives_depth=plan.negatives_depth,
             measures=[str(measure) for measure in plan.measures],
-        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs)
+        ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(RANKNET))
         self._keep(name, tuner.results_)
         return tuner
 
@@ -123,7 +157,7 @@ class FoldMethods:
             starts=[surface.setting(place) for place in best],
             restarts=self.plan.restarts,
             seed=self.plan.seed,
-        ).fit(self.pool, topics=self.fold.train)
+        ).fit(self.pool, topics=self.fold.train, progress=self._show)
         self._keep(f"direct-{measure}", ascent.results_)
         climbed = ascent.results_[list(surface.names)].to_numpy()
         measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
@@ -142,7 +176,7 @@ class FoldMethods:
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
         tuner = SurrogateTuner(
             str(smooth_form(measure)), **self._search, seed=self.plan.seed, measures=[str(measure)]
-        ).fit(self.pool, topics=self.fold.train, lists=lists)
+        ).fit(self.pool, topics=self.fold.train, lists=lists, progress=self._show)
         if not tuner.converged_:
             self._remark(f"{APPROX}'s descent was cut short")
         self._keep(f"approx-{measure}", tuner.results_)
@@ -157,7 +191,7 @@ class FoldMethods:
         """Descend by estimated gradients."""
         tuner = SEARCHES[name](
             str(measure), **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
-        ).fit(self.pool, topics=self.fold.train)
+        ).fit(self.pool, topics=self.fold.train, progress=self._show)
         self._keep(f"{name}-{measure}", tuner.results_)
         return Choice(tuner.best_params_, tuner.n_evaluations_)
 
@@ -170,13 +204,25 @@ class FoldMethods:
             methods[STOPPED] = self.stopped
         for name in self.plan.also:
             methods[ALSO[name]] = partial(self.gradient_free, name)
-        return {row: choose(measure) for row, choose in methods.items()}
+        chosen = {}
+        for row, choose in methods.items():
+            self._show = self._begin(f"{measure.title}, {row}")
+            choice = chosen[row] = choose(measure)
+            values = ", ".join(f"{name} = {value:.6g}" for name, value in choice.params.items())
+            detail(
+                f"fold {self.number}, {measure.title}, {row}: {values} in {choice.evaluations} evaluations"
+            )
+        return chosen
+
+    def _begin(self, what: str) -> Callable[[int, int], None]:
+        return self.shared.steps.begin(f"fold {self.number}, {what}")
 
     def optimal(self, measure: Measure, chosen: Iterable[Choice]) -> Choice:
         """Return the best setting known on the test topics, which no honest method may use.
 
         It is the best grid point or a method's choice; with a certificate, the best that it finds.
         """
+        self._begin(f"{measure.title}, {OPTIMAL}")
         surface, places = self.shared.surface, self.pool.positions(self.fold.test)
         settings = [choice.params for choice in chosen]
         known = [surface.setting(surface.best(measure, places)[0]), *settings]

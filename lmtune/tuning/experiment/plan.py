@@ -13,10 +13,10 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.models.model import MODELS, find_model
-from lmtune.models.two_stage import require_two_stage
 from lmtune.options import check, option
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
+from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.space import ParameterSpace
@@ -116,7 +116,7 @@ class Plan:
     )
 
     def __post_init__(self) -> None:
-        measures = parse_measures([str(measure) for measure in self.measures])
+        measures = parse_measures(self.measures)
         object.__setattr__(self, "measures", tuple(measures))
         for name in self.also:
             if name not in ALSO or self.also.count(name) > 1:
@@ -127,7 +127,7 @@ class Plan:
         _ = self.space  # the ranges are the model's
         if self.certify is not None:
             check_tolerance(self.certify)
-            require_two_stage(find_model(self.model).formula, "the certificate's proof")
+            proof_of(find_model(self.model).formula)
             for measure in self.measures:
                 Problem.check(measure)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lmtune.datasets.folds import Fold
 from lmtune.measures.measure import Measure
+from lmtune.showing import Plotted
 from lmtune.tuning.grid import Surface
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ class Row:
         return self.mean > other.mean and self.p_values[method] < SIGNIFICANCE
 
 
-@dataclass(frozen=True)
-class CollectionResult:
+@dataclass(frozen=True, repr=False)
+class CollectionResult(Plotted):
     """All rows of one collection.
 
     Attributes

@@ -15,8 +15,8 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
-from lmtune.progress import Progress, silent
-from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared
+from lmtune.progress import Progress, silent, staged
+from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
 from lmtune.tuning.experiment.smooth import compile_smooth, smooth_form
@@ -31,7 +31,7 @@ def run_experiment(
     plan: Plan,
     *,
     notes: Sequence[str] = (),
-    progress: Progress = silent,
+    progress: Progress | bool = silent,
 ) -> CollectionResult:
     """Choose parameters on training topics by every method; report them on test topics.
 
@@ -53,7 +53,7 @@ def run_experiment(
         How to search.
     notes : sequence of str
         Put before this function's own.
-    progress : Progress
+    progress : Progress or bool
         Called with (stage, done, total), and where a certificate stands as ``detail``.
 
     Returns
@@ -71,21 +71,17 @@ def run_experiment(
             value=plan.model,
             accepted="one model for candidates and plan",
         )
-    shared = _prepare(pool, plan, progress)
+    progress = staged(progress)
+    shared = _prepare(pool, plan, len(folds), progress)
     found: dict[tuple[Measure, str], list[tuple[Fit, NDArray[np.float64]]]] = {}
-    # A fold's first step is RankNet, which knows no measure.
-    steps = len(folds) * (1 + len(plan.measures))
-    done = 0
-    progress("tuning", done, steps)
     for number, fold in enumerate(folds):
         methods = FoldMethods(shared, number, fold)
-        progress("tuning", done := done + 1, steps)
         for measure in plan.measures:
             chosen = methods.choose(measure)
             chosen[OPTIMAL] = methods.optimal(measure, chosen.values())
             for row, choice in chosen.items():
                 found.setdefault((measure, row), []).append(_report(shared, fold, measure, choice))
-            progress("tuning", done := done + 1, steps)
+    progress("tuning", 1, 1)
     topics = tuple(topic for fold in folds for topic in fold.test)
     values = {key: np.concatenate([own for _, own in parts]) for key, parts in found.items()}
     rows = []
@@ -105,7 +101,7 @@ def run_experiment(
     )
 
 
-def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
+def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
     pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
     # The first call compiles; a topic shows how long that takes before the bars move.
     progress("compiling kernels, once", 0, 1)
@@ -124,7 +120,8 @@ def _prepare(pool: CandidatePool, plan: Plan, progress: Progress) -> Shared:
         depth=plan.depth,
         progress=lambda done, total: progress("grid", done, total),
     )
-    return Shared(pool, plan, progress, pairs, surface, plan.certify, lists=lists)
+    steps = Steps.of(plan, folds, progress)
+    return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, lists=lists)
 
 
 def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:

@@ -9,7 +9,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.measures.significance.options import ComparisonOptions
-from lmtune.measures.significance.run_files import compare_files, run_labels
+from lmtune.measures.significance.run_files import compare_runs, run_labels
 
 
 def test_a_judged_topic_that_a_run_misses_counts_0(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -19,7 +19,7 @@ def test_a_judged_topic_that_a_run_misses_counts_0(tmp_path: Path, caplog: pytes
     (tmp_path / "other.run").write_text("1 Q0 a 1 2 y\n2 Q0 b 1 2 y\n2 Q0 a 2 1 y\n")
     seen = []
     runs = [tmp_path / "base.run", tmp_path / "other.run"]
-    found = compare_files(tmp_path / "qrels", runs, ["AP"], progress=lambda *given: seen.append(given))
+    found = compare_runs(tmp_path / "qrels", runs, ["AP"], progress=lambda *given: seen.append(given))
     assert found.systems == ("base", "other")
     np.testing.assert_array_equal(found.values[:, :, 0], [[1.0, 1.0, 0.5], [1.0, 0.5, 0.0]])
     assert seen == [("reading runs", 1, 2, "base"), ("reading runs", 2, 2, "other")]
@@ -28,9 +28,9 @@ def test_a_judged_topic_that_a_run_misses_counts_0(tmp_path: Path, caplog: pytes
 
 def test_options_and_names_are_checked_before_files_are_read() -> None:
     with pytest.raises(InputError, match="unknown correction"):
-        compare_files(Path("no"), [Path("a"), Path("b")], ["AP"], ComparisonOptions(correction="fdr"))
+        compare_runs(Path("no"), [Path("a"), Path("b")], ["AP"], ComparisonOptions(correction="fdr"))
     with pytest.raises(InputError, match="Magic"):
-        compare_files(Path("no"), [Path("a"), Path("b")], ["Magic"])
+        compare_runs(Path("no"), [Path("a"), Path("b")], ["Magic"])
 
 
 def test_labels_tell_runs_apart() -> None:
@@ -48,11 +48,11 @@ def test_a_run_given_again_is_left_out_of_the_family(
         lines = (f"{t} Q0 {best} 1 {t} x\n" for t in (1, 2, 3))
         (tmp_path / name).write_text("".join(lines))
     base, other = tmp_path / "base.run", tmp_path / "other.run"
-    found = compare_files(tmp_path / "qrels", [base, tmp_path / "." / "base.run", other, other], ["AP"])
+    found = compare_runs(tmp_path / "qrels", [base, tmp_path / "." / "base.run", other, other], ["AP"])
     assert found.systems == ("base", "other")
     assert found.family == 1
     assert [text.partition(": ")[2] for text in caplog.messages] == [
         "left out, and not counted by the correction"
     ] * 2
     with pytest.raises(InputError, match="nothing to compare"):
-        compare_files(tmp_path / "qrels", [base, base], ["AP"])
+        compare_runs(tmp_path / "qrels", [base, base], ["AP"])

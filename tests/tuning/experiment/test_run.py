@@ -141,6 +141,12 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     closing = [done for stage, done, _, _ in shown if stage == "certifying MAP, fold 1"]
     assert closing == sorted(closing)
     assert closing[-1] == 100
+    done = [part / total for stage, part, total, _ in shown if stage == "tuning"]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0.0, 1.0)
+    # Two folds of RankNet's descent and, for two measures, four rows; each begins a part of its own.
+    assert {k / 18 for k in range(18)} <= set(done)
+    assert "fold 2, P@5, Direct" in {what for stage, _, _, what in shown if stage == "tuning"}
 
 
 def test_notes_say_how_far_from_the_best_possible_a_row_is(pool: CandidatePool) -> None:

@@ -1,0 +1,143 @@
+"""PyTerrier's transformers of lmtune, for ``pt.Experiment`` and pipelines; no Java is started.
+
+They take and give PyTerrier's frames. `collection` gives an experiment's topics and judgements:
+
+    import lmtune
+    import pyterrier as pt
+    from lmtune.pyterrier import QueryLikelihood, Rerank, collection
+
+    data = lmtune.load("pydocs")
+    index = lmtune.index_for(data.documents)
+    topics, qrels = collection(data)
+    first = QueryLikelihood(index, {"lambda": 0.4, "mu": 60})
+    pt.Experiment([first, first % 100 >> Rerank(model, index)], topics, qrels, ["map", "ndcg_cut_10"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.errors import InputError
+from lmtune.formats.frames import as_topics, run_frame
+from lmtune.formats.runs import Ranking
+from lmtune.models.model import Model
+from lmtune.models.two_stage import TWO_STAGE
+
+try:
+    import pyterrier as pt
+except ImportError as error:
+    raise ImportError("lmtune.pyterrier needs PyTerrier: pip install 'lmtune[pyterrier]'") from error
+
+if TYPE_CHECKING:
+    from lmtune.datasets.dataset import Dataset
+    from lmtune.indexing.index import Index
+    from lmtune.models.formula import Formula
+    from lmtune.models.parameter import Setting
+    from lmtune.reranking.reranker import Reranker
+
+
+class QueryLikelihood(pt.Transformer):
+    """Retrieve by a tuned model: topics ``qid query`` in, results ``qid query docno score rank`` out.
+
+    Parameters
+    ----------
+    index : Index
+        From `lmtune.index_for` or `lmtune.LuceneIndex.open`.
+    setting : mapping of str to float
+        Parameters by name, such as a tuner's ``best_params_``; defaults for those not named.
+    model : str, Model or Formula
+        What scores, as for `lmtune.CandidatePool.build`.
+    hits : int
+        Documents a topic at most.
+    """
+
+    def __init__(
+        self, index: Index, setting: Setting, *, model: str | Model | Formula = TWO_STAGE, hits: int = 1000
+    ) -> None:
+        self.index, self.setting, self.model, self.hits = index, setting, model, hits
+
+    def transform(self, topics: pd.DataFrame) -> pd.DataFrame:
+        """Rank documents for each topic; those that match no query term are not retrieved."""
+        pt.validate.query_frame(topics, extra_columns=["query"])
+        rankings: Iterable[Ranking] = ()
+        if len(topics):
+            pool = CandidatePool.build(self.index, topics, model=self.model)
+            rankings = rank(pool, self.setting, hits=self.hits)
+        return _joined(run_frame(rankings), topics)
+
+
+class Rerank(pt.Transformer):
+    """Rerank results by a learnt model: ``qid query docno score`` in, with new scores out.
+
+    Parameters
+    ----------
+    model : Reranker or path-like
+        From `lmtune.reranking.learn` on features of a run (`lmtune.reranking.run_data`), or the folder
+        that ``lmtune rerank train`` wrote.
+    index : Index
+        What the features are made from.
+
+    Raises
+    ------
+    InputError
+        For a model that was trained on other features.
+    """
+
+    def __init__(self, model: Any, index: Index) -> None:
+        from lmtune.reranking.features import FEATURES
+        from lmtune.reranking.model_folder import load_model
+
+        self.model: Reranker = model if hasattr(model, "score") else load_model(model)
+        self.index = index
+        self.model.check_features([feature.name for feature in FEATURES])
+
+    def transform(self, results: pd.DataFrame) -> pd.DataFrame:
+        """Score the results anew; within a topic those that a model cannot tell apart keep their order."""
+        from lmtune.reranking.runs import reranked, run_data
+
+        pt.validate.result_frame(results, extra_columns=["query", "score"])
+        rankings: Iterable[Ranking] = ()
+        if len(results):
+            facts = self.model.facts
+            settings = {"lambda_": facts.get("lambda", 0.4), "mu": facts.get("mu", 2500.0)}
+            data = run_data(results, self.index, as_topics(results), **settings)
+            rankings = reranked(results, data, self.model.score(data))
+        return _joined(run_frame(rankings), results)
+
+
+def collection(data: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Give a collection's topics and judgements as ``pt.Experiment`` takes them.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `lmtune.load`.
+
+    Returns
+    -------
+    topics, qrels : pandas.DataFrame
+        Columns ``qid query``, and ``qid docno label`` without negative gains.
+
+    Raises
+    ------
+    InputError
+        Where there is no judgement.
+    """
+    rows = [
+        (topic, docno, gain) for topic, own in data.qrels.items() for docno, gain in own.items() if gain >= 0
+    ]
+    if not rows:
+        raise InputError("no judgements", value=data.name, accepted="a collection with judgements")
+    return data.to_frame()[["qid", "query"]], pd.DataFrame(rows, columns=["qid", "docno", "label"])
+
+
+def _joined(run: pd.DataFrame, given: pd.DataFrame) -> pd.DataFrame:
+    """Put back what is known of the topics: the query, and what a rewriter keeps beside it."""
+    known = [column for column in given if column not in ("docno", "docid", "score", "rank", "text")]
+    own = given[known].drop_duplicates("qid")
+    return run.merge(own.assign(qid=own["qid"].astype(str).astype(run["qid"].dtype)), on="qid", how="left")

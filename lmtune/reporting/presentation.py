@@ -1,0 +1,271 @@
+"""How every kind of result is shown where it is printed, in notebooks, as a frame and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.dataset import Dataset
+from lmtune.errors import InputError
+from lmtune.measures.from_files import Evaluation
+from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance.contrasts import Comparison
+from lmtune.reporting import comparison_tables, tuning_tables
+from lmtune.reporting.run_tables import measure_table
+from lmtune.reporting.table import Cell, Column, Table, name_columns, short
+from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.tuner import Tuner
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_MOST_ROWS = 60  # of an HTML table; a frame has them all
+
+
+@singledispatch
+def tables(shown: Any) -> Sequence[Table]:
+    """Make the tables that show a result."""
+    raise InputError("nothing to show", value=type(shown).__name__, accepted="a result of lmtune")
+
+
+@singledispatch
+def to_frame(shown: Any, per_topic: bool = False) -> pd.DataFrame:
+    """Make a tidy frame of a result; see `lmtune.showing.Shown`."""
+    del per_topic
+    raise InputError("no frame of this", value=type(shown).__name__, accepted="a result of lmtune")
+
+
+@singledispatch
+def plot(shown: Any, **options: Any) -> Figure:
+    """Draw a result.
+
+    Parameters
+    ----------
+    shown : Tuner, CollectionResult or Comparison
+        A fitted tuner: over two parameters its grid's surface, else how the best value grew. An
+        experiment's result: the parameters of every fold. A comparison: mean differences with
+        their intervals; of one contrast, the differences on each topic.
+    **options
+        ``title``; ``system``, ``against`` and ``measure`` of a contrast.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        `lmtune.reporting.figures.save` writes it for a paper.
+
+    Raises
+    ------
+    InputError
+        For what has no picture, a tuner that is not fitted, an unknown system or measure.
+    """
+    del options
+    raise InputError(
+        "no picture of this", value=type(shown).__name__, accepted="a tuner, result or comparison"
+    )
+
+
+def text(shown: Any) -> str:
+    """Return the tables as plain text, without the last line end."""
+    return "\n".join(table.text() for table in tables(shown)).rstrip("\n")
+
+
+def html(shown: Any) -> str:
+    """Return the tables for a notebook; of long ones the beginning."""
+    return "".join(_beginning(table).html() for table in tables(shown))
+
+
+def _beginning(table: Table) -> Table:
+    rows = [row for group in table.groups for row in group]
+    if len(rows) <= _MOST_ROWS:
+        return table
+    caption = f"{table.caption} (the first {_MOST_ROWS} of {len(rows):,} rows)"
+    return Table(table.columns, [rows[:_MOST_ROWS]], caption, table.legend, table.typeset_legend)
+
+
+def _facts(caption: str, facts: dict[str, object]) -> Table:
+    """Make a table of one row."""
+    cells = [Cell(f"{value:,}" if isinstance(value, int) else str(value)) for value in facts.values()]
+    first, *others = facts
+    return Table([*name_columns(first), *map(Column, others)], [[cells]], caption)
+
+
+@tables.register(Dataset)
+def _(shown: Dataset) -> Sequence[Table]:
+    gains = [gain for own in shown.qrels.values() for gain in own.values()]
+    facts: dict[str, object] = {"Collection": shown.name, "topics": len(shown.topics)}
+    facts |= {"judged topics": len(shown.qrels), "judgements": len(gains)}
+    return [_facts("Test collection", facts | {"relevant": sum(gain > 0 for gain in gains)})]
+
+
+@to_frame.register(Dataset)
+def _(shown: Dataset, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    del per_topic
+    columns = {"qid": list(shown.topics), "query": list(shown.topics.values())}
+    judged = [shown.qrels.get(topic, {}).values() for topic in shown.topics]
+    counts = {"judged": map(len, judged), "relevant": (sum(gain > 0 for gain in own) for own in judged)}
+    return pd.DataFrame(columns | {name: list(own) for name, own in counts.items()})
+
+
+@tables.register(CandidatePool)
+def _(shown: CandidatePool) -> Sequence[Table]:
+    relevant, nonrelevant = shown.judged_counts()
+    facts: dict[str, object] = {"Collection": shown.name, "model": shown.formula.name}
+    facts |= {"topics": len(shown.topics), "documents": int(shown.index.num_docs)}
+    facts |= {"candidates": int(shown.candidates.doc.size), "relevant": int(relevant.sum())}
+    facts |= {"nonrelevant": int(nonrelevant.sum()), "exact to depth": "any"}
+    if shown.pruning is not None:
+        facts["exact to depth"] = shown.pruning.depth
+    return [_facts("Candidates of each topic", facts)]
+
+
+@to_frame.register(CandidatePool)
+def _(shown: CandidatePool, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    del per_topic
+    relevant, nonrelevant = shown.judged_counts()
+    return pd.DataFrame(
+        {
+            "qid": shown.topics,
+            "terms": [" ".join(own) for own in shown.terms],
+            "candidates": np.diff(shown.candidates.start),
+            "relevant": relevant,
+            "nonrelevant": nonrelevant,
+        }
+    )
+
+
+@tables.register(Evaluation)
+def _(shown: Evaluation) -> Sequence[Table]:
+    return [measure_table([shown], per_topic=False, summary=True)]
+
+
+@to_frame.register(Evaluation)
+def _(shown: Evaluation, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = [own for own in shown.columns if own.values or not per_topic]
+    if not per_topic:
+        return pd.DataFrame({"run": shown.tag, "measure": own.label, "value": own.mean} for own in columns)
+    values = ((own.label, *pair) for own in columns for pair in zip(shown.topics, own.values, strict=True))
+    return pd.DataFrame(values, columns=["measure", "topic", "value"]).assign(run=shown.tag)
+
+
+@tables.register(Comparison)
+def _(shown: Comparison) -> Sequence[Table]:
+    return comparison_tables.comparison_tables(shown)
+
+
+@to_frame.register(Comparison)
+def _(shown: Comparison, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    records = comparison_tables.topic_records if per_topic else comparison_tables.as_records
+    return pd.DataFrame(records(shown))
+
+
+@plot.register(Comparison)
+def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
+    from lmtune.reporting.figures.intervals import contrast_differences, difference_intervals
+
+    if not contrast:
+        return difference_intervals(shown, title=title)
+    return contrast_differences(shown, title=title, **contrast)
+
+
+@tables.register(CollectionResult)
+def _(shown: CollectionResult) -> Sequence[Table]:
+    return [tuning_tables.mean_table([shown]), tuning_tables.parameter_table([shown])]
+
+
+@to_frame.register(CollectionResult)
+def _(shown: CollectionResult, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    if not per_topic:
+        return pd.DataFrame(tuning_tables.as_records([shown]))
+    fold_of = {topic: number for number, fold in enumerate(shown.folds, 1) for topic in fold.test}
+    return pd.DataFrame(
+        {
+            "collection": shown.name,
+            "measure": str(row.measure),
+            "method": row.method,
+            "fold": fold_of[topic],
+            "topic": topic,
+            "value": value,
+        }
+        for row in shown.rows
+        for topic, value in zip(row.topics, row.values.tolist(), strict=True)
+    )
+
+
+@plot.register(CollectionResult)
+def _(shown: CollectionResult, *, title: str = "") -> Figure:
+    from lmtune.reporting.figures.drawing import chosen_parameters, parameter_axes
+    from lmtune.reporting.figures.spread import parameter_spread
+
+    return parameter_spread(chosen_parameters(shown), parameter_axes(shown), title=title or shown.name)
+
+
+@tables.register(Tuner)
+def _(shown: Tuner) -> Sequence[Table]:
+    if not hasattr(shown, "best_params_"):
+        return [Table(name_columns("Tuner"), [[[Cell(f"{shown!r}, not fitted yet")]]], "")]
+    names = [*shown.best_params_, _value_column(shown), "evaluations", "seconds", "on the edge"]
+    texts = [tuning_tables.parameter_text(name, value) for name, value in shown.best_params_.items()]
+    texts += [
+        short(shown.best_value_),
+        f"{shown.n_evaluations_:,}",
+        f"{max(shown.seconds_, default=0.0):.1f}",
+    ]
+    cells = [Cell(text) for text in (repr(shown), *texts, ", ".join(shown.at_edge_) or "no")]
+    return [Table([*name_columns("Tuner"), *map(Column, names)], [[cells]], "The best setting")]
+
+
+@to_frame.register(Tuner)
+def _(shown: Tuner, per_topic: bool = False) -> pd.DataFrame:
+    del per_topic
+    frame = _fitted(shown).results_
+    return frame.assign(seconds=shown.seconds_) if len(shown.seconds_) == len(frame) else frame.copy()
+
+
+@plot.register(Tuner)
+def _(shown: Tuner, *, title: str = "") -> Figure:
+    from lmtune.reporting.figures.drawing import best_axes
+    from lmtune.reporting.figures.searches import Search, best_so_far, convergence
+    from lmtune.reporting.figures.surfaces import SurfacePanel, surface
+
+    results, column = _fitted(shown).results_, _value_column(shown)
+    value = results[column].to_numpy(np.float64)
+    measure = "cost" if column == "cost" else parse_measure(column).title
+    free = [name for name in shown.best_params_ if results[name].nunique() > 1]
+    full = len(free) == 2 and len(results) == results[free[0]].nunique() * results[free[1]].nunique()
+    name = type(shown).__name__
+    if full and column != "cost":
+        x, y = (results[own].to_numpy(np.float64) for own in free)
+        best = shown.best_params_[free[0]], shown.best_params_[free[1]]
+        panel = SurfacePanel(name, x, y, value, points={"best": best})
+        return surface([panel], best_axes(results[free]), measure=measure, title=title)
+    best_yet = -best_so_far(-value) if column == "cost" else best_so_far(value)
+    seconds = shown.seconds_ if len(shown.seconds_) == len(results) else None
+    search = Search(name, np.arange(1, value.size + 1), best_yet, seconds=seconds)
+    return convergence([search], measure=measure, title=title)
+
+
+def _fitted(tuner: Tuner) -> Tuner:
+    if not hasattr(tuner, "results_"):
+        raise InputError("the tuner is not fitted yet", value=repr(tuner), accepted="tuner.fit(pool) first")
+    return tuner
+
+
+def _value_column(tuner: Tuner) -> str:
+    """Return the column of what a tuner searched by."""
+    others = {"start", "step", *tuner.best_params_}
+    return next(str(name) for name in tuner.results_ if name not in others)

@@ -1,0 +1,174 @@
+"""In Python and notebooks: what is in memory goes in, and tables, frames and pictures come out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from ir_measures import AP, P, nDCG
+from support import random_collection
+
+import lmtune
+from lmtune.errors import InputError
+from lmtune.measures import EvaluationOptions, Measure
+from lmtune.reporting.figures import alt_text
+
+MEASURES = [AP @ 100, nDCG @ 10, P(rel=2) @ 5]
+
+
+@pytest.fixture(scope="module")
+def pool() -> lmtune.CandidatePool:
+    index, topics, qrels = random_collection(3, topics=12)
+    queries = pd.DataFrame(topics.items(), columns=["qid", "query"])
+    judged = [(topic, docno, gain) for topic, own in qrels.items() for docno, gain in own.items()]
+    return lmtune.CandidatePool.build(
+        index, queries, pd.DataFrame(judged, columns=["qid", "docno", "label"]), name="made"
+    )
+
+
+@pytest.fixture(scope="module")
+def judged(pool: lmtune.CandidatePool) -> dict[str, dict[str, int]]:
+    del pool
+    return random_collection(3, topics=12)[2]
+
+
+def test_frames_make_the_pool_that_dictionaries_make(pool: lmtune.CandidatePool) -> None:
+    same = lmtune.CandidatePool.build(*random_collection(3, topics=12), name="made")
+    np.testing.assert_array_equal(same.candidates.gain, pool.candidates.gain)
+    assert same.topics == pool.topics
+
+
+def test_evaluate_agrees_with_ir_measures_on_frames(
+    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
+) -> None:
+    frame = lmtune.run_frame(lmtune.rank(pool, {"lambda": 0.5, "mu": 10}))
+    [found] = lmtune.evaluate(judged, frame, MEASURES, settings=EvaluationOptions(complete=True))
+    theirs = ir_measures.calc_aggregate(
+        MEASURES, judged, frame.rename(columns={"qid": "query_id", "docno": "doc_id"})
+    )
+    assert {column.label: column.mean for column in found.columns} == pytest.approx(
+        {str(measure): value for measure, value in theirs.items()}
+    )
+    values = found.to_frame(per_topic=True)
+    assert values.groupby("measure")["value"].mean().to_dict() == pytest.approx(
+        {str(measure): value for measure, value in theirs.items()}
+    )
+    direct = lmtune.measure(pool, {"lambda": 0.5, "mu": 10}, measures=MEASURES)
+    topics, own = lmtune.topic_values(judged, lmtune.rank(pool, {"lambda": 0.5, "mu": 10}), MEASURES)
+    np.testing.assert_allclose(direct.loc[list(topics)], own)
+
+
+def test_runs_are_compared_wherever_they_come_from(
+    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
+) -> None:
+    settings = {"low": {"lambda": 0.05, "mu": 1}, "high": {"lambda": 0.9, "mu": 500}}
+    runs: dict[str, Any] = {name: lmtune.run_frame(lmtune.rank(pool, own)) for name, own in settings.items()}
+    found = lmtune.compare_runs(judged, runs, AP)
+    values = [lmtune.measure(pool, own, measures="AP").sort_index() for own in settings.values()]
+    same = lmtune.compare(values[0], {"high": values[1]}, baseline="low")
+    assert found.contrasts == same.contrasts
+    runs["high"] = {t: dict(zip(own.docno, own.score, strict=True)) for t, own in runs["high"].groupby("qid")}
+    assert lmtune.compare_runs(judged, runs, "AP").contrasts == same.contrasts
+    with pytest.raises(InputError, match="two runs have one name"):
+        lmtune.compare_runs(judged, iter([FakeRanx(runs["high"])] * 2), "AP")
+    with pytest.raises(InputError, match="no judgements"):
+        next(lmtune.evaluate({}, runs, "AP"))
+
+
+class FakeRanx:
+    name = "mine"
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def to_dict(self) -> Any:
+        return self.run
+
+
+@pytest.mark.parametrize("given", [AP, "AP", [AP], Measure("AP"), ("map",)])
+def test_measures_are_names_or_objects(given: Any, pool: lmtune.CandidatePool) -> None:
+    assert lmtune.Plan(measures=given).measures == (Measure("AP"),)
+    assert list(lmtune.measure(pool, {}, measures=given)) == ["AP"]
+    if not isinstance(given, list | tuple):
+        assert lmtune.GridSearch(given, shape=(2, 2)).fit(pool).best_value_ > 0
+
+
+def test_tuners_show_what_they_found(pool: lmtune.CandidatePool) -> None:
+    grid = lmtune.GridSearch(AP @ 10, shape=(3, 4))
+    assert "not fitted yet" in grid._repr_html_()
+    with pytest.raises(InputError, match="not fitted yet"):
+        grid.plot()
+    grid.fit(pool)
+    assert '<th style="text-align: right">AP@10</th>' in grid._repr_html_()
+    assert len(grid.to_frame()) == 12
+    assert "On the GridSearch the best of 12 grid points" in alt_text(grid.plot())
+    ascent = lmtune.CoordinateAscent("AP").fit(pool)
+    assert "CoordinateAscent: from" in alt_text(ascent.plot())
+    ranknet = lmtune.RankNetTuner(starts=1).fit(pool)
+    frame = ranknet.to_frame()
+    assert list(frame)[-1] == "seconds"
+    assert "cost while searching" in alt_text(ranknet.plot(title="$x_1$"))
+
+
+def test_results_are_tables_frames_and_pictures(pool: lmtune.CandidatePool) -> None:
+    measures: Any = ("AP", P @ 5)
+    plan = lmtune.Plan(measures=measures, grid=(3, 3), ascents=1, restarts=0, starts=1, approx=False)
+    result = lmtune.run_experiment(pool, lmtune.cross_validation(pool.topics, 2), plan)
+    assert repr(result).startswith("Metric  Estimate  made\nMAP     Direct")
+    assert "<strong>" in result._repr_html_() or "<td" in result._repr_html_()
+    means = result.to_frame().set_index(["measure", "method"])["mean"]
+    topics = result.to_frame(per_topic=True)
+    assert topics.groupby(["measure", "method"])["value"].mean().to_dict() == pytest.approx(means.to_dict())
+    assert set(topics["fold"]) == {1, 2}
+    assert "Chosen" in alt_text(result.plot())
+
+
+def test_comparisons_are_tables_frames_and_pictures() -> None:
+    random = np.random.default_rng(1)
+    base = random.random(20)
+    found = lmtune.compare(base, {"<b>": base + 0.1 + 0.05 * random.random(20), "like": base[::-1]})
+    assert repr(found).startswith("System    value\nbaseline")
+    shown = found._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert found.to_frame()["difference"].tolist() == [own.difference for own in found.contrasts]
+    assert len(found.to_frame(per_topic=True)) == 40
+    picture = found.plot()
+    assert "value: <b> minus baseline" in alt_text(picture)
+    [ax] = picture.axes
+    filled = [line.get_markerfacecolor() != "white" for line in ax.lines if line.get_marker() == "o"]
+    assert filled == [True, False]
+    assert "like minus baseline" in alt_text(found.plot(system="like"))
+    with pytest.raises(InputError, match=r"no such contrast.*accepted: <b> on value, like on value"):
+        found.plot(system="nobody")
+
+
+def test_pools_and_collections_are_small_tables(pool: lmtune.CandidatePool) -> None:
+    assert repr(pool).splitlines()[0].split() == [
+        *("Collection", "model", "topics", "documents", "candidates", "relevant", "nonrelevant"),
+        *("exact", "to", "depth"),
+    ]
+    assert pool.to_frame()["candidates"].sum() == pool.candidates.doc.size
+    _, topics, qrels = random_collection(3, topics=12)
+    data = lmtune.Dataset("made", None, topics, qrels)
+    assert repr(data).splitlines()[1].split()[:3] == ["made", "12", "12"]
+    assert "<caption>Test collection</caption>" in data._repr_html_()
+    frame = data.to_frame()
+    assert dict(zip(frame["qid"], frame["query"], strict=True)) == topics
+    assert not frame.isna().any(axis=None)
+    assert not math.isnan(frame["relevant"].mean())
+
+
+def test_progress_draws_bars(capsys: pytest.CaptureFixture[str]) -> None:
+    index, topics, qrels = random_collection(3, topics=4)
+    made = lmtune.CandidatePool.build(index, topics, qrels, progress=True)
+    lmtune.GridSearch("AP", shape=(2, 2)).fit(made, progress=True)
+    lmtune.CoordinateAscent("AP").fit(made, progress=True)
+    lmtune.SPSA("AP", evaluations=20).fit(made, progress=True)
+    shown = capsys.readouterr().err
+    for name in ("reading postings", "GridSearch", "CoordinateAscent", "SPSA"):
+        assert f"{name}: 100%" in shown, name

@@ -1,0 +1,98 @@
+"""lmtune's transformers inside PyTerrier's experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support import TinyIndex, random_collection
+
+import lmtune
+from lmtune.errors import InputError
+from lmtune.measures import EvaluationOptions
+
+pt = pytest.importorskip("pyterrier", reason="the extra 'pyterrier' is not installed")
+pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+
+from lmtune.pyterrier import QueryLikelihood, Rerank, collection  # noqa: E402
+from lmtune.reranking import Reranker, Settings, learn, parse_loss, run_data, save_model  # noqa: E402
+from lmtune.reranking.features import FEATURES  # noqa: E402
+
+SETTING = {"lambda": 0.3, "mu": 20.0}
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[TinyIndex, lmtune.Dataset]:
+    index, topics, qrels = random_collection(5, topics=10)
+    topics["nothing"] = "absent"
+    return index, lmtune.Dataset("made", None, topics, qrels)
+
+
+@pytest.fixture(scope="module")
+def model(made: tuple[TinyIndex, lmtune.Dataset]) -> Reranker:
+    index, data = made
+    run = lmtune.run_frame(lmtune.rank(lmtune.CandidatePool.build(index, data.topics), SETTING))
+    rows = run_data(run, index, data.topics, data.qrels)
+    settings = Settings(loss=parse_loss("lambdarank"), network="linear", epochs=2)
+    return learn(rows, rows, settings, names=[feature.name for feature in FEATURES])
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_experiments_agree_with_lmtune(made: tuple[TinyIndex, lmtune.Dataset], model: Reranker) -> None:
+    index, data = made
+    topics, qrels = collection(data)
+    first = QueryLikelihood(index, SETTING, hits=20)
+    pipeline = first >> Rerank(model, index)
+    table = pt.Experiment(
+        [first, pipeline, first % 5 >> Rerank(model, index)],
+        topics,
+        qrels,
+        ["map", "recip_rank"],
+        names=["first", "reranked", "cut"],
+        plan="tree",
+        validate="error",
+    ).set_index("name")
+    pool = lmtune.CandidatePool.build(index, data.topics, data.qrels)
+    own = lmtune.measure(pool, SETTING, measures=["AP", "RR"], depth=20)
+    judged = own.loc[[topic for topic in own.index if topic in data.qrels]]
+    assert table.loc["first"].to_list() == pytest.approx(judged.mean().to_list(), abs=1e-7)
+    runs = pipeline(topics)
+    whole = EvaluationOptions(complete=True)
+    [found] = lmtune.evaluate(data.qrels, runs, "AP", settings=whole)
+    assert found.column("AP").mean == pytest.approx(table.loc["reranked", "map"])
+    assert not table.loc["first"].equals(table.loc["reranked"])
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_frames_keep_queries_and_further_columns(
+    made: tuple[TinyIndex, lmtune.Dataset], model: Reranker, tmp_path: Path
+) -> None:
+    index, data = made
+    topics = data.to_frame().assign(fold=1)
+    results = QueryLikelihood(index, SETTING).transform(topics)
+    assert {"qid", "query", "docno", "score", "rank", "fold"} <= set(results)
+    assert set(results["qid"]) == set(data.topics) - {"nothing"}
+    assert (results["fold"] == 1).all()
+    save_model(tmp_path / "model", model, record={})
+    for own in (model, tmp_path / "model"):
+        again = Rerank(own, index).transform(results)
+        assert sorted(zip(again["qid"], again["docno"], strict=True)) == sorted(
+            zip(results["qid"], results["docno"], strict=True)
+        )
+        assert again["query"].notna().all()
+    nothing = QueryLikelihood(index, SETTING).search("absent")
+    assert len(nothing) == 0
+    assert set(nothing) >= {"qid", "query", "docno", "score", "rank"}
+    assert len(QueryLikelihood(index, SETTING).search("w1")) > 5
+
+
+def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], model: Reranker) -> None:
+    index, data = made
+    other = Reranker(model.scorer, model.normaliser, ("1", "2"))
+    with pytest.raises(InputError, match="trained on other features"):
+        Rerank(other, index)
+    with pytest.raises(InputError, match="no judgements"):
+        collection(lmtune.Dataset("made", None, data.topics, {}))
+    with pytest.raises(Exception, match="query"):
+        QueryLikelihood(index, SETTING).transform(pd.DataFrame({"qid": ["1"]}))
