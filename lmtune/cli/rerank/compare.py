@@ -26,7 +26,7 @@ class Trials:
 
     losses: str = option(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
-        "With options, if any: k-song:theoretical=true:gamma=0.5,song ...",
+        "With options, if any: k-song:gamma=0.5; or several for validation to choose: song:margin=1|5|10.",
         metavar="TEXT,...",
     )
     trials: int = option(10, "Seeds a loss.", low=1)
