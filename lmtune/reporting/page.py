@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
+from lmtune.errors import visible
 from lmtune.reporting.differences import differences
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
 from lmtune.reporting.results_reader import StoredResults
@@ -58,6 +59,8 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
     )
     environment = Environment(
         autoescape=True,
+        # Control characters are none of HTML's.
+        finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

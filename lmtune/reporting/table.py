@@ -27,6 +27,8 @@ _LATEX = (
     | {character: f"${character}$" for character in "<>|"}
     | {mark: f"${command}$" for mark, command in _RAISED_LATEX.items()}
 )
+# Within a word an underscore says nothing.
+_MARKDOWN = re.compile(r"[\\`*<&|\[$~]|(?<![^\W_])_|_(?![^\W_])")
 
 
 class Cell(NamedTuple):
@@ -115,11 +117,9 @@ class Table:
 
         shown = RichTable(box=None, pad_edge=False)
         for column, side in zip(self.columns, self._sides(), strict=True):
-            shown.add_column(
-                Text(visible(one_line(column.name))), justify="left" if side == "left" else "right"
-            )
+            shown.add_column(Text(one_line(column.name)), justify="left" if side == "left" else "right")
         for row in self._rows():
-            shown.add_row(*(Text(visible(_plain(cell)), style=cell.style) for cell in row))
+            shown.add_row(*(Text(_plain(cell), style=cell.style) for cell in row))
         return shown
 
     def markdown(self) -> str:
@@ -258,13 +258,13 @@ def listed(names: Sequence[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Put single spaces for all white space."""
-    return re.sub(r"\s+", " ", text)
+    """Put single spaces for all white space, and escapes for control characters."""
+    return visible(re.sub(r"\s+", " ", text))
 
 
 def markdown_escape(text: str) -> str:
-    """Make text fit for a cell of a Markdown table."""
-    return one_line(text).replace("|", r"\|")
+    """Make text fit for a cell of a Markdown table: nothing in it is markup, HTML or mathematics."""
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
 
 
 def latex_escape(text: str) -> str:
