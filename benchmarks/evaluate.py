@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "python, nothing else": [python, "-c", "pass"],
     }
     if options.trec_eval:
-        commands["trec_eval"] = [options.trec_eval, "-c", *files]
+        commands["trec_eval"] = [options.trec_eval, *files]
     seconds = {name: [float("inf")] * 2 for name in commands}
     for _ in range(options.repeats):
         for name, command in commands.items():

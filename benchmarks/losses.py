@@ -2,10 +2,11 @@
 
     python benchmarks/losses.py --peers-python ENV/bin/python --output figures.json
 
-ENV holds allRank, Rax and LibAUC, or some of them. Each library, loss and size has a process of
-its own (`losses_step.py`), so that memory is its own too; all are measured in turn in one run, on
-the same scores and labels. Figures are processor milliseconds of all threads together, the least
-of several steps, and the megabytes that the process grew by in the first one.
+ENV holds allRank, Rax and LibAUC, or some of them; "plain" is a formula in a few lines of PyTorch.
+Each library, loss and size has a process of its own (`losses_step.py`), so that memory is its own
+too; all are measured in turn in one run, on the same scores and labels. Figures are processor
+milliseconds of all threads together, the least of several steps, and the megabytes that the process
+grew by in the first one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def main() -> None:
         for loss in [*options.losses, "song"] if options.peers_python else options.losses:
             row = {}
             if loss != "song" and items <= LONGEST.get(loss, items):
-                row["lmtune"] = step(Path(sys.executable), "lmtune", loss, queries, items, options)
+                for library in ("lmtune", "plain"):
+                    row[library] = step(Path(sys.executable), library, loss, queries, items, options)
             if options.peers_python and items <= LONGEST_OF_PEERS:
                 for peer in PEERS:
                     row[peer] = step(options.peers_python, peer, loss, queries, items, options)

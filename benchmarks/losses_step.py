@@ -25,7 +25,7 @@ def main() -> None:
     library, loss = sys.argv[1:3]
     queries, items, threads, repeats = map(int, sys.argv[3:7])
     most = int(float(sys.argv[7]) * 2**30)
-    make = {"lmtune": lmtune, "allrank": allrank, "rax": rax, "libauc": libauc}[library](loss)
+    make = {"lmtune": lmtune, "plain": plain, "allrank": allrank, "rax": rax, "libauc": libauc}[library](loss)
     if make is None:
         print("null")
         return
@@ -94,6 +94,29 @@ def lmtune(loss: str) -> Any:
     from lmtune.reranking.losses import LOSSES
 
     return with_torch(LOSSES[loss])
+
+
+def plain(loss: str) -> Any:
+    """Give ListNet and ListMLE as a few lines of PyTorch, padding (-1) looked for, as allRank has them."""
+    import torch
+
+    def listnet(scores: Any, labels: Any) -> Any:
+        padding = labels == -1
+        target = labels.masked_fill(padding, -torch.inf).softmax(1)
+        share = scores.masked_fill(padding, -torch.inf).softmax(1)
+        return -(target * torch.log(share + 1e-10)).sum(1).mean()
+
+    def listmle(scores: Any, labels: Any) -> Any:
+        draw = torch.randperm(labels.shape[1])
+        label, order = labels[:, draw].sort(descending=True, dim=1)
+        padding = label == -1
+        score = scores[:, draw].gather(1, order).masked_fill(padding, -torch.inf)
+        score = score - score.max(dim=1, keepdim=True).values
+        below = score.exp().flip(1).cumsum(1).flip(1)
+        return (torch.log(below + 1e-10) - score).masked_fill(padding, 0.0).sum(1).mean()
+
+    losses = {"listnet": listnet, "listmle": listmle}
+    return with_torch(losses[loss]) if loss in losses else None
 
 
 def allrank(loss: str) -> Any:

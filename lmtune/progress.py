@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
-from typing import Protocol
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 _LOGGER = logging.getLogger("lmtune")
 
@@ -23,6 +24,42 @@ class Progress(Protocol):
 
 def silent(stage: str, done: int, total: int, detail: str = "") -> None:
     """Show no progress."""
+
+
+Count = Callable[[int, int], None]
+"""Called with how much of some work is done, and how much there is."""
+
+
+def counted(progress: Count | bool | None, stage: str) -> Count | None:
+    """Take True for a bar, in a terminal or a notebook; False for nothing."""
+    if not isinstance(progress, bool):
+        return progress
+    report = staged(progress)
+    return (lambda done, total: report(stage, done, total)) if progress else None
+
+
+def staged(progress: Progress | bool) -> Progress:
+    """Take True for a bar a stage, in a terminal or a notebook; False for nothing."""
+    if not isinstance(progress, bool):
+        return progress
+    if not progress:
+        return silent
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # notebooks without widgets get bars of text
+        from tqdm.auto import tqdm
+    bars: dict[str, Any] = {}
+
+    def report(stage: str, done: int, total: int, detail: str = "") -> None:
+        bar = bars.get(stage)
+        if bar is None:
+            bar = bars[stage] = tqdm(total=total or None, desc=stage)
+        bar.total = total or None
+        bar.set_postfix_str(detail, refresh=False)
+        bar.update(done - bar.n)
+        if total and done >= total:
+            bars.pop(stage).close()
+
+    return report
 
 
 def note(text: str) -> None:

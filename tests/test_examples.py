@@ -30,3 +30,24 @@ def test_the_pages_run(page: Path) -> None:
         loss, same, bound = (float(str(scope[name].item())) for name in ("loss", "same", "bound"))  # type: ignore[attr-defined]
         assert same == pytest.approx(loss, rel=1e-6)
         assert -1 <= bound <= 0
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_tables_and_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
+    client = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    client.NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown: list[str] = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            shown += output.get("data", {}).keys()
+            assert output.get("output_type") != "error"
+            assert "Warning" not in output.get("text", "")
+    assert shown.count("image/png") == 3
+    assert shown.count("text/html") >= 7

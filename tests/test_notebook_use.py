@@ -161,3 +161,14 @@ def test_pools_and_collections_are_small_tables(pool: lmtune.CandidatePool) -> N
     assert dict(zip(frame["qid"], frame["query"], strict=True)) == topics
     assert not frame.isna().any(axis=None)
     assert not math.isnan(frame["relevant"].mean())
+
+
+def test_progress_draws_bars(capsys: pytest.CaptureFixture[str]) -> None:
+    index, topics, qrels = random_collection(3, topics=4)
+    made = lmtune.CandidatePool.build(index, topics, qrels, progress=True)
+    lmtune.GridSearch("AP", shape=(2, 2)).fit(made, progress=True)
+    lmtune.CoordinateAscent("AP").fit(made, progress=True)
+    lmtune.SPSA("AP", evaluations=20).fit(made, progress=True)
+    shown = capsys.readouterr().err
+    for name in ("reading postings", "GridSearch", "CoordinateAscent", "SPSA"):
+        assert f"{name}: 100%" in shown, name

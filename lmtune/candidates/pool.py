@@ -23,6 +23,7 @@ from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count, counted
 from lmtune.showing import Shown
 
 
@@ -119,7 +120,7 @@ class CandidatePool(Shown):
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | bool | None = None,
     ) -> CandidatePool:
         """Extract a pool from an index.
 
@@ -135,8 +136,8 @@ class CandidatePool(Shown):
             The collection's name; the index's by default.
         model : str, Model or Formula
             What will rank the candidates: a name in `lmtune.models.model.MODELS`, or one's own.
-        progress : callable, optional
-            Called with (topics done, topics in all).
+        progress : callable or bool, optional
+            Called with (topics done, topics in all); True draws a bar.
 
         Returns
         -------
@@ -149,7 +150,13 @@ class CandidatePool(Shown):
         """
         queries, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
         [pool] = cls.build_in_parts(
-            index, queries, len(queries), gains, name=name, model=model, progress=progress
+            index,
+            queries,
+            len(queries),
+            gains,
+            name=name,
+            model=model,
+            progress=counted(progress, "reading postings"),
         )
         return pool
 

@@ -26,6 +26,7 @@ class ComparisonOutput:
     topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
     per_topic: bool = option(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    plot: Path | None = option(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
 
 
 def compare(
@@ -41,6 +42,12 @@ def compare(
             qrels, [baseline, *runs], output.measure, comparison, only=output.topics, progress=progress
         )
     show(found, output.style, per_topic=output.per_topic)
+    if output.plot is not None:
+        from lmtune.reporting.figures import comparison_pictures, save
+
+        for picture in comparison_pictures(found):
+            save(picture.figure, output.plot / f"{picture.name}.svg")
+        note(f"drew {len(found.contrasts) + 1} pictures in {output.plot}")
 
 
 def show(found: Comparison, style: str, *, per_topic: bool = False) -> None:

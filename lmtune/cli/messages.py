@@ -50,7 +50,7 @@ def note(text: str) -> None:
 
 def complain(text: str) -> None:
     """Print one line on standard error."""
-    print(visible(" ".join(text.split("\n"))), file=sys.stderr, flush=True)
+    print(visible(" ".join(text.split("\n"))) + "\n", end="", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:

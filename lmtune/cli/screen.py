@@ -6,8 +6,8 @@ import contextlib
 import io
 import logging
 import sys
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TextIO
 
@@ -48,9 +48,6 @@ def stages() -> Iterator[Report]:
 
     A terminal has a bar a stage; elsewhere a line is printed now and then.
     """
-    if talk().quiet or not _console.is_terminal:
-        yield _lines()
-        return
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -59,8 +56,10 @@ def stages() -> Iterator[Report]:
         TimeRemainingColumn(),
         console=_console,
         transient=True,
+        disable=talk().quiet or not _console.is_terminal,
     )
     tasks: dict[str, TaskID] = {}
+    told: list[TaskID] = []
 
     def report(stage: str, done: int, total: int, detail: str = "") -> None:
         # Until there is something to tell the screen is left to others, such as downloads.
@@ -68,43 +67,35 @@ def stages() -> Iterator[Report]:
             progress.start()
         if stage not in tasks:
             tasks[stage] = progress.add_task(stage, total=total or None)
-        text = visible(_described(stage, detail))
+        told[:] = [tasks[stage]]
+        text = visible(f"{stage}: {detail}" if detail else stage)
         shown = done < total or not total  # what is done makes room
         progress.update(tasks[stage], description=text, completed=done, total=total or None, visible=shown)
 
+    ended = threading.Event()
+    if not _console.is_terminal and not talk().quiet:
+        threading.Thread(target=_print_lines, args=(progress, told, ended), daemon=True).start()
     try:
         yield report
     finally:
+        ended.set()
         if tasks:
             progress.stop()
 
 
-def _lines() -> Report:
-    """Return a function that prints a line when the last one is a while ago."""
-    last = time.monotonic()
-    begun: dict[str, tuple[float, int]] = {}
-
-    def report(stage: str, done: int, total: int, detail: str = "") -> None:
-        nonlocal last
-        now = time.monotonic()
-        begin, before = begun.setdefault(stage, (now, done))
-        if now - last < (_OFTEN if talk().verbose else _EVERY):
-            return
-        last = now
-        words = [f"{done} done" if not total else f"{100 * done // total} %", f"{_clock(now - begin)} so far"]
-        if before < done < total:
-            words.append(f"about {_clock((now - begin) * (total - done) / (done - before))} left")
-        note(f"{_described(stage, detail)}: {', '.join(words)}")
-
-    return report
+def _print_lines(progress: Progress, told: Sequence[TaskID], ended: threading.Event) -> None:
+    """Print how far the stage is of which something was told last, until the work has ended."""
+    while not ended.wait(_OFTEN if talk().verbose else _EVERY):
+        for task in progress.tasks:
+            if task.id in told and task.visible:
+                far = f"{task.completed:.0f} done" if task.total is None else f"{task.percentage:.0f} %"
+                words = [f"{task.description}: {far}", f"{_clock(task.elapsed)} so far"]
+                words += [f"about {_clock(task.time_remaining)} left"] if task.time_remaining else []
+                note(", ".join(words))
 
 
-def _described(stage: str, detail: str) -> str:
-    return f"{stage}: {detail}" if detail else stage
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
+def _clock(seconds: float | None) -> str:
+    return str(timedelta(seconds=round(seconds or 0)))
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.manifest import FORMAT
+from lmtune.progress import Count, counted
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -50,7 +51,7 @@ def index_for(
     *,
     name: str = "documents",
     home: str | os.PathLike[str] = HOME,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> ColumnarIndex:
     """Open the collection's index, building it first where there is none that is current.
@@ -67,8 +68,8 @@ def index_for(
         What to call documents that have no name: their index stands under it.
     home : path-like
         The folder that holds built indexes.
-    progress : callable, optional
-        Called with (bytes indexed, bytes in all) while building.
+    progress : callable or bool, optional
+        Called with (bytes indexed, bytes in all) while building; True draws a bar.
     on_build : callable, optional
         Called with the index's folder and the reason before building.
 
@@ -94,7 +95,7 @@ def index_for(
             return found
         if on_build is not None:
             on_build(path, reason)
-        return build_index(source, path, analyzer, progress=progress)
+        return build_index(source, path, analyzer, progress=counted(progress, "indexing"))
 
 
 def _open_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> tuple[ColumnarIndex | None, str]:

@@ -176,14 +176,15 @@ def evaluate(
     families = parse_families(measures, settings.version)
     judgements = _selected(_judgements(qrels), settings.topics)
     for name, given in _named(runs):
+        file = os.fspath(given) if isinstance(given, _PATH) else name
         run = _columns_of(name, given, settings)
         if settings.topics is not None:
             run = run._replace(
                 topics={topic: own for topic, own in run.topics.items() if topic in judgements}
             )
             if not run.topics:
-                raise InputError("the run has none of the topics", file=name, value=settings.topics)
-        found = evaluate_run(judgements, run, families, settings, file=name)
+                raise InputError("the run has none of the topics", file=file, value=settings.topics)
+        found = evaluate_run(judgements, run, families, settings, file=file)
         del run  # before the next one is read
         yield found
 

@@ -49,10 +49,9 @@ def plot(shown: Any, **options: Any) -> Figure:
     shown : Tuner, CollectionResult or Comparison
         A fitted tuner: over two parameters its grid's surface, else how the best value grew. An
         experiment's result: the parameters of every fold. A comparison: mean differences with
-        their intervals; with ``system``, and ``measure`` where there are several, the differences
-        of that system on each topic.
+        their intervals; of one contrast, the differences on each topic.
     **options
-        ``title``; ``system`` and ``measure`` of a comparison.
+        ``title``; ``system``, ``against`` and ``measure`` of a contrast.
 
     Returns
     -------
@@ -173,12 +172,12 @@ def _(shown: Comparison, per_topic: bool = False) -> pd.DataFrame:
 
 
 @plot.register(Comparison)
-def _(shown: Comparison, *, system: str | None = None, measure: str | None = None, title: str = "") -> Figure:
+def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     from lmtune.reporting.figures.intervals import contrast_differences, difference_intervals
 
-    if system is None and measure is None:
+    if not contrast:
         return difference_intervals(shown, title=title)
-    return contrast_differences(shown, system, measure, title=title)
+    return contrast_differences(shown, title=title, **contrast)
 
 
 @tables.register(CollectionResult)

@@ -15,7 +15,7 @@ from lmtune.measures.lists import Empty, ndcg
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.loop import Progress
-from lmtune.reranking.loss_names import Loss, parse_loss
+from lmtune.reranking.loss_names import Loss, parse_losses
 from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import CUTOFFS, Scorer, fit_scorer
@@ -59,7 +59,7 @@ class Outcome:
 
 def compare(
     splits: Sequence[RankingSplit],
-    losses: Sequence[Loss],
+    losses: Sequence[Loss | Sequence[Loss]],
     settings: Settings,
     *,
     rates: Sequence[float] = (),
@@ -74,8 +74,9 @@ def compare(
     ----------
     splits : sequence of RankingSplit
         Folds, for one; test queries of all of them count together in each trial.
-    losses : sequence of Loss
-        ``lambdamart`` is LightGBM's, on features as they come.
+    losses : sequence of Loss, or of several to choose from
+        ``lambdamart`` is LightGBM's, on features as they come. Of one loss with several options
+        validation chooses, as it does a learning rate.
     settings : Settings
         All but the loss; trial t has seed ``settings.seed + t``.
     rates : sequence of float
@@ -97,15 +98,18 @@ def compare(
     """
     scaled = [split.map((normalisation or Normalisation()).fit(split.train).transform) for split in splits]
     outcomes = []
-    for loss in losses:
-        trees = loss.family == "trees"
+    for given in losses:
+        some = [given] if isinstance(given, Loss) else given
+        trees = some[0].family == "trees"
         data = splits if trees else scaled
         asked = [
             replace(settings, loss=loss, learning_rate=rate)
+            for loss in some
             for rate in ([] if trees else rates) or [settings.learning_rate]
         ]
         tried = [_train(data, own, trials, device, report) for own in asked]
-        best = max(tried, key=lambda found: float(np.mean([one.validation for own in found for one in own])))
+        place = int(np.argmax([np.mean([one.validation for own in found for one in own]) for found in tried]))
+        best, loss = tried[place], asked[place].loss
         tests = [split.test for split in data]
         scores = [
             [own[trial].score(test, device=device) for own, test in zip(best, tests, strict=True)]
@@ -189,18 +193,19 @@ def _measure(
     return values
 
 
-def read_losses(text: str, settings: Settings) -> list[Loss]:
-    """Read losses to compare, with commas between; check that they can be trained.
+def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
+    """Read losses to compare, with commas between, each one or a grid; check that they can be trained.
 
     Raises
     ------
     InputError
         For an unknown loss or network, a loss named twice, or one that the optimizer cannot minimise.
     """
-    losses = [parse_loss(part) for part in text.split(",")]
-    if len(set(map(str, losses))) < len(losses):
+    losses = [parse_losses(part) for part in text.split(",")]
+    every = [loss for some in losses for loss in some]
+    if len(set(map(str, every))) < len(every):
         raise InputError("a loss is named twice", value=text, accepted="each once")
-    for loss in losses:
+    for loss in every:
         if loss.family != "trees":
             replace(settings, loss=loss)  # raises where the other settings do not suit it
         elif find_spec("lightgbm") is None:

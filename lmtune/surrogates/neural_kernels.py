@@ -2,109 +2,179 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
+from lmtune.surrogates.exponential_kernels import decay
 from lmtune.surrogates.packing_kernels import spoiled
-from lmtune.surrogates.sum_kernels import add_scaled, lane_dot
+from lmtune.surrogates.sum_kernels import add_scaled, lane_dot, lane_max, lane_sum
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Edges = NDArray[np.int64]
+
+_FARTHEST = 40.0
 
 
 @compiled()
-def _times(matrix: Matrix, vector: Vector, out: Vector) -> None:
-    for r in range(out.size):
-        out[r] = lane_dot(matrix[r], vector)
-
-
-@compiled()
-def _transposed_times(matrix: Matrix, vector: Vector, out: Vector) -> None:
-    out[:] = 0.0
-    for r in range(vector.size):
-        add_scaled(vector[r], matrix[r], out)
-
-
-@compiled()
-def _neural_sort(s: Vector, tau: float, matrix: Matrix) -> None:
-    """Fill NeuralSort's matrix: rows are places, columns items, each row sums to 1."""
+def _spreads(s: Vector) -> Vector:
+    """For scores that fall, sum |s_j - s_i| over all i."""
     n = s.size
-    spread = np.zeros(n)
+    centre = lane_sum(s) / n
+    total, above = 0.0, 0.0
     for j in range(n):
-        for i in range(n):
-            spread[j] += abs(s[j] - s[i])
+        total += s[j] - centre
+    spreads = np.empty(n)
+    for j in range(n):
+        own = s[j] - centre
+        below = total - above - own
+        spreads[j] = (above - j * own) + ((n - 1 - j) * own - below)
+        above += own
+    return spreads
+
+
+@compiled()
+def _neural_sort(s: Vector, tau: float, matrix: Matrix, edges: Edges) -> None:
+    """Fill NeuralSort's matrix: rows are places, columns items by falling score; rows sum to 1.
+
+    A row's exponents rise to one peak and fall: what is below e^-40 of the peak, far beyond
+    rounding, is left out. Row r's entries stand in its columns ``edges[r, 0]`` to ``edges[r, 1] - 1``.
+    """
+    n = s.size
+    steep, spread = s / tau, _spreads(s) / tau
+    exponents = np.empty(n)
     for r in range(n):
-        row = matrix[r]
-        best = -np.inf
+        place = n - 1.0 - 2.0 * r
         for j in range(n):
-            row[j] = ((n - 1 - 2 * r) * s[j] - spread[j]) / tau
-            best = max(best, row[j])
-        total = 0.0
-        for j in range(n):
-            row[j] = math.exp(row[j] - best)
-            total += row[j]
-        for j in range(n):
+            exponents[j] = place * steep[j] - spread[j]
+        best = lane_max(exponents)
+        first, last = 0, n
+        while exponents[first] < best - _FARTHEST:
+            first += 1
+        while exponents[last - 1] < best - _FARTHEST:
+            last -= 1
+        edges[r, 0], edges[r, 1] = first, last
+        row = matrix[r, first:last]
+        for j in range(last - first):
+            row[j] = decay(best - exponents[first + j])
+        total = lane_sum(row)
+        for j in range(last - first):
             row[j] /= total
+
+
+@compiled()
+def _scaled(matrix: Matrix, edges: Edges, column: Vector, row: Vector, sums: Vector) -> None:
+    """Fill row factors, 1 over the rows' sums with the columns scaled; and the columns' sums with these."""
+    sums[:] = 0.0
+    for r in range(row.size):
+        first, last = edges[r]
+        own = matrix[r, first:last]
+        row[r] = 1.0 / lane_dot(own, column[first:last])
+        add_scaled(row[r], own, sums[first:last])
 
 
 @compiled()
 def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int, gradient: Vector) -> float:
     """Return minus a query's smooth NDCG and fill its gradient; gains are shares of IDCG.
 
-    Rows are scaled by u, columns by v. Iteration t takes v_t = 1 / (K' u_{t-1}), u_t = 1 / (K v_t);
-    going back, only K's derivative is long, and it is taken row by row from those of each step.
+    Items come by falling score. Rows are scaled by u, columns by v. Iteration t takes
+    v_t = 1 / (K' u_{t-1}), u_t = 1 / (K v_t); going back, only K's derivative is long, and it is
+    taken row by row from those of each step.
     """
     n = s.size
-    matrix = np.empty((n, n))
-    _neural_sort(s, tau, matrix)
-    u = np.ones((iterations + 1, n))
-    v = np.ones((iterations + 1, n))
-    work = np.empty(n)
-    for t in range(1, iterations + 1):
-        _transposed_times(matrix, u[t - 1], work)
-        v[t] = 1.0 / work
-        _times(matrix, v[t], work)
-        u[t] = 1.0 / work
-    weighted = v[iterations] * gain
-    places = np.empty(n)
-    _times(matrix, weighted, places)
-
-    u_bar = -discount * places
-    places_bar = -discount * u[iterations]
-    loss: float = lane_dot(places_bar, places)
-    _transposed_times(matrix, places_bar, work)
-    v_bar = work * gain
-    rows_bar = np.empty((iterations + 1, n))
-    columns_bar = np.empty((iterations + 1, n))
-    for t in range(iterations, 0, -1):
-        rows_bar[t] = u_bar * (-u[t] * u[t])
-        _transposed_times(matrix, rows_bar[t], work)
-        add_scaled(1.0, work, v_bar)
-        columns_bar[t] = v_bar * (-v[t] * v[t])
-        _times(matrix, columns_bar[t], u_bar)
-        v_bar[:] = 0.0
-
-    gradient[:] = 0.0
-    spread_bar = np.zeros(n)
+    matrix, edges = np.empty((n, n)), np.empty((n, 2), np.int64)
+    _neural_sort(s, tau, matrix, edges)
+    u, v = np.ones((iterations + 1, n)), np.ones((iterations + 1, n))
+    sums = np.zeros(n)
     for r in range(n):
-        row = matrix[r]
-        work[:] = 0.0
-        add_scaled(places_bar[r], weighted, work)
-        for t in range(1, iterations + 1):
-            add_scaled(rows_bar[t, r], v[t], work)
-            add_scaled(u[t - 1, r], columns_bar[t], work)
-        mean = lane_dot(work, row)
-        for j in range(n):
-            slope = (work[j] - mean) * row[j] / tau
-            gradient[j] += (n - 1 - 2 * r) * slope
-            spread_bar[j] -= slope
-    for j in range(n):
-        for i in range(n):
-            gradient[j] += (spread_bar[j] + spread_bar[i]) * np.sign(s[j] - s[i])
+        first, last = edges[r]
+        add_scaled(1.0, matrix[r, first:last], sums[first:last])
+    for t in range(1, iterations + 1):
+        v[t] = 1.0 / sums
+        _scaled(matrix, edges, v[t], u[t], sums)
+
+    # Going back, each pass over the matrix takes a row's product and adds the row to the columns'.
+    weighted = v[iterations] * gain
+    places_bar = -discount * u[iterations]
+    rows_bar, columns_bar = np.zeros((iterations + 1, n)), np.zeros((iterations + 1, n))
+    loss, v_bar = 0.0, np.zeros(n)
+    for r in range(n):
+        first, last = edges[r]
+        own = matrix[r, first:last]
+        place = lane_dot(own, weighted[first:last])
+        loss += places_bar[r] * place
+        add_scaled(places_bar[r], own, v_bar[first:last])
+        rows_bar[iterations, r] = discount[r] * place * u[iterations, r] ** 2
+    v_bar *= gain
+    for r in range(n):
+        first, last = edges[r]
+        add_scaled(rows_bar[iterations, r], matrix[r, first:last], v_bar[first:last])
+    for t in range(iterations, 0, -1):
+        columns_bar[t] = v_bar * (-v[t] * v[t])
+        v_bar[:] = 0.0
+        for r in range(n):
+            first, last = edges[r]
+            own = matrix[r, first:last]
+            u_bar = lane_dot(own, columns_bar[t, first:last])
+            rows_bar[t - 1, r] = -u_bar * u[t - 1, r] ** 2
+            add_scaled(rows_bar[t - 1, r], own, v_bar[first:last])
+
+    left = np.vstack((places_bar.reshape(1, n), rows_bar[1:], u[:-1]))
+    right = np.vstack((weighted.reshape(1, n), v[1:], columns_bar[1:]))
+    _through_neural_sort(s, tau, matrix, edges, left, right, gradient)
     return loss
+
+
+@compiled()
+def _through_neural_sort(
+    s: Vector, tau: float, matrix: Matrix, edges: Edges, left: Matrix, right: Matrix, gradient: Vector
+) -> None:
+    """Fill the gradient in the scores, where that in the matrix is the sum of outer products.
+
+    Parameters
+    ----------
+    left, right : float64 arrays of shape (products, items)
+        Along the matrix's rows and along its columns.
+    """
+    n = s.size
+    gradient[:] = 0.0
+    spread_bar, work = np.zeros(n), np.empty(n)
+    for r in range(n):
+        first, last = edges[r]
+        row, own = matrix[r, first:last], work[first:last]
+        _combined(left[:, r], right[:, first:last], own)
+        mean = lane_dot(own, row)
+        place = n - 1.0 - 2.0 * r
+        for j in range(last - first):
+            slope = (own[j] - mean) * row[j] / tau
+            gradient[first + j] += place * slope
+            spread_bar[first + j] -= slope
+    # |s_j - s_i| has the slopes of s_j: -1 for each i above, 1 for each below, 0 for equal ones.
+    total, above, start = lane_sum(spread_bar), 0.0, 0
+    while start < n:
+        stop = start + 1
+        while stop < n and s[stop] == s[start]:
+            stop += 1
+        equal = lane_sum(spread_bar[start:stop])
+        for j in range(start, stop):
+            gradient[j] += (n - stop - start) * spread_bar[j] + (total - above - equal) - above
+        above += equal
+        start = stop
+
+
+@compiled()
+def _combined(factors: Vector, rows: Matrix, sums: Vector) -> None:
+    """Fill with the sum of rows, each times its factor; four at a time."""
+    sums[:] = 0.0
+    whole = factors.size - factors.size % 4
+    for t in range(0, whole, 4):
+        a, b, c, d = factors[t], factors[t + 1], factors[t + 2], factors[t + 3]
+        first, second, third, fourth = rows[t], rows[t + 1], rows[t + 2], rows[t + 3]
+        for j in range(sums.size):
+            sums[j] += (a * first[j] + b * second[j]) + (c * third[j] + d * fourth[j])
+    for t in range(whole, factors.size):
+        add_scaled(factors[t], rows[t], sums)
 
 
 @compiled()
@@ -146,6 +216,7 @@ def neural_ndcg_queries(
         losses[q] = 0.0
         if not gain.any():
             continue
+        order = np.argsort(-s)
         gradient = np.empty(s.size)
-        losses[q] = _one(s, gain, discounts[: s.size], tau, iterations, gradient)
-        gradients[q][items] = gradient
+        losses[q] = _one(s[order], gain[order], discounts[: s.size], tau, iterations, gradient)
+        gradients[q][items[order]] = gradient

@@ -13,6 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
+from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
 
@@ -76,6 +77,7 @@ class CoordinateAscent(Tuner):
         InputError
             For unknown topics.
         """
+        report = counted(progress, type(self).__name__)
         record = SearchRecord(
             pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth
         )
@@ -104,8 +106,8 @@ class CoordinateAscent(Tuner):
                     answered[start] = (climb, climb.send([record[point] for point in line]))
             asking = answered
             step += 1
-            if progress is not None:
-                progress(len(begins) - len(asking), len(begins))
+            if report is not None:
+                report(len(begins) - len(asking), len(begins))
         record.close(self)
         return self
 

@@ -13,6 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
+from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
@@ -125,6 +126,7 @@ class GridSearch(Tuner):
             For unknown topics.
         """
         what = parse_measure(self.measure)
+        report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, what, space=self.space, topics=topics)
         surface = Surface.compute(
             pool,
@@ -133,7 +135,7 @@ class GridSearch(Tuner):
             shape=self.shape,
             topics=record.places,
             depth=self.depth,
-            progress=progress,
+            progress=report,
         )
         record.add(surface.settings, surface.means(what, record.places).tolist())
         record.close(self)

@@ -14,6 +14,7 @@ from lmtune.gradient_free import Gains, minimise
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
 from lmtune.models.parameter import Setting
+from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
@@ -73,8 +74,8 @@ class _Search(Tuner):
             The collection.
         topics : sequence of str, optional
             Topics to search on.
-        progress : callable, optional
-            Called with (evaluations made, evaluations in all).
+        progress : callable or bool, optional
+            Called with (evaluations made, evaluations in all); True draws a bar.
 
         Raises
         ------
@@ -85,6 +86,7 @@ class _Search(Tuner):
             raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
         if self.seed < 0:
             raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        report = counted(progress, type(self).__name__)
         record = SearchRecord(
             pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth, repeats=True
         )
@@ -98,8 +100,8 @@ class _Search(Tuner):
             whole = np.repeat(at[None], len(points), axis=0)
             whole[:, free] = points
             found = record.measure(np.array([space.from_unbounded(x) for x in whole]))
-            if progress is not None:
-                progress(len(record.values), self.evaluations)
+            if report is not None:
+                report(len(record.values), self.evaluations)
             return -np.array(found)
 
         record.steps = self._descend(objective, at[free], box[free])

@@ -13,6 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.progress import counted
 from lmtune.tuning.descent import Descent, Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluation, Evaluations, GradientTuner
 from lmtune.tuning.lists import Lists
@@ -119,8 +120,8 @@ class SurrogateTuner(GradientTuner):
             Topics to fit on.
         lists : Lists, optional
             Lists of this pool, built before.
-        progress : callable, optional
-            Called with (starts done, starts in all).
+        progress : callable or bool, optional
+            Called with (starts done, starts in all); True draws a bar.
 
         Raises
         ------
@@ -130,6 +131,7 @@ class SurrogateTuner(GradientTuner):
         """
         measures = self._check()
         alphas = self._alphas()
+        report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
         if lists is None:
@@ -150,8 +152,8 @@ class SurrogateTuner(GradientTuner):
                 end = search.descend(start, x, alpha, _FLAT if alpha == alphas[-1] else _LOOSE)
                 x = end.x
             ends.append(end)
-            if progress is not None:
-                progress(start + 1, self.starts)
+            if report is not None:
+                report(start + 1, self.starts)
         end = search.best(ends, self.depth)
         self._close(record, measures)
         self.results_.insert(3 + len(record.space.names), "alpha", search.alphas)

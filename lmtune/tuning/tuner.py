@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.progress import Count
 from lmtune.showing import Plotted
 from lmtune.tuning.space import ParameterSpace, space_for
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 Point = tuple[float, ...]
 """A setting as a vector that a dictionary can hold."""
 
-Progress = Callable[[int, int], None]
-"""Called with how much of a search is done, and how much there is."""
+Progress = Count | bool
+"""Called with how much of a search is done, and how much there is; True draws a bar."""
 
 
 class Tuner(Plotted, ABC):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,51 +29,56 @@ def talk() -> Iterator[None]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Stand in for the clock."""
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    return now
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print a line every tenth of a second."""
+    monkeypatch.setattr(screen, "_EVERY", 0.1)
+    monkeypatch.setattr(screen, "_OFTEN", 0.1)
 
 
-def test_a_line_now_and_then(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def said_until(wanted: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Wait for a line on standard error; return all lines up to then."""
+    lines: list[str] = []
+    end = time.monotonic() + 20
+    while not any(re.fullmatch(wanted, line) for line in lines) and time.monotonic() < end:
+        time.sleep(0.02)
+        lines += capsys.readouterr().err.splitlines()
+    return lines
+
+
+@pytest.mark.usefixtures("often")
+def test_a_line_now_and_then_also_where_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with screen.stages() as report:
-        for second in range(0, 101, 5):
-            clock[0] = second
-            report("tuning", second, 100, f"step {second}")
-    assert capsys.readouterr().err.splitlines() == [
-        "tuning: step 30: 30 %, 0:00:30 so far, about 0:01:10 left",
-        "tuning: step 60: 60 %, 0:01:00 so far, about 0:00:40 left",
-        "tuning: step 90: 90 %, 0:01:30 so far, about 0:00:10 left",
-    ]
-
-
-def test_lines_without_an_end(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with screen.stages() as report:
-        clock[0] = 40.0
+        report("compiling", 0, 1)
+        assert said_until(r"compiling: 0 %, 0:00:\d\d so far", capsys)
+        report("compiling", 1, 1)
+        report("tuning", 10, 100, "fold 1, MAP, Direct")
+        time.sleep(0.01)
+        report("tuning", 30, 100, "fold 1, MAP, Direct")
+        tuning = r"tuning: fold 1, MAP, Direct: 30 %, 0:00:\d\d so far, about 0:00:\d\d left"
+        assert re.fullmatch(tuning, said_until(tuning, capsys)[-1])
         report("drawing", 7, 0)
-    assert capsys.readouterr().err == "drawing: 7 done, 0:00:00 so far\n"
+        drawing = r"drawing: 7 done, 0:00:\d\d so far"
+        assert re.fullmatch(drawing, said_until(drawing, capsys)[-1])
 
 
-def test_more_and_less_is_said(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    said = {}
-    for words in (Talk(quiet=True), Talk(), Talk(verbose=True)):
+@pytest.mark.usefixtures("often")
+def test_more_and_less_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, notes in ((Talk(), ["a note"]), (Talk(verbose=True), ["a note", "a detail"])):
         set_talk(words)
-        clock[0] = 0.0
         with screen.stages() as report:
             note("a note")
             detail("a detail")
-            clock[0] = 3.0
             report("tuning", 1, 2)
-            clock[0] = 33.0
-            report("tuning", 2, 2)
-        said[words] = capsys.readouterr().err.splitlines()
-    last = "tuning: 100 %, 0:00:30 so far"
-    assert list(said.values()) == [
-        [],
-        ["a note", last],
-        ["a note", "a detail", "tuning: 50 %, 0:00:00 so far", last],
-    ]
+            lines = said_until(r"tuning: 50 %.*", capsys)
+            assert lines[: len(notes)] == notes
+            assert all(re.fullmatch(r"tuning: 50 %, 0:00:\d\d so far", line) for line in lines[len(notes) :])
+    set_talk(Talk(quiet=True))
+    capsys.readouterr()
+    with screen.stages() as report:
+        note("a note")
+        report("tuning", 1, 2)
+        time.sleep(0.3)
+    assert capsys.readouterr().err == ""
     with pytest.raises(InputError, match="both --quiet and --verbose"):
         Talk(quiet=True, verbose=True)
 

@@ -1,6 +1,7 @@
 """The pictures, and where they are."""
 
 from .drawing import draw as draw
+from .intervals import comparison_pictures as comparison_pictures
 from .intervals import contrast_differences as contrast_differences
 from .intervals import difference_intervals as difference_intervals
 from .profiles import cost_and_measure as cost_and_measure

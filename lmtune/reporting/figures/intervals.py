@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.measures.significance.contrasts import Comparison, Contrast
-from lmtune.reporting.figures.style import COLUMN, PAGE, drawable, finish, in_style, looks, new_figure, short
+from lmtune.reporting.figures.style import (
+    COLUMN,
+    PAGE,
+    Picture,
+    alt_text,
+    drawable,
+    finish,
+    in_style,
+    looks,
+    new_figure,
+    short,
+)
 from lmtune.reporting.figures.topics import topic_differences
+from lmtune.reporting.results_files import file_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,12 +63,18 @@ def difference_intervals(comparison: Comparison, *, title: str = "") -> Figure:
     for ax in places[len(measures) :]:
         ax.set_axis_off()
     share = f"{100 * comparison.options.confidence:g}% interval"
-    figure.supxlabel(f"mean difference, {share}; full: significant", fontsize="medium")
+    together = " (together)" if comparison.interval_confidence > comparison.options.confidence else ""
+    figure.supxlabel(f"mean difference, {share}{together}; full: significant", fontsize="medium")
     return finish(figure, " ".join(_alt(own, comparison, share) for own in comparison.contrasts), title)
 
 
 def contrast_differences(
-    comparison: Comparison, system: str | None, measure: str | None, *, title: str = ""
+    comparison: Comparison,
+    system: str | None = None,
+    *,
+    against: str | None = None,
+    measure: str | None = None,
+    title: str = "",
 ) -> Figure:
     """Draw one contrast's differences on each topic; see `topic_differences`.
 
@@ -63,7 +82,7 @@ def contrast_differences(
     ----------
     comparison : Comparison
         What `lmtune.compare` returns.
-    system, measure : str, optional
+    system, against, measure : str, optional
         Of the contrast; by default the first that there is.
     title : str
         Put above the counts.
@@ -71,13 +90,26 @@ def contrast_differences(
     Raises
     ------
     InputError
-        For a system or a measure that was not compared.
+        For a contrast that was not made.
     """
-    for contrast in comparison.contrasts:
-        if system in (None, contrast.system) and measure in (None, contrast.measure):
-            return _topics(comparison, contrast, title)
+    wanted = (system, against, measure)
+    for own in comparison.contrasts:
+        names = (own.system, own.against, own.measure)
+        if all(given in (None, name) for given, name in zip(wanted, names, strict=True)):
+            return _topics(comparison, own, title)
     pairs = dict.fromkeys(f"{own.system} on {own.measure}" for own in comparison.contrasts)
-    raise InputError("no such contrast", value=(system, measure), accepted=", ".join(pairs))
+    raise InputError("no such contrast", value=wanted, accepted=", ".join(pairs))
+
+
+def comparison_pictures(comparison: Comparison) -> Iterator[Picture]:
+    """Draw all intervals, then each contrast's differences on each topic."""
+    figure = difference_intervals(comparison)
+    yield Picture("intervals", "Mean differences and their intervals", figure, alt_text(figure))
+    for own in comparison.contrasts:
+        title = f"{own.measure}: {own.system} minus {own.against}"
+        figure = _topics(comparison, own, "")
+        name = file_name(f"{own.measure}-{own.system}-{own.against}-topics")
+        yield Picture(name, f"{title} on each topic", figure, alt_text(figure))
 
 
 def _topics(comparison: Comparison, contrast: Contrast, title: str) -> Figure:

@@ -30,7 +30,7 @@ _SYMBOLS = {"lambda": LAMBDA, "mu": MU}
 
 FORMATS = ("png", "svg", "pdf")
 
-_DOTS_PER_INCH = 300
+_DOTS_PER_INCH, _DOTS_ON_SCREEN = 300, 120
 # Characters of a line that is drawn, and of one that stands upright beside an axis.
 _LONGEST, _LONGEST_UPRIGHT = 80, 48
 _MANY_DECADES = 2.5
@@ -235,7 +235,15 @@ def finish(figure: Figure, alt: str, title: str = "") -> Figure:
     # Once and for all: laying out what is laid out already would move it a little each time.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
+    vars(figure)["_repr_png_"] = functools.partial(_on_screen, figure)  # shows it in notebooks
     return figure
+
+
+def _on_screen(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    with styled():
+        figure.savefig(stream, format="png", dpi=_DOTS_ON_SCREEN)
+    return stream.getvalue()
 
 
 def drawable(line: str, longest: int = _LONGEST) -> str:

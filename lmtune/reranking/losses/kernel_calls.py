@@ -29,14 +29,11 @@ class Arrays:
     scores, labels : arrays of shape (queries, items)
         Of one floating-point type.
     mask : bool array of shape (queries, items)
-    real : int64 array of shape (queries,)
-        Items that are not padding.
     """
 
     scores: NDArray[Any]
     labels: NDArray[Any]
     mask: NDArray[np.bool_]
-    real: NDArray[np.int64]
 
     @classmethod
     def of(cls, lists: PaddedLists, *, double: bool = False) -> Arrays:
@@ -46,7 +43,13 @@ class Arrays:
         )
         if double:
             scores, labels = scores.astype(np.float64), labels.astype(np.float64)
-        return cls(scores, labels, mask, mask.sum(axis=1))
+        return cls(scores, labels, mask)
+
+    @property
+    def real(self) -> NDArray[np.int64]:
+        """Count the items that are not padding, of shape (queries,)."""
+        counts: NDArray[np.int64] = self.mask.sum(axis=1)
+        return counts
 
     def by_label(self) -> ByLabel:
         """Sort each query's items by falling label."""

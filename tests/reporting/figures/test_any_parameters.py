@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from lmtune.reporting.figures import alt_text, cost_and_measure, parameter_spread, render
+from lmtune.reporting.figures import (
+    alt_text,
+    cost_and_measure,
+    parameter_spread,
+    recall_precision_curves,
+    render,
+    topic_differences,
+)
 from lmtune.reporting.figures.style import ParameterAxis
 
 ONE = (ParameterAxis("mu", "tokens", is_log=True),)
@@ -86,3 +93,27 @@ def test_every_parameter_has_a_profile(axes: tuple[ParameterAxis, ...]) -> None:
         [upper] = [ax for ax in shown if ax.lines and [*ax.lines[0].get_xdata()] == [*own["position"]]][:1]  # type: ignore[misc]
         assert upper.get_xscale() == ("log" if axis.is_log else "linear")
     assert render(figure, "png")
+
+
+def test_folds_that_coincide_stay_readable() -> None:
+    rows = [("MAP", "Direct", fold, 0.5, 100.0) for fold in (1, 2, 4)] + [("MAP", "Direct", 3, 0.9, 2000.0)]
+    table = pd.DataFrame(rows, columns=["measure", "method", "fold", "lambda", "mu"])
+    figure = parameter_spread(table)
+    assert sorted(text.get_text() for text in figure.axes[0].texts) == ["1, 2, 4", "3"]
+
+
+def test_no_legend_covers_a_curve() -> None:
+    precise = recall_precision_curves({"one": [1.0] * 11, "two": [0.99] * 11})
+    won = topic_differences([0.9] * 40, [0.1] * 40, measure="AP")
+    for figure in (precise, won):
+        [legend], [ax] = figure.legends, figure.axes
+        assert ax.get_legend() is None
+        drawn = ax.get_tightbbox()
+        assert drawn is not None
+        assert not legend.get_window_extent().overlaps(drawn)
+
+
+def test_notebooks_show_figures() -> None:
+    figure = topic_differences([0.9, 0.3], [0.1, 0.4], measure="AP")
+    shown = getattr(figure, "_repr_png_")()  # noqa: B009
+    assert shown.startswith(b"\x89PNG")
