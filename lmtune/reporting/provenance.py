@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmtune.errors import as_text
 from lmtune.formats.files import atomic_write
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def command() -> str:
             next(arguments, None)
         elif argument.partition("=")[0] not in _WITHOUT_INFLUENCE:
             kept.append(argument)
-    return shlex.join(["lmtune", *kept])
+    return shlex.join(["lmtune", *map(as_text, kept)])
 
 
 def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages, utf8_output
+from lmtune.errors import name_of
 from lmtune.formats.files import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
@@ -88,6 +89,6 @@ def compare(
         )
     conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # both are one where none is missing
     if output.output is not None:
-        write_losses(output.output, outcomes, conventions, data=Path(folder).resolve().name)
+        write_losses(output.output, outcomes, conventions, data=name_of(folder))
     with utf8_output() as stream:
         stream.write(loss_table(outcomes, output.style, empty=conventions))
