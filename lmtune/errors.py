@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 _LONGEST_VALUE = 80
@@ -99,6 +100,20 @@ def visible(text: str) -> str:
     \x1b]0;title\x07 of a file
     """
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def name_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file or folder as text that any file can hold.
+
+    Bytes that are not UTF-8 stand as escapes, where Python's own would have characters that cannot
+    be written.
+    """
+    return as_text(Path(path).resolve().name)
+
+
+def as_text(given: str) -> str:
+    """Write bytes of a name or an argument that are not UTF-8 as escapes."""
+    return os.fsencode(given).decode("utf-8", "backslashreplace")
 
 
 def _rebuild(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.candidates.search import search as search_collection
-from lmtune.cli.parameters import Setting
+from lmtune.cli.parameters import Setting, Tuned
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.formats.runs import check_tag, write_run
@@ -30,22 +30,23 @@ def search(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[Collection, "qrels"],
     setting: Setting,
+    tuned: Tuned,
     run: RunOptions,
 ) -> None:
     """Write a TREC run."""
-    values = setting.values
-    tag = f"lmtune-{find_model(setting.model).describe(values)}" if run.run_tag is None else run.run_tag
-    check_tag(tag)
     on_screen = str(run.output) in ("-", "/dev/stdout")
     named = replace(collection, name=dataset)
     if not on_screen:
         check_recorded(run.output, reads=named.files())
+    model, values, collection = setting.of(tuned, named)
+    tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
+    check_tag(tag)
     with stages() as progress:
-        found = search_collection(named, setting.model, values, hits=run.hits, progress=progress)
+        found = search_collection(collection, model, values, hits=run.hits, progress=progress)
     with timed(f"{len(found.dataset.topics)} topics ranked"):
         if on_screen:
             with utf8_output() as stream:
                 write_run(stream, found.rankings, tag=tag)
             return
         write_run(run.output, found.rankings, tag=tag)
-    write_record(run.output, model={"name": setting.model, **values}, **describe(found.dataset, found.index))
+    write_record(run.output, model={"name": model, **values}, **describe(found.dataset, found.index))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lmtune.datasets.selection import select_topics
-from lmtune.errors import InputError
+from lmtune.errors import InputError, as_text
 from lmtune.formats.digests import read_json
 
 
@@ -75,7 +75,7 @@ def make_folds(
         raise InputError(
             "a topic is both for training and for testing",
             value=shared[0],
-            accepted="disjoint --train-topics and --test-topics",
+            accepted="disjoint --train-topics and --test-topics; lmtune tune fits on both at the end",
         )
     fold = Fold(
         tuple(topic for topic in usable if topic in chosen_train),
@@ -107,7 +107,7 @@ def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple
             raise InputError(f"fold {number} has no topic with a relevant document", file=path, value=part[0])
     left_out = len(useful.difference(*parts))
     rest = f", {left_out} topics are in no fold" if left_out else ""
-    how = f"{len(parts)}-fold cross-validation ({Path(path).name}{rest})"
+    how = f"{len(parts)}-fold cross-validation ({as_text(Path(path).name)}{rest})"
     return from_parts(usable, parts), how
 
 

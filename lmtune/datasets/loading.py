@@ -16,9 +16,8 @@ from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
-from lmtune.errors import InputError
+from lmtune.errors import InputError, name_of
 from lmtune.formats.documents import FileDocuments, document_files
-from lmtune.formats.files import as_text
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 from lmtune.progress import detail, note
@@ -175,8 +174,8 @@ def _locate(
                 accepted="the name of a collection, or --documents (or --index), --topics and --qrels",
             )
         first = next(os.fspath(path) for path in given.values() if path is not None)
-        stem = Path(first).resolve().name
-        return Dataset(as_text(stem.partition(".")[0] or stem), None, {}, {}), given
+        stem = name_of(first)
+        return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
     home = Path(name)
     if not home.is_dir():
         known = ", ".join(known for known, _ in available())
@@ -188,7 +187,7 @@ def _locate(
         located["topics"] = folder.find_topics(home, split)
     if given["qrels"] is None and ("qrels" in need or split is not None):
         located["qrels"] = folder.find_qrels(home, split)
-    return Dataset(as_text(home.resolve().name), None, {}, {}), located
+    return Dataset(name_of(home), None, {}, {}), located
 
 
 def _in_splits(dataset: Dataset) -> bool:

@@ -232,11 +232,6 @@ def named(error: BaseException, path: str | os.PathLike[str]) -> None:
         error.filename = os.fspath(path)
 
 
-def as_text(path: str | os.PathLike[str]) -> str:
-    """Return a path as text that can be written: bytes that are no UTF-8 are replaced."""
-    return os.fsencode(path).decode("utf-8", "replace")
-
-
 def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
     """Return the InputError for a file that the system will not give us."""
     accepted = "a readable file" if not isinstance(error, FileNotFoundError) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from lmtune.candidates.storage import pool_for
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.loading import load
-from lmtune.errors import InputError
+from lmtune.errors import InputError, name_of
 from lmtune.indexing.cache import HOME, index_for
 
 COLLECTION_HELP = "pydocs, a folder, irds:ID, synthetic:NAME"
@@ -22,7 +21,7 @@ COLLECTION_HELP = "pydocs, a folder, irds:ID, synthetic:NAME"
 
 def short_name(name: str) -> str:
     """Return what to call a collection: a folder's own name, or the name as it is."""
-    return name if ":" in name else Path(name).resolve().name
+    return name if ":" in name else name_of(name)
 
 
 def index_collection(name: str, indexes: str | os.PathLike[str] = HOME, *, topics: int = 0) -> int:

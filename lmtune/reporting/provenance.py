@@ -13,7 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmtune.formats.files import as_text, atomic_write
+from lmtune.errors import as_text
+from lmtune.formats.files import atomic_write
 from lmtune.formats.outputs import check_file
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, name_of
 from lmtune.formats.csv_files import csv_text, read_csv
 from lmtune.formats.digests import digest, sealed
 from lmtune.formats.files import atomic_write
@@ -98,6 +98,11 @@ CHOSEN = CsvFile(
     more=("bound",),
 )
 
+FINAL = CsvFile(
+    "final.csv",
+    {**_ROW, SETTING: float, "train": float, "estimate": float, "evaluations": int, "at_edge": str},
+)
+
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
 SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
@@ -127,6 +132,6 @@ def file_name(text: str) -> str:
 
 def check_names(names: Sequence[str | None]) -> None:
     """Raise InputError for collections whose files would have one name."""
-    kept = [file_name(name if name and ":" in name else Path(name or "").resolve().name) for name in names]
+    kept = [file_name(name if name and ":" in name else name_of(name or "")) for name in names]
     if len(set(kept)) < len(kept):
         raise InputError("two collections have one name", value=list(names), accepted="different names")

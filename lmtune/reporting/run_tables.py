@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lmtune.errors import as_text
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.trec_names import Value
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render
@@ -52,8 +53,9 @@ def run_names(evaluations: Sequence[Evaluation]) -> list[str]:
     tags = [found.tag for found in evaluations]
     if len(set(tags)) == len(tags):
         return tags
-    stems = [Path(found.file).name for found in evaluations]
-    return stems if len(set(stems)) == len(stems) else [found.file for found in evaluations]
+    files = [as_text(found.file) for found in evaluations]
+    stems = [Path(file).name for file in files]
+    return stems if len(set(stems)) == len(stems) else files
 
 
 def measure_table(evaluations: Sequence[Evaluation], per_topic: bool, summary: bool) -> Table:
@@ -97,7 +99,7 @@ def _value_records(
     evaluations: Sequence[Evaluation], per_topic: bool, summary: bool
 ) -> list[dict[str, object]]:
     return [
-        {"run": name, "file": found.file, "measure": label, "topic": topic, "value": value}
+        {"run": name, "file": as_text(found.file), "measure": label, "topic": topic, "value": value}
         for name, found in zip(run_names(evaluations), evaluations, strict=True)
         for label, topic, value in _values(found, per_topic, summary)
     ]
@@ -108,7 +110,7 @@ def _run_records(
 ) -> list[dict[str, object]]:
     records = []
     for name, found in zip(run_names(evaluations), evaluations, strict=True):
-        record: dict[str, object] = {"run": name, "file": found.file}
+        record: dict[str, object] = {"run": name, "file": as_text(found.file)}
         if summary:
             record["all"] = {label: value for label, _, value in _values(found, False, summary=True)}
         if per_topic:

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 Record = Mapping[str, object]
 
 _DAGGERS = {"†": r"\dagger", "‡": r"\ddagger"}
+_RAISED_LATEX = _DAGGERS | {"§": r"\S", "¶": r"\P"}
 # Unicode has no raised q that fonts have.
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡", strict=True))
 _LATEX = (
-    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "∞": r"$\infty$"}
+    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "∞": r"$\infty$", "–": "--"}
     | {character: rf"\{character}" for character in "&%$#_{}"}
     | {character: f"${character}$" for character in "<>|"}
-    | {dagger: f"${command}$" for dagger, command in _DAGGERS.items()}
+    | {mark: f"${command}$" for mark, command in _RAISED_LATEX.items()}
 )
+# Within a word an underscore says nothing.
+_MARKDOWN = re.compile(r"[\\`*<&|\[$~]|(?<![^\W_])_|_(?![^\W_])")
 
 
 class Cell(NamedTuple):
@@ -41,12 +44,15 @@ class Cell(NamedTuple):
         ``"italic"``, ``"bold"`` or both; in Markdown and LaTeX they stand for the mark.
     repeated : bool
         Whether the row above says the same; shown in Markdown alone.
+    caution : str
+        What stands raised behind all else, in every format: a reference to the legend.
     """
 
     text: str
     mark: str = ""
     style: str = ""
     repeated: bool = False
+    caution: str = ""
 
 
 class Column(NamedTuple):
@@ -111,11 +117,9 @@ class Table:
 
         shown = RichTable(box=None, pad_edge=False)
         for column, side in zip(self.columns, self._sides(), strict=True):
-            shown.add_column(
-                Text(visible(one_line(column.name))), justify="left" if side == "left" else "right"
-            )
+            shown.add_column(Text(one_line(column.name)), justify="left" if side == "left" else "right")
         for row in self._rows():
-            shown.add_row(*(Text(visible(_plain(cell)), style=cell.style) for cell in row))
+            shown.add_row(*(Text(_plain(cell), style=cell.style) for cell in row))
         return shown
 
     def markdown(self) -> str:
@@ -250,17 +254,17 @@ def short(value: float) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Join names as a sentence does: a, b and c."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def one_line(text: str) -> str:
-    """Put single spaces for all white space."""
-    return re.sub(r"\s+", " ", text)
+    """Put single spaces for all white space, and escapes for control characters."""
+    return visible(re.sub(r"\s+", " ", text))
 
 
 def markdown_escape(text: str) -> str:
-    """Make text fit for a cell of a Markdown table."""
-    return one_line(text).replace("|", r"\|")
+    """Make text fit for a cell of a Markdown table: nothing in it is markup, HTML or mathematics."""
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
 
 
 def latex_escape(text: str) -> str:
@@ -272,13 +276,13 @@ def _plain(cell: Cell) -> str:
     if cell.repeated:
         return ""
     raised = "".join(_RAISED.get(letter, " ") for letter in cell.mark)
-    return one_line(cell.text) + (f"^{cell.mark}" if " " in raised else raised)
+    return one_line(cell.text) + (f"^{cell.mark}" if " " in raised else raised) + cell.caution
 
 
 def _markdown(cell: Cell) -> str:
     before = ("**" if "bold" in cell.style else "") + ("_" if "italic" in cell.style else "")
     raised = cell.mark if set(cell.mark) <= _DAGGERS.keys() else f"<sup>{cell.mark}</sup>"
-    return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}"
+    return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}{cell.caution}"
 
 
 def _html(cell: Cell) -> str:
@@ -298,8 +302,9 @@ def _latex(cell: Cell) -> str:
     for name, command in (("italic", "textit"), ("bold", "textbf")):
         if name in cell.style:
             text = rf"\{command}{{{text}}}"
-    raised = "".join(_DAGGERS.get(letter, letter) for letter in cell.mark)
-    return text + (f"$^{{{raised}}}$" if cell.mark and not cell.style else "")
+    shown = ("" if cell.style else cell.mark) + cell.caution
+    raised = "".join(_RAISED_LATEX.get(letter, letter) for letter in shown)
+    return text + (f"$^{{{raised}}}$" if shown else "")
 
 
 def _width(text: str) -> int:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, name_of
 from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.files import read_lines
 from lmtune.reranking.data import RankingData, RankingSplit
@@ -89,7 +89,7 @@ def read_letor_folder(
             chosen = parts["validation"].widened(width)
         else:
             train, chosen = hold_out(train, validation or str(place / _HELD_OUT), seed)
-        splits.append(RankingSplit(place.resolve().name, train, chosen, test))
+        splits.append(RankingSplit(name_of(place), train, chosen, test))
     return splits
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -99,6 +100,19 @@ def parse_loss(text: str) -> Loss:
     _, declared = _declaration(name)
     _check_names(name, texts, declared)
     return _made(name, {own: _read(name, declared, own, value) for own, value in texts.items()}, label)
+
+
+def parse_losses(text: str) -> list[Loss]:
+    """Read a loss with a grid of options, ``song:margin=1|5:gamma=0.1|0.3``: every combination.
+
+    Raises
+    ------
+    InputError
+        As `parse_loss`.
+    """
+    parts = (part.partition("=") for part in text.split(":"))
+    grid = [[f"{own}{equals}{value}" for value in values.split("|")] for own, equals, values in parts]
+    return [parse_loss(":".join(chosen)) for chosen in itertools.product(*grid)]
 
 
 def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:

@@ -53,7 +53,7 @@ def test_a_terminal_has_italics_and_bold() -> None:
 
 def test_markdown_puts_styles_for_marks_and_names_every_row() -> None:
     assert MADE.markdown().splitlines() == [
-        r"| Name | of _what_ | x\|y | marked | z |",
+        r"| Name | of \_what\_ | x\|y | marked | z |",
         "| --- | --- | ---: | ---: | ---: |",
         r"| 漢字 | a\|b_c | 1.5 | .5 | .25<sup>ab</sup> |",
         "| 漢字 | d | 10.25 | **_.75_** | .125 |",

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.loss_names import Loss, loss_names, make_loss, parse_loss  # noqa: E402
+from lmtune.reranking.loss_names import Loss, loss_names, make_loss, parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 
 
@@ -74,3 +74,13 @@ def test_settings_come_back_from_their_record() -> None:
     assert (record["loss"], record["loss_options"]) == ("song", {"gamma": 0.3})
     assert record["warm_up_loss"] == "cross-entropy:gamma=0.5"
     assert Settings.from_record(record) == settings
+
+
+def test_a_grid_is_every_combination() -> None:
+    found = parse_losses("k-song:margin=1|5:theoretical=no:cutoff=10|0.5")
+    given = [(one.options["margin"], one.options["cutoff"]) for one in found]
+    assert given == [(1.0, 10.0), (1.0, 0.5), (5.0, 10.0), (5.0, 0.5)]
+    assert str(found[1]) == "k-song:margin=1:theoretical=no:cutoff=0.5"
+    assert [str(one) for one in parse_losses("ranknet")] == ["ranknet"]
+    with pytest.raises(InputError, match="bad margin: 0"):
+        parse_losses("song:margin=1|0")

@@ -21,7 +21,7 @@ from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.reranking.comparison import compare, empty_queries, history_rows, run_trials  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
 from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss  # noqa: E402
+from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
 from lmtune.reranking.reranker import CUTOFFS, Reranker, learn  # noqa: E402
@@ -72,13 +72,25 @@ def test_losses_are_compared_by_what_their_trials_reach() -> None:
         alone = fit(scaled.train, scaled.validation, seeded)
         both = [ndcg(alone.score(part), part, CUTOFFS) for part in (scaled.test, scaled.validation)]
         expected = np.nanmean(np.concatenate(both), axis=0)
-        assert (networks.values["skip"][trial] == expected).all()
-    assert (networks.values["zero"] < networks.values["skip"]).any()
+        for measure, value in zip(networks.measures, expected, strict=True):
+            assert networks.by_trial("skip", measure)[trial] == pytest.approx(value, rel=1e-12)
+    ndcg_10 = networks.measures[-1]
+    assert (networks.by_trial("zero", ndcg_10) < networks.by_trial("skip", ndcg_10)).all()
+    assert networks.by_query("zero", ndcg_10).size == 16 > networks.by_query("skip", ndcg_10).size
     assert empty_queries([SPLIT]) == sum(not part.any() for part in np.split(TEST.labels, TEST.starts[1:-1]))
     rows = history_rows(outcomes)
     assert len(rows) == 2 * 2 * 2 and {row["loss"] for row in rows} == {"listnet"}
     assert told[0].startswith("listnet 1/24 rate 1e-06, fold 1, trial 1, ")
     assert told[-1].startswith(f"{TREES} 20/20 fold 2, trial 2, ")
+
+
+def test_validation_chooses_among_a_loss_s_options() -> None:
+    losses = parse_losses("song:margin=1|10")
+    [outcome] = compare([SPLIT], [losses], SMALL, trials=1)
+    scaled = SPLIT.map(Normaliser.fit(TRAIN).transform)
+    alone = [fit(scaled.train, scaled.validation, replace(SMALL, loss=loss)).validation for loss in losses]
+    assert alone[0] != alone[1]
+    assert outcome.label == str(losses[int(np.argmax(alone))])
 
 
 def test_trees_of_trials_have_their_own_seeds() -> None:

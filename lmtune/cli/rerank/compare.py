@@ -8,6 +8,7 @@ from typing import Annotated
 
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages, utf8_output
+from lmtune.errors import name_of
 from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
@@ -25,7 +26,7 @@ class Trials:
 
     losses: str = option(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
-        "With options, if any: k-song:theoretical=true:gamma=0.5,song ...",
+        "With options, if any: k-song:gamma=0.5; or several for validation to choose: song:margin=1|5|10.",
         metavar="TEXT,...",
     )
     trials: int = option(10, "Seeds a loss.", low=1)
@@ -89,6 +90,6 @@ def compare(
         )
     conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # both are one where none is missing
     if output.output is not None:
-        write_losses(output.output, outcomes, conventions, data=Path(folder).resolve().name)
+        write_losses(output.output, outcomes, conventions, data=name_of(folder))
     with utf8_output() as stream:
         stream.write(loss_table(outcomes, output.style, empty=conventions))

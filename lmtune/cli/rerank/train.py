@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
@@ -44,10 +45,12 @@ class Learning:
         own = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
         return [*(Path(name) for name in given if name is not None), *own]
 
-    def check(self, data: str | None) -> None:
-        """Raise InputError where there is nothing to learn from."""
+    def check(self, data: str | None, tuned: Tuned) -> None:
+        """Raise InputError where there is nothing to learn from, or nothing to use a setting for."""
         if data is None and self.run is None:
             raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+        if self.run is None and tuned.results is not None:
+            raise InputError("--from without --run", accepted="--run, whose features it is for")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def train(
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
@@ -79,7 +83,8 @@ def train(
     from lmtune.reranking.networks import parse_network
     from lmtune.reranking.reranker import report
 
-    learning.check(data)
+    learning.check(data, tuned)
+    features, own = tuned_features(features, tuned, replace(collection, name=data))
     parse_network(settings.network)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
@@ -91,7 +96,7 @@ def train(
         else:
             part = from_run(
                 learning.run,
-                replace(collection, name=data),
+                own,
                 features,
                 train_topics=training.train_topics,
                 validation=learning.validation,

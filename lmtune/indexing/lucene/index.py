@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, name_of
 from lmtune.indexing.index import Postings
 from lmtune.indexing.lucene.names import find_prebuilt
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
@@ -142,7 +142,7 @@ class LuceneIndex:
             analysis["stemmer"] = check_stemmer(stemmer)
         if stopwords is not None:
             analysis["stopwords"] = _stopwords(stopwords)[1]
-        return cls(path, name or path.resolve().name, store, analysis, lengths, reader, progress)
+        return cls(path, name or name_of(path), store, analysis, lengths, reader, progress)
 
     def __repr__(self) -> str:
         return f"LuceneIndex({str(self.path)!r}, num_docs={self.num_docs})"

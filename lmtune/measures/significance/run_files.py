@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, as_text
 from lmtune.formats.frames import named_runs
 from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.measure import parse_measures
@@ -130,4 +130,5 @@ def _ladder(path: Path) -> list[str]:
     plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     shortest = plain.stem if plain.suffix.lower() in _RUN_SUFFIXES else plain.name
     parts = path.parts
-    return [shortest, *(Path(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))]
+    longer = (Path(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))
+    return [as_text(name) for name in (shortest, *longer)]

@@ -8,16 +8,15 @@ samples of long lists.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.declared import Bounds, Cutoff, Positive, checked
+from lmtune.reranking.losses.declared import Positive, checked
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores, as_padded
 from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.songs import Song
+from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
+from lmtune.reranking.song.songs import MARGIN, Song
 
 
 @checked
@@ -26,8 +25,8 @@ def song(
     labels: Labels,
     *,
     mask: Tensor | None = None,
-    margin: Positive = 10.0,
-    cutoff: Cutoff = None,
+    margin: Positive = MARGIN,
+    cutoff: RankOrShare | None = None,
 ) -> Tensor:
     """Compute the bound of NDCG that SONG minimises, of whole lists.
 
@@ -65,8 +64,8 @@ def k_song(
     labels: Labels,
     *,
     mask: Tensor | None = None,
-    margin: Positive = 10.0,
-    cutoff: Annotated[int, Bounds(low=1)] = 50,
+    margin: Positive = MARGIN,
+    cutoff: RankOrShare = 50,
     theoretical: bool = True,
 ) -> Tensor:
     """Compute K-SONG's objective, for NDCG at a cutoff, of whole lists.

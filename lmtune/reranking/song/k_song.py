@@ -13,9 +13,9 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Bounds, Positive, Share, checked
 from lmtune.reranking.song.estimators import EstimatorName
-from lmtune.reranking.song.pairs import RelevantPairs, read_cutoff
+from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
 from lmtune.reranking.song.samples import Sample
-from lmtune.reranking.song.songs import Selection, Song
+from lmtune.reranking.song.songs import MARGIN, Selection, Song
 from lmtune.reranking.song.thresholds import solve_threshold
 
 
@@ -78,10 +78,10 @@ class KSong(Song):
         self,
         pairs: RelevantPairs,
         *,
-        cutoff: Annotated[float, Bounds(above=0, read=read_cutoff)] = 50,
+        cutoff: RankOrShare = 50,
         theoretical: bool = True,
         gamma: Share | None = None,
-        margin: Positive = 10.0,
+        margin: Positive = MARGIN,
         estimator: EstimatorName = "moving-average",
         scale: Positive | None = None,
         eta: Annotated[float | Literal["solve"] | None, Bounds(low=0, read=_read_eta)] = None,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from lmtune.errors import InputError
 from lmtune.options import read
+from lmtune.reranking.losses.declared import Bounds
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -173,6 +175,9 @@ def check_cutoff(cutoff: float) -> float:
 def read_cutoff(text: str) -> float:
     """Read a cutoff, as `check_cutoff` accepts it."""
     return check_cutoff(read(float, text, "cutoff"))
+
+
+RankOrShare = Annotated[float, Bounds(above=0, read=read_cutoff)]
 
 
 def _integers(values: npt.ArrayLike, name: str) -> Integers:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Bounds, Positive, Share, checked
+from lmtune.reranking.losses.declared import Positive, Share, checked
 from lmtune.reranking.losses.given_gradients import with_gradient
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.hinge import SortedLists
-from lmtune.reranking.song.pairs import RelevantPairs, read_cutoff
+from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
 from lmtune.reranking.song.samples import Sample, sample_of
 from lmtune.reranking.song.state import PairState
+
+MARGIN = 5.0
+"""Of SONG and K-SONG: in the middle of what validation holds for equally good, 2 to 10 (FINDINGS.md)."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class Song(nn.Module):
     margin : float
         c, above 0. At 1 the bound is tightest. Above, the discount flattens: for large c the
         objective nears a constant plus a multiple of the gain-weighted sum of
-        ln sum_j max(0, (h_j - h_i) / c + 1)^2, smoother, nearer to a cross-entropy, and better
-        measured on held-out queries. Scores grow with c.
+        ln sum_j max(0, (h_j - h_i) / c + 1)^2, smoother and nearer to a cross-entropy. Scores
+        grow with c.
     estimator : {"moving-average", "storm", "msvr", "msvr-sp"}
         How u follows g. "storm" and "msvr" need `previous_scores` at each call, "msvr-sp" needs
         `score_changes`; `PreviousIterate` makes both.
@@ -81,9 +83,9 @@ class Song(nn.Module):
         pairs: RelevantPairs,
         *,
         gamma: Share | None = None,
-        margin: Positive = 10.0,
+        margin: Positive = MARGIN,
         estimator: EstimatorName = "moving-average",
-        cutoff: Annotated[float | None, Bounds(above=0, read=read_cutoff)] = None,
+        cutoff: RankOrShare | None = None,
     ) -> None:
         super().__init__()
         self.gamma, self.margin, self.estimator = gamma, margin, estimator
