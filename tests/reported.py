@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
@@ -16,7 +17,16 @@ from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import PAGE, Picture, new_figure
 from lmtune.reporting.results_writer import write_results
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.result import (
+    DIRECT,
+    EDGE,
+    OPTIMAL,
+    RANKNET,
+    STAND_INS,
+    CollectionResult,
+    Fit,
+    Row,
+)
 
 
 def made_picture(title: str, alt: str, group: str, part: str = "", width: float = PAGE) -> Picture:
@@ -77,7 +87,9 @@ def _made_result(
                 )
                 for _ in folds
             )
-            rows.append(Row(parse_measure(measure), method, topics, own, fits, p_values))
+            final = replace(fits[0], test_value=float(own.mean())) if method != OPTIMAL else None
+            cautions = (STAND_INS, EDGE) if method == RANKNET else ()
+            rows.append(Row(parse_measure(measure), method, topics, own, fits, p_values, final, cautions))
         traces[f"direct-{measure}-fold1"] = pd.DataFrame({"start": [0], measure: rng.random(1)})
     notes = ("made up", "R&D <notes> stay text")
     return CollectionResult(name, folds, tuple(rows), traces, notes)

@@ -85,13 +85,14 @@ def read_judgements(
         gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]]
         docs = docs[usable]
         docs = docs[np.argsort(docno_rank[docs])]
-        tf = _frequencies(index, terms[t], docs)
+        tf = frequencies(index, terms[t], docs)
         judged.append(doc=docs, length=lengths[docs], gain=gain_of[docs], tf=tf)
         gain_of[docs] = UNJUDGED
     return Judgements(gain, judged.join(), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
-def _frequencies(index: Index, terms: Sequence[str], docs: NDArray[np.int32]) -> NDArray[np.int32]:
+def frequencies(index: Index, terms: Sequence[str], docs: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Look up how often terms occur in documents, shape (terms, documents)."""
     tf = np.zeros((len(terms), docs.size), np.int32)
     for row, term in zip(tf, terms, strict=True):
         found = index.postings(term) if docs.size else None

@@ -61,7 +61,6 @@ def pool_for(
     name: str,
     model: str | Model | Formula = TWO_STAGE,
     depth: int = 1000,
-    negatives_depth: int = 0,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     on_build: Callable[[Path, str], None] | None = None,
@@ -72,8 +71,6 @@ def pool_for(
     ----------
     index, topics, qrels, name, model, depth, progress, on_build
         As for `stored_pool`.
-    negatives_depth : int
-        How deep RankNet looks for stand-ins, which may be deeper than a run goes.
     ranges : mapping of str to (low, high), optional
         What the pool will be asked for, by parameter, where that is wider than `stored_pool`'s
         default.
@@ -81,7 +78,7 @@ def pool_for(
     Returns
     -------
     CandidatePool
-        Exact in the range of parameters, to both depths.
+        Exact in the range of parameters, to the depth.
 
     Raises
     ------
@@ -100,7 +97,7 @@ def pool_for(
         qrels,
         name=name,
         model=model,
-        depth=max(depth, negatives_depth),
+        depth=depth,
         lambda_high=max(usual["lambda_high"], lambda_high),
         # Jelinek-Mercer's mu = 0 needs no low mu: its lambda keeps factors from 0.
         mu_low=min(usual["mu_low"], mu_low or usual["mu_low"]),

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
+from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.models.model import MODELS, find_model
 from lmtune.models.parameter import Parameter
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read
+from lmtune.reporting.final_settings import FinalSetting, take_final
+from lmtune.tuning.experiment.result import DIRECT
 
 T = TypeVar("T")
 
@@ -88,11 +93,35 @@ def _range_option(parameter: Parameter) -> Any:
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """A setting that was tuned."""
+
+    results: Path | None = option(
+        None,
+        "Take model, analysis and setting from this folder, which lmtune tune --output wrote.",
+        flag="--from",
+        metavar="RESULTS",
+    )
+    measure: str | None = option(None, "Tuned for this; default: the results' first.", flag="--measure -m")
+    method: str | None = option(None, f"Tuned by this; default: {DIRECT}.")
+
+    def __post_init__(self) -> None:
+        for name in ("measure", "method"):
+            if self.results is None and getattr(self, name) is not None:
+                raise InputError(f"--{name} without --from", accepted="--from RESULTS")
+
+    def take(self, collection: Collection) -> FinalSetting:
+        """Take it from the results, and the analysis for a collection."""
+        assert self.results is not None
+        return take_final(self.results, collection, measure=self.measure, method=self.method or DIRECT)
+
+
+@dataclass(frozen=True)
 @_short_forms(_value_option, float | None)
 class Setting:
     """The model and its parameters."""
 
-    model: str = option("two-stage", f"{', '.join(MODELS)}.", choices=MODELS)
+    model: str | None = option(None, f"{', '.join(MODELS)}; default: {TWO_STAGE.name}.", choices=MODELS)
     given: tuple[tuple[str, float], ...] = option(
         (),
         "A parameter's value; repeat it for several. Default: the model's own.",
@@ -105,7 +134,23 @@ class Setting:
     @property
     def values(self) -> dict[str, float]:
         """The values of all parameters by name, the model's own where none is given."""
-        return {**find_model(self.model).default, **_by_name(self.model, "--set", self.given, _shorts(self))}
+        model = self.model or TWO_STAGE.name
+        return {**find_model(model).default, **_by_name(model, "--set", self.given, _shorts(self))}
+
+    def of(self, tuned: Tuned, collection: Collection) -> FinalSetting:
+        """Return the setting that is given, or the tuned one, which nothing may contradict."""
+        if tuned.results is None:
+            return FinalSetting(self.model or TWO_STAGE.name, self.values, collection)
+        flags = [f"--set {name}" for name, _ in self.given]
+        flags += [flag for flag, value in _shorts(self).items() if value is not None]
+        if flags:
+            raise InputError(f"{flags[0]} beside --from", accepted="one of the two")
+        taken = tuned.take(collection)
+        if self.model not in (None, taken.model):
+            raise InputError(
+                "--model beside --from, whose results are another's", value=self.model, accepted=taken.model
+            )
+        return taken
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.candidates.search import search as search_collection
-from lmtune.cli.parameters import Setting
+from lmtune.cli.parameters import Setting, Tuned
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.formats.files import check_file
@@ -31,19 +31,18 @@ def search(
     dataset: Annotated[str | None, "pydocs, a folder, irds:ID ...; see `lmtune datasets`.", "DATASET"],
     collection: Annotated[Collection, "qrels"],
     setting: Setting,
+    tuned: Tuned,
     run: RunOptions,
 ) -> None:
     """Write a TREC run."""
-    values = setting.values
-    tag = f"lmtune-{find_model(setting.model).describe(values)}" if run.run_tag is None else run.run_tag
-    check_tag(tag)
     on_screen = str(run.output) in ("-", "/dev/stdout")
     if not on_screen:
         check_file(run.output)
+    model, values, collection = setting.of(tuned, replace(collection, name=dataset))
+    tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
+    check_tag(tag)
     with stages() as progress:
-        found = search_collection(
-            replace(collection, name=dataset), setting.model, values, hits=run.hits, progress=progress
-        )
+        found = search_collection(collection, model, values, hits=run.hits, progress=progress)
     with timed(f"{len(found.dataset.topics)} topics ranked"):
         if on_screen:
             with utf8_output() as stream:
@@ -52,6 +51,6 @@ def search(
         write_run(run.output, found.rankings, tag=tag)
     write_record(
         Path(f"{run.output}.made.json"),
-        model={"name": setting.model, **values},
+        model={"name": model, **values},
         **describe(found.dataset, found.index),
     )

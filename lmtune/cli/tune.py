@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from lmtune.cli.messages import note, say
+from lmtune.cli.messages import note, on_screen, say
 from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
@@ -17,7 +17,7 @@ from lmtune.progress import timed
 from lmtune.reporting.keeping import keep_results
 from lmtune.reporting.results_files import CONTENT, RECORD, check_names
 from lmtune.reporting.table import STYLES
-from lmtune.reporting.tuning_tables import mean_table, parameter_table, tuning_table
+from lmtune.reporting.tuning_tables import final_tables, mean_table, parameter_table, tuning_table
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import CollectionResult
@@ -75,10 +75,11 @@ def _show(results: Sequence[CollectionResult], style: str) -> None:
             note(text)
         say(tuning_table(results, style))
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
+    tables = [mean_table(results), parameter_table(results), *final_tables(results)]
     if console.is_terminal:
-        means = mean_table(results)
-        console.print(means.terminal(), means.legend, "", parameter_table(results).terminal(), sep="\n")
+        for table in tables:
+            console.print(table.terminal(), *filter(None, [on_screen(table.legend)]), "", sep="\n")
     else:
-        say(f"{tuning_table(results)}\n{parameter_table(results).text()}")
-    say("".join(f"{line}\n" for line in ("", *notes)))
+        say("".join(f"{table.text()}\n" for table in tables))
+    say("".join(f"{line}\n" for line in notes))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection as Container
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.index_names import LUCENE, find_index
@@ -53,6 +53,8 @@ class Collection:
         Document lengths of a Lucene index.
     indexes : path
         The folder that holds built indexes.
+    analysis : mapping, optional
+        `lmtune.indexing.analysis.Analyzer.settings` that the index must have, in place of the default.
     """
 
     name: str | None = None
@@ -81,6 +83,7 @@ class Collection:
         None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."
     )
     indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
+    analysis: Mapping[str, Any] | None = None
 
     def analyzer(self) -> Analyzer:
         """Return the analysis of an index of lmtune's own.
@@ -90,6 +93,12 @@ class Collection:
         InputError
             For an unknown stemmer or stopwords, and where a named index has its own analysis.
         """
+        for name in ("stemmer", "stopwords"):
+            value = getattr(self, name)
+            if self.analysis is not None and value not in (None, self.analysis[name]):
+                raise InputError(
+                    f"--{name} beside results of another analysis", value=value, accepted=self.analysis[name]
+                )
         index = None if self.index is None else find_index(self.index)
         if index is not None and index.startswith(LUCENE):
             return Analyzer()  # Lucene's does not know its own, so that it may be said
@@ -100,6 +109,8 @@ class Collection:
                     value=value,
                     accepted=f"{flag} where the index is built",
                 )
+        if self.analysis is not None:
+            return Analyzer.from_settings(self.analysis)
         return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
 
     def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
@@ -146,8 +157,24 @@ class Collection:
         Raises
         ------
         InputError
-            For an index that is not there, is stale or damaged, and documents that cannot be indexed.
+            For an index that is not there, is stale or damaged or has another analysis than wanted, and
+            documents that cannot be indexed.
         """
+        opened = self._open(dataset, progress)
+        if self.analysis is not None:
+            found, wanted = (
+                [known.get(name) for name in ("stemmer", "stopwords", "words")]
+                for known in (opened.analysis, self.analysis)
+            )
+            if found != wanted:
+                raise InputError(
+                    f"the index of {dataset.name} has another analysis than the results",
+                    value=" and ".join(map(str, found[:2])),
+                    accepted=f"{wanted[0]} and {wanted[1]}, of the same words",
+                )
+        return opened
+
+    def _open(self, dataset: Dataset, progress: Progress) -> AnyIndex:
         index = None if self.index is None else find_index(self.index)
         if index is None and dataset.documents is None and dataset.index is not None:
             index = self._standing_for(dataset)

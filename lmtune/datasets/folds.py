@@ -76,7 +76,7 @@ def make_folds(
         raise InputError(
             "a topic is both for training and for testing",
             value=shared[0],
-            accepted="disjoint --train-topics and --test-topics",
+            accepted="disjoint --train-topics and --test-topics; lmtune tune fits on both at the end",
         )
     fold = Fold(
         tuple(topic for topic in usable if topic in chosen_train),

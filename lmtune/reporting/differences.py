@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Row
+from lmtune.reporting.tuning_tables import DASH
+from lmtune.tuning.experiment.result import DIRECT, RANKNET, UNDEFINED, CollectionResult, Row
 
 _PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels
 _MINUS, _THIN_SPACE = "−", "\u2009"
@@ -63,10 +64,10 @@ def differences(result: CollectionResult) -> dict[str, Any]:
 def _difference(row: Row, baseline: Row) -> dict[str, Any]:
     by_topic = row.values - baseline.values
     counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
-    own = row is baseline
+    own = row is baseline or UNDEFINED in row.cautions
     return {
         "method": row.method,
-        "mean": f"{row.mean:.4f}",
+        "mean": DASH if UNDEFINED in row.cautions else f"{row.mean:.4f}",
         "interval": None if own else _interval(by_topic),
         "difference": "" if own else _signed(row.mean - baseline.mean),
         "counts": ["", "", ""] if own else [f"{count:,}" for count in counts],

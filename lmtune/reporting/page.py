@@ -15,8 +15,17 @@ from lmtune.reporting.differences import differences
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
 from lmtune.reporting.results_reader import StoredResults
 from lmtune.reporting.table import listed
-from lmtune.reporting.tuning_tables import ABOVE_DIRECT, ABOVE_RANKNET, mean_table, parameter_text, parameters
-from lmtune.tuning.experiment.result import OPTIMAL, SIGNIFICANCE, CollectionResult
+from lmtune.reporting.tuning_tables import (
+    ABOVE_DIRECT,
+    ABOVE_RANKNET,
+    DASH,
+    final_tables,
+    mean_table,
+    parameter_text,
+    parameters,
+    remarks_on,
+)
+from lmtune.tuning.experiment.result import OPTIMAL, SIGNIFICANCE, UNDEFINED, CollectionResult
 
 MOST_ROWS = 2500
 """Rows of the topic table that a page shows before it is asked for all."""
@@ -75,6 +84,8 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         listed_symbols=listed(symbols),
         choosers=listed([method for method in methods if method != OPTIMAL]),
         comparison=mean_table(results),
+        remarks=remarks_on(results),
+        finals=final_tables(results),
         marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],
@@ -133,8 +144,8 @@ def _choices(result: CollectionResult) -> list[dict[str, Any]]:
                     "fold": number,
                     "folds": len(row.fits),
                     "setting": [parameter_text(*item, thousands=",") for item in fit.params.items()],
-                    "train": f"{fit.train_value:.4f}",
-                    "test": f"{fit.test_value:.4f}",
+                    "train": DASH if UNDEFINED in row.cautions else f"{fit.train_value:.4f}",
+                    "test": DASH if UNDEFINED in row.cautions else f"{fit.test_value:.4f}",
                     "bound": "" if fit.bound is None else f"{fit.bound:.4f}",
                     "evaluations": f"{fit.evaluations:,}",
                     "edges": ", ".join(fit.at_edge),

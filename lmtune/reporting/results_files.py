@@ -95,6 +95,11 @@ CHOSEN = CsvFile(
     more=("bound",),
 )
 
+FINAL = CsvFile(
+    "final.csv",
+    {**_ROW, SETTING: float, "train": float, "estimate": float, "evaluations": int, "at_edge": str},
+)
+
 RECALL = CsvFile("recall.csv", {**_ROW, "recall": float, "precision": float})
 SURFACE = CsvFile("surfaces/{}/{}.csv", {SETTING: float, **_MEANS})
 SMOOTH = CsvFile("surfaces/{}/smooth-{}.csv", {SETTING: float, "measure": float, "smooth": float})
@@ -105,7 +110,7 @@ TRACE = CsvFile("traces/{}/{}.csv", {})
 
 CONTENT = frozenset(
     {*FILES, RECORD, FOLDS, PARAMETER_TABLE, RUNS, PAGE, PICTURES}
-    | {file.place.partition("/")[0] for file in (TOPICS, CHOSEN, RECALL, SURFACE, PROFILES, TRACE)}
+    | {file.place.partition("/")[0] for file in (TOPICS, CHOSEN, FINAL, RECALL, SURFACE, PROFILES, TRACE)}
 )
 """Everything that a results folder holds; `write_results` replaces no folder that holds more."""
 

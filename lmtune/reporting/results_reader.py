@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,15 +22,17 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.reporting.results_files import (
     ACCEPTED,
     CHOSEN,
+    FINAL,
     FOLDS,
     RECORD,
     TABLE,
     TOPICS,
     TRACE,
     UNCHANGED,
+    CsvFile,
     file_name,
 )
-from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, UNDEFINED, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,8 +66,8 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
     """Read a results folder.
 
     ``made.json``, ``folds.json``, ``topics.csv``, ``parameters.csv`` and ``table.json`` have to be
-    there and to agree with one another; ``traces`` may be missing. Runs, the tables in other
-    formats, and anything else in the folder are not read.
+    there and to agree with one another; ``final.csv`` and ``traces`` may be missing. Runs, the tables
+    in other formats, and anything else in the folder are not read.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def _rows(folder: Path, folds: Mapping[str, tuple[Fold, ...]], model: str) -> di
     """Read each collection's rows from three files that have to agree with one another."""
     measures: dict[str, Measure] = {}
     values = _values(folder, measures)
-    fits = _fits(folder, model)
+    fits, finals = _fits(folder, model), _finals(folder, model)
     table = _table(folder / TABLE)
     for place, keys in ((CHOSEN.place, fits.keys()), (TABLE, table.keys())):
         if list(keys) != list(values):
@@ -132,10 +134,11 @@ def _rows(folder: Path, folds: Mapping[str, tuple[Fold, ...]], model: str) -> di
             _refuse(f"other topics than folds.json for {' '.join(key)}", folder / TOPICS.place)
         if len(fits[key]) != len(folds[collection]):
             _refuse(f"not one line a fold for {' '.join(key)}", folder / CHOSEN.place)
-        mean, p_values = table[key]
+        mean, p_values, cautions = table[key]
         own = np.array(list(by_topic.values()), np.float64)
-        row = Row(measures[measure], method, topics, own, tuple(fits[key]), p_values)
-        if not math.isclose(row.mean, mean, rel_tol=1e-9, abs_tol=1e-12):
+        chosen, final = tuple(fits[key]), finals.get(key)
+        row = Row(measures[measure], method, topics, own, chosen, p_values, final, cautions)
+        if UNDEFINED not in cautions and not math.isclose(row.mean, mean, rel_tol=1e-9, abs_tol=1e-12):
             _refuse(f"not the mean in topics.csv for {' '.join(key)}", folder / TABLE, mean)
         rows[collection].append(row)
     if len({tuple((row.measure, row.method) for row in own) for own in rows.values()}) != 1:
@@ -213,46 +216,63 @@ def _values(folder: Path, measures: dict[str, Measure]) -> dict[_Key, dict[str, 
 
 
 def _fits(folder: Path, model: str) -> dict[_Key, list[Fit]]:
-    known = [parameter.name for parameter in MODELS[model].parameters] if model in MODELS else []
-    lines, table = CHOSEN.read(folder, parameters=known)
-    names = [name for name in table if name not in CHOSEN.columns and name not in CHOSEN.more]
     fits: dict[_Key, list[Fit]] = {}
-    for place, line in enumerate(lines):
-        row = {name: column[place] for name, column in table.items()}
-        own = fits.setdefault((row["collection"], row["measure"], row["method"]), [])
+    for key, line, row, params in _settings(CHOSEN, folder, model):
+        own = fits.setdefault(key, [])
         if row["fold"] != len(own) + 1:
             accepted = str(len(own) + 1)
             _refuse(
                 "a fold out of order", CHOSEN.path(folder), str(row["fold"]), line=line, accepted=accepted
             )
-        params = {name: float(row[name]) for name in names}
-        for name, value in params.items():
-            if not math.isfinite(value):
-                _refuse(f"not a number in column {name}", CHOSEN.path(folder), value, line=line)
         bound = float(row.get("bound", math.nan))
-        own.append(
-            Fit(
-                params,
-                row["train"],
-                row["test"],
-                row["evaluations"],
-                tuple(row["at_edge"].split(" and ")) if row["at_edge"] else (),
-                None if math.isnan(bound) else bound,
-            )
-        )
+        edges = _edges(row["at_edge"])
+        means = row["train"], row["test"]
+        own.append(Fit(params, *means, row["evaluations"], edges, None if math.isnan(bound) else bound))
     return fits
 
 
-def _table(path: Path) -> dict[_Key, tuple[float, dict[str, float]]]:
-    """Read each row's mean and its p-values."""
+def _finals(folder: Path, model: str) -> dict[_Key, Fit]:
+    """Read what was chosen on all topics; older folders have none."""
+    if not FINAL.path(folder).is_file():
+        return {}
+    return {
+        key: Fit(params, row["train"], row["estimate"], row["evaluations"], _edges(row["at_edge"]))
+        for key, _, row, params in _settings(FINAL, folder, model)
+    }
+
+
+def _settings(
+    file: CsvFile, folder: Path, model: str
+) -> Iterator[tuple[_Key, int, dict[str, Any], dict[str, float]]]:
+    """Read the lines that have a setting: whose it is, the line's number, its columns and the setting."""
+    known = [parameter.name for parameter in MODELS[model].parameters] if model in MODELS else []
+    lines, table = file.read(folder, parameters=known)
+    names = [name for name in table if name not in file.columns and name not in file.more]
+    for place, line in enumerate(lines):
+        row = {name: column[place] for name, column in table.items()}
+        params = {name: float(row[name]) for name in names}
+        for name, value in params.items():
+            if not math.isfinite(value):
+                _refuse(f"not a number in column {name}", file.path(folder), value, line=line)
+        yield (row["collection"], row["measure"], row["method"]), line, row, params
+
+
+def _edges(text: str) -> tuple[str, ...]:
+    return tuple(text.split(" and ")) if text else ()
+
+
+def _table(path: Path) -> dict[_Key, tuple[float, dict[str, float], tuple[str, ...]]]:
+    """Read each row's mean, its p-values and cautions."""
     content = _json(path)
-    table: dict[_Key, tuple[float, dict[str, float]]] = {}
+    table: dict[_Key, tuple[float, dict[str, float], tuple[str, ...]]] = {}
     for row in content if isinstance(content, list) else [content]:
         try:
             tests = {name: row[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
             p_values = {name: float(p) for name, p in tests.items() if p is not None}
-            table[row["collection"], row["measure"], row["method"]] = float(row["mean"]), p_values
-        except (KeyError, TypeError, ValueError):
+            cautions = tuple(map(str, row.get("cautions", ())))
+            mean = math.nan if UNDEFINED in cautions else float(row["mean"])
+            table[row["collection"], row["measure"], row["method"]] = mean, p_values, cautions
+        except (AttributeError, KeyError, TypeError, ValueError):
             _refuse("not a row of the table", path, row)
     return table
 
@@ -262,9 +282,9 @@ def _traces(folder: Path, name: str, rows: Sequence[Row], folds: int) -> dict[st
     keys = {
         file_name(key): key
         for row in rows
-        for fold in range(1, folds + 1)
+        for fold in (*(f"fold{number}" for number in range(1, folds + 1)), "final")
         for kind in ("direct", "approx", "certificate", "boxes", *ALSO)
-        for key in [f"{kind}-{row.measure}-fold{fold}"]
+        for key in [f"{kind}-{row.measure}-{fold}"]
     }
     tables: dict[str, pd.DataFrame] = {}
     for path in sorted(TRACE.path(folder, name, "").parent.glob("*.csv")):

@@ -48,6 +48,9 @@ def write_results(
     ``parameters.txt``, ``parameters.csv``
         What was chosen: collection, measure, method, fold, lambda, mu, train, test (the measure's
         means), evaluations, at_edge, bound (of a certified Optimal).
+    ``final.csv``
+        What each method chose on all topics: collection, measure, method, lambda, mu, train (the
+        measure's mean on them), estimate (that of the held-out topics), evaluations, at_edge.
     ``topics.csv``
         Every value of every test topic: collection, measure, method, topic, value.
     ``recall.csv``
@@ -71,7 +74,7 @@ def write_results(
         (start, step, the parameters, then the measure's mean); with a certificate, on test
         topics, ``certificate-MEASURE-foldN`` (boxes, best, bound) and
         ``boxes-MEASURE-foldN``, the boxes that may hold a better setting (lambda_low,
-        lambda_high, mu_low, mu_high, bound).
+        lambda_high, mu_low, mu_high, bound). The fits on all topics have ``final`` for ``foldN``.
     ``runs/COLLECTION/METHOD-MEASURE.run.gz``
         Test topics, each with its fold's parameters; ``ranknet.run.gz`` serves all measures.
     ``made.json``
@@ -111,6 +114,7 @@ def write_results(
         texts = {name: tuning_table(results, style) for name, style in FILES.items()} | {
             files.PARAMETER_TABLE: parameter_table(results).text(),
             files.CHOSEN.place: files.CHOSEN.text(names, _chosen(results)),
+            files.FINAL.place: files.FINAL.text(names, _final(results)),
             files.TOPICS.place: files.TOPICS.text(names, _topics(results)),
             files.RECALL.place: files.RECALL.text(names, _recall(results, pools, hits)),
             files.FOLDS: json.dumps(folds, indent=1) + "\n",
@@ -171,6 +175,13 @@ def _chosen(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]
             means = fit.train_value, fit.test_value
             edges = " and ".join(fit.at_edge)
             yield (*name, number, *fit.params.values(), *means, fit.evaluations, edges, fit.bound)
+
+
+def _final(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
+    for row, name in _rows(results):
+        if (fit := row.final) is not None:
+            means = fit.train_value, fit.test_value
+            yield (*name, *fit.params.values(), *means, fit.evaluations, " and ".join(fit.at_edge))
 
 
 def _topics(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 Record = Mapping[str, object]
 
 _DAGGERS = {"†": r"\dagger", "‡": r"\ddagger"}
+_RAISED_LATEX = _DAGGERS | {"§": r"\S", "¶": r"\P"}
 # Unicode has no raised q that fonts have.
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡", strict=True))
 _LATEX = (
-    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "∞": r"$\infty$"}
+    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "∞": r"$\infty$", "–": "--"}
     | {character: rf"\{character}" for character in "&%$#_{}"}
     | {character: f"${character}$" for character in "<>|"}
-    | {dagger: f"${command}$" for dagger, command in _DAGGERS.items()}
+    | {mark: f"${command}$" for mark, command in _RAISED_LATEX.items()}
 )
 # Within a word an underscore says nothing.
 _MARKDOWN = re.compile(r"[\\`*<&|\[$~]|(?<![^\W_])_|_(?![^\W_])")
@@ -43,12 +44,15 @@ class Cell(NamedTuple):
         ``"italic"``, ``"bold"`` or both; in Markdown and LaTeX they stand for the mark.
     repeated : bool
         Whether the row above says the same; shown in Markdown alone.
+    caution : str
+        What stands raised behind all else, in every format: a reference to the legend.
     """
 
     text: str
     mark: str = ""
     style: str = ""
     repeated: bool = False
+    caution: str = ""
 
 
 class Column(NamedTuple):
@@ -250,7 +254,7 @@ def short(value: float) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Join names as a sentence does: a, b and c."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def one_line(text: str) -> str:
@@ -272,13 +276,13 @@ def _plain(cell: Cell) -> str:
     if cell.repeated:
         return ""
     raised = "".join(_RAISED.get(letter, " ") for letter in cell.mark)
-    return one_line(cell.text) + (f"^{cell.mark}" if " " in raised else raised)
+    return one_line(cell.text) + (f"^{cell.mark}" if " " in raised else raised) + cell.caution
 
 
 def _markdown(cell: Cell) -> str:
     before = ("**" if "bold" in cell.style else "") + ("_" if "italic" in cell.style else "")
     raised = cell.mark if set(cell.mark) <= _DAGGERS.keys() else f"<sup>{cell.mark}</sup>"
-    return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}"
+    return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}{cell.caution}"
 
 
 def _html(cell: Cell) -> str:
@@ -298,8 +302,9 @@ def _latex(cell: Cell) -> str:
     for name, command in (("italic", "textit"), ("bold", "textbf")):
         if name in cell.style:
             text = rf"\{command}{{{text}}}"
-    raised = "".join(_DAGGERS.get(letter, letter) for letter in cell.mark)
-    return text + (f"$^{{{raised}}}$" if cell.mark and not cell.style else "")
+    shown = ("" if cell.style else cell.mark) + cell.caution
+    raised = "".join(_RAISED_LATEX.get(letter, letter) for letter in shown)
+    return text + (f"$^{{{raised}}}$" if shown else "")
 
 
 def _width(text: str) -> int:

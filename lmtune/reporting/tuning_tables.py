@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 
 from lmtune.models.model import described
-from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.tuning.experiment.result import DIRECT, RANKNET, SIGNIFICANCE, CollectionResult, Row
+from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, render, short
+from lmtune.tuning.experiment.result import (
+    DIRECT,
+    EDGE,
+    RANKNET,
+    SIGNIFICANCE,
+    STAND_INS,
+    UNDEFINED,
+    CollectionResult,
+    Fit,
+    Row,
+    at_most,
+)
 
 ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
+DASH = "–"
+_MARKS = {STAND_INS: "§", EDGE: "¶"}
 _DIGITS = {"lambda": ".4f", "mu": ".2f"}
 _TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
 _LEGEND = (
@@ -19,14 +33,15 @@ _LEGEND = (
 
 
 def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> str:
-    """Render the means of results.
+    """Render the means of results, and what was chosen on all topics at last.
 
     Parameters
     ----------
     results : sequence of CollectionResult
         One a collection, all with the same measures and methods.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text; CSV and JSON have every figure at full precision.
+        ``"table"`` is plain text; CSV and JSON have every figure at full precision, and the
+        parameters of each fold.
 
     Returns
     -------
@@ -38,7 +53,12 @@ def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> s
     InputError
         For an unknown style.
     """
-    return render(style, lambda: [mean_table(results)], lambda: as_records(results))
+    return render(
+        style,
+        lambda: [mean_table(results), *final_tables(results)],
+        lambda: _with_columns_of_parameters(results),
+        content=lambda: _with_fits(results),
+    )
 
 
 def mean_table(results: Sequence[CollectionResult]) -> Table:
@@ -56,13 +76,14 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
                 for place, own in enumerate(group)
             ]
         )
-    models = _models(results)
+    models, remarks = _models(results), remarks_on(results)
     sentences = f": than {RANKNET} ({_TEST})." + "".join(f" {m[0].upper()}{m[1:]}." for m in models)
+    sentences += "".join(f" {remark}." for remark in remarks)
     return Table(
         [*name_columns("Metric", "Estimate"), *(Column(result.name, marked=True) for result in results)],
         groups,
         caption="Means over test topics",
-        legend=" ".join([_LEGEND, *(f"({model})" for model in models)]),
+        legend="\n".join([" ".join([_LEGEND, *(f"({model})" for model in models)]), *remarks]),
         typeset_legend=(
             Cell("Italics", style="italic"),
             Cell(f": significantly better than {DIRECT}; "),
@@ -88,8 +109,10 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
                     ),
                     Cell(str(number)),
                     *(Cell(parameter_text(name, value)) for name, value in fit.params.items()),
-                    Cell(f"{fit.train_value:.4f}"),
-                    Cell(f"{fit.test_value:.4f}"),
+                    *(
+                        Cell(DASH if UNDEFINED in row.cautions else f"{mean:.4f}")
+                        for mean in (fit.train_value, fit.test_value)
+                    ),
                     Cell(str(fit.evaluations)),
                 )
                 for row in result.rows
@@ -99,6 +122,88 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
         ],
         caption="Parameters chosen in each fold",
     )
+
+
+def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
+    """Make the table of what each method chose on all topics; none where no method was fitted to them."""
+    if not any(row.final for result in results for row in result.rows):
+        return []
+    fitted = [f"{len(topics_of(result)):,} of {result.name}" for result in results]
+    folds = sorted({len(result.folds) for result in results})
+    held = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
+    said = (
+        f"Final: fitted on all topics ({listed(fitted)}), with the mean there; estimate: the mean on "
+        f"topics held out ({held}) of settings chosen in the same way"
+    )
+    columns = ["Collection", "Metric", "Estimate"]
+    return [
+        Table(
+            [*name_columns(*columns), *map(Column, (*parameters(results), "all topics", "estimate"))],
+            [
+                [
+                    (
+                        Cell(result.name, repeated=place > 0),
+                        Cell(row.measure.title, repeated=number > 0),
+                        Cell(row.method),
+                        *(Cell(parameter_text(*item)) for item in row.final.params.items()),
+                        *(Cell(short(mean)) for mean in (row.final.train_value, row.final.test_value)),
+                    )
+                    for place, (number, row) in enumerate(_final_rows(result))
+                    if row.final
+                ]
+                for result in results
+            ],
+            caption="Settings fitted on all topics",
+            legend=said,
+        )
+    ]
+
+
+def _final_rows(result: CollectionResult) -> Iterator[tuple[int, Row]]:
+    """Yield the rows with a final fit, each with its number among those of its measure."""
+    fitted = (row for row in result.rows if row.final)
+    for _, rows in groupby(fitted, key=lambda row: row.measure):
+        yield from enumerate(rows)
+
+
+def topics_of(result: CollectionResult) -> set[str]:
+    """Return the topics of all folds."""
+    return {topic for fold in result.folds for topic in (*fold.train, *fold.test)}
+
+
+def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
+    """Say what dashes and references in the table of means stand for, and what certificates prove."""
+    rows = [(result, row) for result in results for row in result.rows]
+
+    def named(caution: str) -> str:
+        return listed(list(dict.fromkeys(result.name for result, row in rows if caution in row.cautions)))
+
+    remarks = []
+    if names := named(UNDEFINED):
+        remarks.append(f"{DASH} no document of {names} is judged nonrelevant: Bpref would be recall")
+    if names := named(STAND_INS):
+        remarks.append(
+            f"{_MARKS[STAND_INS]} learnt from unjudged documents, which stand in for nonrelevant ones: "
+            f"none is judged of {names}"
+        )
+    ended = dict.fromkeys(
+        f"fold {number} of {result.name} ({' and '.join(fit.at_edge)})"
+        for result, row in rows
+        if EDGE in row.cautions
+        for number, fit in enumerate(row.fits, 1)
+        if fit.at_edge
+    )
+    if ended:
+        remarks.append(
+            f"{_MARKS[EDGE]} {RANKNET} ended on the edge of the range in {listed(list(ended))}; "
+            "--ranknet-validation 0.2 stops it on training topics held back"
+        )
+    proven = [
+        f"{at_most(bound)} {row.measure.title} on {result.name}"
+        for result, row in rows
+        if (bound := result.bound(row)) is not None and UNDEFINED not in row.cautions
+    ]
+    return [*remarks, f"Proven: no parameters give more than {listed(proven)}"] if proven else remarks
 
 
 def parameters(results: Sequence[CollectionResult]) -> list[str]:
@@ -120,14 +225,42 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
             **({} if all_two_stage else {"model": result.model}),
             "measure": str(row.measure),
             "method": row.method,
-            "mean": row.mean,
+            "mean": None if UNDEFINED in row.cautions else row.mean,
             "topics": len(row.topics),
             **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
             **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
             "evaluations": sum(fit.evaluations for fit in row.fits),
+            "bound": None if UNDEFINED in row.cautions else result.bound(row),
+            "cautions": " ".join(row.cautions),
         }
         for result in results
         for row in result.rows
+    ]
+
+
+def _with_columns_of_parameters(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
+    """Add a column a parameter and fold, and those of the final fit, to the records."""
+    most, names = max(len(result.folds) for result in results), parameters(results)
+    records = as_records(results)
+    for record, row in zip(records, (row for result in results for row in result.rows), strict=True):
+        fits: dict[str, Fit | None] = dict.fromkeys(f"fold{number}" for number in range(1, most + 1))
+        fits |= {f"fold{number}": fit for number, fit in enumerate(row.fits, 1)} | {"final": row.final}
+        record |= {f"{n}_{place}": fit and fit.params[n] for place, fit in fits.items() for n in names}
+    return records
+
+
+def _with_fits(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
+    """Add what was chosen on each fold and on all topics to the records."""
+    return [
+        record
+        | {
+            "cautions": list(row.cautions),
+            "folds": [asdict(fit) for fit in row.fits],
+            "final": row.final and asdict(row.final),
+        }
+        for record, row in zip(
+            as_records(results), (row for result in results for row in result.rows), strict=True
+        )
     ]
 
 
@@ -138,6 +271,9 @@ def _models(results: Sequence[CollectionResult]) -> list[str]:
 
 
 def _mean(row: Row, result: CollectionResult) -> Cell:
+    if UNDEFINED in row.cautions:
+        return Cell(DASH)
     marks = ((DIRECT, ABOVE_DIRECT, "italic"), (RANKNET, ABOVE_RANKNET, "bold"))
     beaten = [(mark, style) for method, mark, style in marks if row.beats(method, result.rows)]
-    return Cell(short(row.mean), "".join(mark for mark, _ in beaten), " ".join(style for _, style in beaten))
+    mark, style = "".join(mark for mark, _ in beaten), " ".join(style for _, style in beaten)
+    return Cell(short(row.mean), mark, style, caution="".join(_MARKS[caution] for caution in row.cautions))

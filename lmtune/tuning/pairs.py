@@ -8,13 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
+from lmtune.candidates.columns import ColumnLists, Columns
+from lmtune.candidates.judgements import frequencies
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import top_positions
 from lmtune.errors import InputError
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.threads import over_slices
 from lmtune.tuning import kernels
+
+STAND_INS = 200
+"""Chosen on half of the topics of four collections, like the draw itself: see FINDINGS.md."""
 
 # Documents whose likelihoods are in a core's cache at a time.
 _DOCUMENTS = 1 << 14
@@ -41,8 +44,8 @@ class Pairs:
         How many of each topic's documents are relevant.
     rel : int
         The smallest gain that is relevant.
-    depth : int
-        How deep in the default run unjudged documents may stand in.
+    stand_ins : int
+        How many unjudged documents of a topic stand in where none is judged nonrelevant.
     rule : str
         Where the nonrelevant documents come from, for the reader of a result.
     """
@@ -51,15 +54,16 @@ class Pairs:
     columns: Columns
     relevant: NDArray[np.int64]
     rel: int
-    depth: int
+    stand_ins: int
     rule: str
 
     @classmethod
-    def build(cls, pool: CandidatePool, *, rel: int = 1, depth: int = 100) -> Pairs:
+    def build(cls, pool: CandidatePool, *, rel: int = 1, stand_ins: int = STAND_INS) -> Pairs:
         """Pair all judged relevant with all judged nonrelevant documents.
 
-        Where the collection has no judged nonrelevant document at all, the unjudged documents
-        among the first `depth` of a run with the formula's defaults stand in.
+        Where the collection has no judged nonrelevant document at all, unjudged documents that hold
+        a query term stand in, drawn at random: those at the top of a run are too often relevant, and
+        no parameters order them well (FINDINGS.md).
 
         Parameters
         ----------
@@ -67,8 +71,8 @@ class Pairs:
             The collection.
         rel : int
             The smallest gain that is relevant.
-        depth : int
-            Depth of the default run.
+        stand_ins : int
+            How many a topic, or all where there are no more.
 
         Raises
         ------
@@ -80,14 +84,13 @@ class Pairs:
             columns = pool.judged
             rule = "all (relevant, nonrelevant) judged pairs"
         else:
-            columns = _with_unjudged(pool, depth)
-            default = ", ".join(f"{p.name} = {p.default:g}" for p in pool.formula.parameters)
+            columns = _with_stand_ins(pool, stand_ins)
             rule = (
-                f"no document is judged nonrelevant: the unjudged among the first {depth} of a "
-                f"run with {default} stand in"
+                f"no document is judged nonrelevant: {stand_ins} unjudged ones a topic, drawn from "
+                "those with a query term, stand in"
             )
         columns, relevant = _relevant_first(pool, columns, rel)
-        pairs = cls(pool, columns, relevant, rel, depth, rule)
+        pairs = cls(pool, columns, relevant, rel, stand_ins, rule)
         if not pairs.per_topic.any():
             raise InputError(
                 "RankNet has no pair to learn from",
@@ -95,6 +98,11 @@ class Pairs:
                 accepted="a topic with a relevant and a nonrelevant document",
             )
         return pairs
+
+    @property
+    def are_stand_ins(self) -> bool:
+        """Whether unjudged documents stand in for nonrelevant ones."""
+        return not self.pool.judged_counts(self.rel)[1].any()
 
     @property
     def per_topic(self) -> NDArray[np.int64]:
@@ -190,20 +198,27 @@ def _relevant_first(pool: CandidatePool, columns: Columns, rel: int) -> tuple[Co
     return ordered, np.diff(relevant[columns.start])
 
 
-def _with_unjudged(pool: CandidatePool, depth: int) -> Columns:
-    """Add the unjudged documents at the top of the default run to the judged ones."""
-    collected = ColumnLists()
-    default = np.array([parameter.default for parameter in pool.formula.parameters])
-    for t in range(len(pool.topics)):
-        rows = pool.candidates.rows(t)
-        block = pool.tf_block(pool.candidates, t)
-        top = top_positions(pool, t, default, depth)
-        top = top[pool.candidates.gain[rows][top] == UNJUDGED]
+def _with_stand_ins(pool: CandidatePool, count: int) -> Columns:
+    """Add unjudged documents that hold a query term to each topic's judged ones.
+
+    They are drawn from the index, not from the candidates, which may be pruned; in the order of
+    docnos, by the topic's identifier: the same from any index of the documents, in any pool.
+    """
+    collected, index, lengths = ColumnLists(), pool.index, pool.formula.lengths(pool.index)
+    docno_rank = np.asarray(index.docno_rank)
+    for t, (topic, terms) in enumerate(zip(pool.topics, pool.terms, strict=True)):
         judged = pool.judged.rows(t)
+        postings = [found.docs for term in terms if (found := index.postings(term)) is not None]
+        holding = np.concatenate([np.empty(0, np.int32), *postings])
+        unjudged = np.setdiff1d(holding, pool.judged.doc[judged])
+        unjudged = unjudged[np.argsort(docno_rank[unjudged])]
+        rng = np.random.default_rng([*topic.encode()])
+        drawn = unjudged[rng.choice(unjudged.size, min(count, unjudged.size), replace=False)]
+        tf = frequencies(index, terms, drawn)
         collected.append(
-            doc=np.concatenate((pool.judged.doc[judged], pool.candidates.doc[rows][top])),
-            length=np.concatenate((pool.judged.length[judged], pool.candidates.length[rows][top])),
-            gain=np.concatenate((pool.judged.gain[judged], np.zeros(top.size, np.int32))),
-            tf=np.concatenate((pool.tf_block(pool.judged, t), block[:, top]), axis=1),
+            doc=np.concatenate((pool.judged.doc[judged], drawn)),
+            length=np.concatenate((pool.judged.length[judged], lengths[drawn])),
+            gain=np.concatenate((pool.judged.gain[judged], np.zeros(drawn.size, np.int32))),
+            tf=np.concatenate((pool.tf_block(pool.judged, t), tf), axis=1),
         )
     return collected.join()

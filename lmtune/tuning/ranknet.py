@@ -14,7 +14,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.progress import counted
 from lmtune.tuning.descent import Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluations, GradientTuner
-from lmtune.tuning.pairs import Pairs
+from lmtune.tuning.pairs import STAND_INS, Pairs
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord
 
@@ -30,9 +30,8 @@ class RankNetTuner(GradientTuner):
         As of `lmtune.tuning.gradient.GradientTuner`.
     rel : int
         The smallest gain that is relevant.
-    negatives_depth : int
-        Where no document is judged nonrelevant: how deep in a default run unjudged documents
-        stand in for them.
+    stand_ins : int
+        Where no document is judged nonrelevant: how many unjudged ones of each topic stand in.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class RankNetTuner(GradientTuner):
         starts: int = 4,
         seed: int = 0,
         rel: int = 1,
-        negatives_depth: int = 100,
+        stand_ins: int = STAND_INS,
         measures: Sequence[str] = (),
         depth: int = DEPTH,
     ) -> None:
@@ -71,7 +70,7 @@ class RankNetTuner(GradientTuner):
         self.starts = starts
         self.seed = seed
         self.rel = rel
-        self.negatives_depth = negatives_depth
+        self.stand_ins = stand_ins
         self.measures = measures
         self.depth = depth
 
@@ -92,7 +91,7 @@ class RankNetTuner(GradientTuner):
         topics : sequence of str, optional
             Topics to fit on.
         pairs : Pairs, optional
-            Pairs of this pool, built before with this tuner's `rel` and `negatives_depth`.
+            Pairs of this pool, built before with this tuner's `rel` and `stand_ins`.
         progress : callable or bool, optional
             Called with (starts done, starts in all); True draws a bar.
 
@@ -106,12 +105,12 @@ class RankNetTuner(GradientTuner):
         report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         places, space = record.places, record.space
-        pairs = pairs or Pairs.build(pool, rel=self.rel, depth=self.negatives_depth)
-        if (pairs.rel, pairs.depth) != (self.rel, self.negatives_depth) or pairs.pool is not pool:
+        pairs = pairs or Pairs.build(pool, rel=self.rel, stand_ins=self.stand_ins)
+        if (pairs.rel, pairs.stand_ins) != (self.rel, self.stand_ins) or pairs.pool is not pool:
             raise InputError(
                 "the pairs were built otherwise",
-                value={"rel": pairs.rel, "depth": pairs.depth},
-                accepted=f"this pool's, with rel={self.rel} and depth={self.negatives_depth}",
+                value={"rel": pairs.rel, "stand_ins": pairs.stand_ins},
+                accepted=f"this pool's, with rel={self.rel} and stand_ins={self.stand_ins}",
             )
         n_pairs = int(pairs.per_topic[places].sum())
         if n_pairs == 0:

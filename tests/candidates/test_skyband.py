@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import at, best_documents, random_pool
+from support import at, best_documents, random_collection, random_pool
 
 import lmtune
 from lmtune.candidates import skyband as module
@@ -290,17 +290,12 @@ def test_repeated_words_count_as_often_as_they_occur() -> None:
 
 
 def test_stand_ins_for_nonrelevant_documents_stay_the_same() -> None:
-    pool = random_pool(2, documents=200, weights=[(1, 1), (1, 1, 2)])
-    # No document is judged nonrelevant: RankNet takes unjudged ones from a default run.
-    relevant = replace(
-        pool,
-        judged=pool.judged.take(
-            [np.flatnonzero(pool.judged.gain[pool.judged.rows(t)] > 0) for t in range(2)]
-        ),
-        judgements=np.maximum(pool.judgements, 1),
-    )
-    whole = Pairs.build(relevant, depth=20)
-    pruned = Pairs.build(skyband(relevant, depth=20), depth=20)
+    index, topics, _ = random_collection(2, documents=200, topics=2)
+    # No document is judged nonrelevant: RankNet takes unjudged ones, which pruning has dropped.
+    pool = CandidatePool.build(index, topics, {topic: {index.docnos([5])[0]: 1} for topic in topics})
+    pruned_pool = skyband(pool, depth=2)
+    assert pruned_pool.candidates.doc.size < pool.candidates.doc.size / 2
+    whole, pruned = (Pairs.build(own, stand_ins=30) for own in (pool, pruned_pool))
     assert pruned.rule == whole.rule
     assert "unjudged" in whole.rule
     one, two = (pairs.cost({"lambda": 0.3, "mu": 50.0}) for pairs in (pruned, whole))

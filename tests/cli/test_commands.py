@@ -106,6 +106,49 @@ def test_kept_runs_measure_what_the_table_says(home: Path) -> None:
         assert row["mean"] == pytest.approx(value, abs=1e-12), row
 
 
+def test_search_and_features_take_what_tuning_ended_with(home: Path) -> None:
+    tune = ["tune", "one", "--stemmer", "none", "--grid", "3x4", "--restarts", "0", "--no-approx", "-m", "AP"]
+    shown = lmtune_command(*tune, "-m", "P@5", "--output", "kept/final", cwd=home)
+    assert shown.returncode == 0, shown.stderr
+    assert "Final: fitted on all topics (11 of one)" in shown.stdout
+    table = json.loads((home / "kept/final/table.json").read_text())
+    final = {(row["measure"], row["method"]): row["final"] for row in table}
+    params = final["P@5", "RankNet"]["params"]
+    arguments = ["search", "one", "--from", "kept/final", "-m", "P_5", "--method", "ranknet"]
+    shown = lmtune_command(*arguments, "--output", "taken.run", cwd=home)
+    assert shown.returncode == 0, shown.stderr
+    made = json.loads((home / "taken.run.made.json").read_text())
+    assert made["model"] == {"name": "two-stage", **params}
+    assert made["analysis"]["stemmer"] == "none"
+    values = [word for name, value in params.items() for word in ("--set", f"{name}={value!r}")]
+    lmtune_command("search", "one", "--stemmer", "none", *values, "--output", "said.run", cwd=home)
+    assert (home / "taken.run").read_bytes() == (home / "said.run").read_bytes()
+    features = ["rerank", "features", "one", "--run", "said.run", "--output"]
+    for name, more in (
+        ("taken.txt", ["--from", "kept/final"]),
+        ("said.txt", [f"--{n}={v!r}" for n, v in final["AP", "Direct"]["params"].items()]),
+    ):
+        stemmer = [] if name == "taken.txt" else ["--stemmer", "none"]
+        shown = lmtune_command(*features, name, *more, *stemmer, cwd=home)
+        assert shown.returncode == 0, shown.stderr
+    assert (home / "taken.txt").read_bytes() == (home / "said.txt").read_bytes()
+    lmtune_command("index", "one", "--output", "stemmed", cwd=home)
+    for wrong, said in (
+        (["--index", "stemmed"], "another analysis than the results"),
+        (["--stemmer", "krovetz"], "--stemmer beside results of another analysis"),
+        (["--model", "dirichlet"], "accepted: two-stage"),
+        (["--mu", "3"], "--mu beside --from"),
+    ):
+        shown = lmtune_command("search", "one", "--from", "kept/final", *wrong, cwd=home)
+        assert shown.returncode == 2
+        assert said in shown.stderr.splitlines()[-1]
+        assert shown.stdout == ""
+    shown = lmtune_command(*tune, "--no-final", "--output", "kept/none", cwd=home)
+    assert "Final" not in shown.stdout
+    shown = lmtune_command("search", "one", "--from", "kept/none", cwd=home)
+    assert "no setting was fitted on all topics" in shown.stderr
+
+
 def test_a_split_and_every_format(home: Path) -> None:
     for style, beginning in [
         ("markdown", "| Metric | Estimate | one |"),

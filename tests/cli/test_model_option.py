@@ -173,7 +173,7 @@ def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) 
         "P@3",
         "--restarts",
         "1",
-        "--negatives-depth",
+        "--stand-ins",
         "9",
         # Its lists are deeper than this collection.
         "--no-approx",

@@ -111,7 +111,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     assert list(some) == ["9", "10", "11", "12"]
     assert list(some["9"])[5:] == list(base["9"])[5:]
     code, _, err = run("apply", home / "m", *where, "--output", home / "honest.run")
-    assert code == 0 and "these stay as they are without --all-topics" in err
+    assert code == 0 and "these are left alone without --all-topics" in err
     honest = read_run(home / "honest.run")
     assert list(honest) == list(base)
     for topic, before in base.items():
@@ -291,7 +291,8 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     assert "16 test queries, 4 of them without a relevant document" in err
     lines = out.splitlines()
     assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
-    assert [line.split()[2] for line in lines[1:]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert [line.split()[3] for line in lines[1:-1]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert "Holm's correction over 3 pairs" in lines[-1]
     names = {path.name for path in (tmp_path / "kept").iterdir()}
     assert names == {
         "table.txt",

@@ -106,7 +106,7 @@ def test_the_structure_is_one_that_can_be_read_aloud(made: str) -> None:
     parsed = _Page(made)
     assert parsed.all("html")[0]["lang"] == "en"
     assert len(parsed.all("h1")) == 1
-    assert len(parsed.all("caption")) == len(parsed.all("table")) == 6
+    assert len(parsed.all("caption")) == len(parsed.all("table")) == 7
     assert all(image["alt"] for image in parsed.all("img"))
     assert all(plot["role"] == "img" and plot["aria-label"] for plot in parsed.all("svg"))
     assert all(head.get("scope") for head in parsed.all("th"))

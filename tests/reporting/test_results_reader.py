@@ -33,13 +33,8 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
         for name, trace in expected.traces.items():
             pd.testing.assert_frame_equal(got.traces[name], trace, check_exact=True)
         for row, wanted in zip(got.rows, expected.rows, strict=True):
-            assert (row.measure, row.method, row.topics, row.fits, row.p_values) == (
-                wanted.measure,
-                wanted.method,
-                wanted.topics,
-                wanted.fits,
-                wanted.p_values,
-            )
+            for name in ("measure", "method", "topics", "fits", "p_values", "final", "cautions"):
+                assert getattr(row, name) == getattr(wanted, name)
             np.testing.assert_array_equal(row.values, wanted.values)
     assert stored.record["command"] == "lmtune tune plain"
 
@@ -54,7 +49,9 @@ def test_folders_without_bounds_and_traces_are_read(tmp_path: Path) -> None:
     del made["crc32"], made["files"]
     (folder / "made.json").write_text(json.dumps(made))
     (folder / "surfaces").mkdir()
+    (folder / "final.csv").unlink()
     (result,) = read_results(folder).results
+    assert {row.final for row in result.rows} == {None}
     assert result.traces == {}
     assert {fit.bound for row in result.rows for fit in row.fits} == {None}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,18 @@ from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.reporting.tuning_tables import parameter_table, tuning_table
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.reporting.tuning_tables import final_tables, parameter_table, tuning_table
+from lmtune.tuning.experiment.result import (
+    DIRECT,
+    EDGE,
+    OPTIMAL,
+    RANKNET,
+    STAND_INS,
+    UNDEFINED,
+    CollectionResult,
+    Fit,
+    Row,
+)
 
 TOPICS = tuple(str(t) for t in range(1, 9))
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
@@ -54,6 +65,7 @@ def test_plain_text_marks_what_is_significant() -> None:
     assert lines[3].split() == ["Optimal", ".4825†‡", ".4825†‡"]
     assert lines[4].split() == ["P@10", "Direct", ".4500", ".4500"]
     assert "†" in lines[-1]
+    assert len(lines) == 8
 
 
 def test_markdown_and_latex_mark_in_their_own_way() -> None:
@@ -80,9 +92,23 @@ def test_csv_and_json_hold_every_figure() -> None:
             "beats_direct": row["beats_direct"] == "True",
             "beats_ranknet": row["beats_ranknet"] == "True",
             "evaluations": int(row["evaluations"]),
+            "bound": None,
+            "cautions": [],
+            "folds": [
+                {
+                    "params": {"lambda": float(row["lambda_fold1"]), "mu": float(row["mu_fold1"])},
+                    "train_value": 0.31,
+                    "test_value": float(row["mean"]),
+                    "evaluations": 522,
+                    "at_edge": [],
+                    "bound": None,
+                }
+            ],
+            "final": None,
         }
         for row in rows
     ]
+    assert {row["lambda_final"] for row in rows} == {""}
     assert {row["collection"] for row in rows} == {'a,"b"'}
     optimal = next(row for row in rows if row["measure"] == "AP" and row["method"] == OPTIMAL)
     expected = stats.ttest_rel(BASE + NOISE + NOISE[::-1], BASE + NOISE).pvalue
@@ -93,6 +119,87 @@ def test_parameters_name_each_row_once() -> None:
     lines = parameter_table([result("one")]).text().splitlines()
     assert len(lines) == 7
     assert lines[1].split()[:7] == ["one", "MAP", "Direct", "1", "0.5000", "100.00", "0.3100"]
+
+
+def cautious() -> list[CollectionResult]:
+    """Make two collections: one as `result`, one of two folds with final fits and all cautions."""
+    plain = result("plain")
+    rows = []
+    for row in plain.rows:
+        edges = ("lambda = 0.95", "mu = 100000") if row.method == RANKNET else ()
+        bound = 0.49994 if row.method == OPTIMAL else None
+        fits = tuple(replace(row.fits[0], at_edge=own, bound=bound) for own in ((), edges))
+        final = None if row.method == OPTIMAL else Fit({"lambda": 0.25, "mu": 7.0}, 0.32, row.mean, 9, ())
+        undefined = (UNDEFINED,) if row.measure.kind == "P" else ()
+        marks = (STAND_INS, EDGE) if row.method == RANKNET else ()
+        p_values = {} if undefined else row.p_values
+        rows.append(replace(row, fits=fits, final=final, cautions=(*undefined, *marks), p_values=p_values))
+    folds = (Fold(TOPICS[4:], TOPICS[:4]), Fold(TOPICS[:4], TOPICS[4:]))
+    return [plain, CollectionResult("odd_one", folds, tuple(rows), {}, ())]
+
+
+def test_dashes_and_references_have_their_reason_below() -> None:
+    lines = tuning_table(cautious()).splitlines()
+    assert lines[2].split() == ["RankNet", ".4500", ".4500§¶"]
+    assert [line.split()[-1] for line in lines[4:7]] == ["–", "–", "–"]
+    legend = "\n".join(lines[7:12])
+    assert "– no document of odd_one is judged nonrelevant: Bpref would be recall" in legend
+    assert "§ learnt from unjudged documents, which stand in for nonrelevant ones" in legend
+    assert "of the range in fold 2 of odd_one (lambda = 0.95 and mu = 100000)" in legend
+    assert "--ranknet-validation" in legend
+    assert "Proven: no parameters give more than .5000 MAP on odd_one" in legend
+    assert "§" not in tuning_table([result("one")])
+    markdown = tuning_table(cautious(), "markdown")
+    assert "| MAP | RankNet | .4500 | .4500§¶ |" in markdown
+    assert "--ranknet-validation 0.2" in markdown
+    latex = tuning_table(cautious(), "latex")
+    assert r" & RankNet & .4500 & .4500$^{\S\P}$ \\" in latex
+    assert r"P@10 & Direct & .4500 & -- \\" in latex
+    assert r"$\P$ RankNet ended on the edge of the range in fold 2 of odd\_one" in latex
+    assert r"Proven: no parameters give more than .5000 MAP on odd\_one." in latex
+    assert latex.isascii()
+    assert "0.8000  –" not in parameter_table(cautious()).text()
+    assert parameter_table(cautious()).text().splitlines()[-1].split()[-3:] == ["–", "–", "522"]
+
+
+def test_records_know_what_the_table_knows() -> None:
+    rows = list(csv.DictReader(io.StringIO(tuning_table(cautious(), "csv"))))
+    content = json.loads(tuning_table(cautious(), "json"))
+    for row, record in zip(rows, content, strict=True):
+        odd = row["collection"] == "odd_one"
+        assert row["cautions"].split() == record["cautions"]
+        undefined = "undefined" in record["cautions"]
+        assert undefined == (odd and row["measure"] == "P@10")
+        assert (row["mean"] == "") == (record["mean"] is None) == undefined
+        assert (row["p_value_direct"] == "") == (undefined or row["method"] == DIRECT)
+        assert row["mu_fold2"] == ("100.0" if odd else "")
+        assert row["mu_final"] == ("7.0" if odd and row["method"] != OPTIMAL else "")
+        assert (record["final"] or {"params": {}})["params"].get("mu", "") == (7.0 if row["mu_final"] else "")
+        assert len(record["folds"]) == 1 + odd
+        proven = odd and row["method"] == OPTIMAL and not undefined
+        assert record["bound"] == (pytest.approx(0.49994) if proven else None)
+
+
+def test_final_settings_stand_beside_the_estimate_of_their_quality() -> None:
+    assert final_tables([result("one")]) == []
+    [table] = final_tables(cautious()[1:])
+    lines = table.text().splitlines()
+    assert lines[0].split() == [
+        "Collection",
+        "Metric",
+        "Estimate",
+        "lambda",
+        "mu",
+        "all",
+        "topics",
+        "estimate",
+    ]
+    assert lines[1].split() == ["odd_one", "MAP", "Direct", "0.2500", "7.00", ".3200", ".4663"]
+    assert lines[2].split() == ["RankNet", "0.2500", "7.00", ".3200", ".4500"]
+    assert "fitted on all topics (8 of odd_one)" in lines[-1]
+    assert "held out (2 folds)" in lines[-1]
+    for style in ("table", "markdown", "latex"):
+        assert "Final: fitted on all topics" in tuning_table(cautious()[1:], style)
 
 
 def test_unknown_formats_are_refused() -> None:

@@ -72,8 +72,11 @@ def test_losses_are_compared_by_what_their_trials_reach() -> None:
         alone = fit(scaled.train, scaled.validation, seeded)
         both = [ndcg(alone.score(part), part, CUTOFFS) for part in (scaled.test, scaled.validation)]
         expected = np.nanmean(np.concatenate(both), axis=0)
-        assert (networks.values["skip"][trial] == expected).all()
-    assert (networks.values["zero"] < networks.values["skip"]).any()
+        for measure, value in zip(networks.measures, expected, strict=True):
+            assert networks.by_trial("skip", measure)[trial] == pytest.approx(value, rel=1e-12)
+    ndcg_10 = networks.measures[-1]
+    assert (networks.by_trial("zero", ndcg_10) < networks.by_trial("skip", ndcg_10)).all()
+    assert networks.by_query("zero", ndcg_10).size == 16 > networks.by_query("skip", ndcg_10).size
     assert empty_queries([SPLIT]) == sum(not part.any() for part in np.split(TEST.labels, TEST.starts[1:-1]))
     rows = history_rows(outcomes)
     assert len(rows) == 2 * 2 * 2 and {row["loss"] for row in rows} == {"listnet"}

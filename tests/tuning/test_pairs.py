@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,34 @@ def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
     texts = {f"d{i}": "x " * (i + 1) + "y" for i in range(6)} | {"other": "z"}
     index = TinyIndex(texts)
     pool = CandidatePool.build(index, {"1": "x", "2": "z"}, {"1": {"d5": 1}, "2": {"other": 2}})
-    pairs = Pairs.build(pool, depth=3)
-    assert "stand in" in pairs.rule
-    # The three best of the default run are d5, d4 and d3; the first is relevant.
-    assert sorted(index.docnos(pairs.columns.doc[pairs.columns.rows(0)])) == ["d3", "d4", "d5"]
-    assert pairs.per_topic.tolist() == [2, 0]
+    pairs = Pairs.build(pool, stand_ins=3)
+    assert "3 unjudged ones a topic" in pairs.rule
+    first, *others = index.docnos(pairs.columns.doc[pairs.columns.rows(0)])
+    assert first == "d5"
+    assert len(set(others)) == 3
+    assert set(others) < {f"d{i}" for i in range(5)}
+    for place, doc in enumerate(pairs.columns.doc[pairs.columns.rows(0)].tolist()):
+        assert pairs.columns.length[place] == doc + 2
+        assert pool.tf_block(pairs.columns, 0)[:, place].tolist() == [doc + 1]
+    assert pairs.per_topic.tolist() == [3, 0]
+    assert Pairs.build(pool).per_topic.tolist() == [5, 0]
+
+
+def test_stand_ins_are_drawn_evenly_and_by_the_topic_alone() -> None:
+    texts = {f"d{i}": "x" for i in range(10)} | {f"e{i}": "y" for i in range(10)} | {"r": "x"}
+    topics = {str(t): "x" for t in range(400)}
+    index = TinyIndex(texts)
+    pool = CandidatePool.build(index, topics, {topic: {"r": 1} for topic in topics})
+    columns = Pairs.build(pool, stand_ins=4).columns
+    drawn = [sorted(index.docnos(columns.doc[columns.rows(t)]))[:-1] for t in range(400)]
+    counts = Counter(docno for own in drawn for docno in own)
+    assert set(counts) == {f"d{i}" for i in range(10)}
+    # 160 of each, with a standard deviation of 9.8.
+    assert all(120 < count < 200 for count in counts.values())
+    turned = TinyIndex(dict(reversed(texts.items())))
+    other = CandidatePool.build(turned, {"7": "x"}, {"7": {"r": 1}})
+    [rows] = [Pairs.build(other, stand_ins=4).columns]
+    assert sorted(turned.docnos(rows.doc))[:-1] == drawn[7]
 
 
 def test_one_judged_nonrelevant_document_anywhere_is_enough() -> None:

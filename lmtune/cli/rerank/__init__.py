@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from lmtune.cli.groups import Member, of_module
-from lmtune.errors import MissingExtraError
+from lmtune.cli.parameters import Tuned
+from lmtune.datasets.collection import Collection
+from lmtune.errors import InputError, MissingExtraError
+from lmtune.models.model import find_model
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option
+from lmtune.reranking.sources import FeatureSettings
 
 
 @dataclass(frozen=True)
@@ -25,9 +30,29 @@ class Machine:
             torch.set_num_threads(self.threads)
 
 
+def tuned_features(
+    features: FeatureSettings, tuned: Tuned, collection: Collection
+) -> tuple[FeatureSettings, Collection]:
+    """Return the features' settings and the collection, with what was tuned where that is named."""
+    if tuned.results is None:
+        return features, collection
+    usual = FeatureSettings()
+    if (features.lambda_, features.mu) != (usual.lambda_, usual.mu):
+        raise InputError("--lambda or --mu beside --from", accepted="one of the two")
+    model, values, collection = tuned.take(collection)
+    if find_model(model).formula is not TWO_STAGE:
+        raise InputError(
+            "the tuned feature is two-stage smoothing's",
+            file=tuned.results,
+            value=model,
+            accepted="results of two-stage, dirichlet or jelinek-mercer",
+        )
+    return replace(features, lambda_=values["lambda"], mu=values["mu"]), collection
+
+
 def members() -> Iterator[Member]:
     """Yield the group's commands."""
-    for name in ("train", "crossval", "apply", "compare"):
+    for name in ("train", "crossval", "apply", "compare", "importance"):
         yield of_module(f"lmtune.cli.rerank.{name}", name, before=_need_neural)
     yield of_module("lmtune.cli.rerank.features", "features")
 

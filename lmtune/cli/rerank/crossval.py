@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
@@ -54,6 +55,7 @@ def crossval(
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
@@ -61,12 +63,12 @@ def crossval(
     """Rerank each topic by a model that never saw it; compare the run with the one before."""
     from lmtune.reranking.networks import parse_network
 
-    learning.check(data)
+    learning.check(data, tuned)
     parse_network(settings.network)
     check_file(crossing.output)
     if learning.run is not None and learning.run.resolve() == crossing.output.resolve():
         raise InputError("the new run is the old one", file=crossing.output, accepted="another --output")
-    own = replace(collection, name=data)
+    features, own = tuned_features(features, tuned, replace(collection, name=data))
     with stages() as progress:
         known = _folds(own, crossing, learning, features, settings.seed, progress)
     scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)

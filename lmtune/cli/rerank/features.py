@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.cli.messages import say
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.formats.files import check_file
@@ -31,10 +33,12 @@ def features(
     files: Files,
     collection: Collection,
     settings: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:
     """Write a run's features and labels as a LETOR file; print what the features are."""
     check_file(files.output)
-    own, run = replace(collection, name=dataset), read_run(files.run)
+    settings, own = tuned_features(settings, tuned, replace(collection, name=dataset))
+    run = read_run(files.run)
     with stages() as progress:
         loaded = own.load(progress=progress)
         topics = judged_topics(files.run, run, loaded, files.only_topics)

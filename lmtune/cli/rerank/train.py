@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine
+from lmtune.cli.parameters import Tuned
+from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
@@ -37,10 +38,12 @@ class Learning:
     )
     checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.")
 
-    def check(self, data: str | None) -> None:
-        """Raise InputError where there is nothing to learn from."""
+    def check(self, data: str | None, tuned: Tuned) -> None:
+        """Raise InputError where there is nothing to learn from, or nothing to use a setting for."""
         if data is None and self.run is None:
             raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+        if self.run is None and tuned.results is not None:
+            raise InputError("--from without --run", accepted="--run, whose features it is for")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def train(
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
+    tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
@@ -72,7 +76,8 @@ def train(
     from lmtune.reranking.networks import parse_network
     from lmtune.reranking.reranker import report
 
-    learning.check(data)
+    learning.check(data, tuned)
+    features, own = tuned_features(features, tuned, replace(collection, name=data))
     parse_network(settings.network)
     if learning.run is not None:
         model_folder.check_folder(training.output)
@@ -82,7 +87,7 @@ def train(
         else:
             part = from_run(
                 learning.run,
-                replace(collection, name=data),
+                own,
                 features,
                 train_topics=training.train_topics,
                 validation=learning.validation,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lmtune.laboratory.experiment import Tables
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import paired_t_test
-from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE, STOPPED, UNDEFINED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def _significance(table: pd.DataFrame) -> Iterator[str]:
     cells = {(row["dataset"], row["measure"], row["method"]): row for row in table.to_dict("records")}
     said, above, below, apart = [], 0, 0, 0
     for (dataset, measure, method), row in cells.items():
-        if method != RANKNET:
+        if method != RANKNET or UNDEFINED in row["cautions"].split():
             continue
         direct, optimal = (cells[dataset, measure, name] for name in (DIRECT, OPTIMAL))
         above += bool(row["beats_direct"])

@@ -98,7 +98,11 @@ class Estimators(Experiment):
 
     def _plan(self) -> Plan:
         return Plan(
-            tuple(parse_measures(self.measures)), validation=self.validation, approx=False, seed=self.seed
+            tuple(parse_measures(self.measures)),
+            validation=self.validation,
+            approx=False,
+            final=False,
+            seed=self.seed,
         )
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
@@ -200,7 +204,7 @@ def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
 
 def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dict[str, Any]]:
     """Count what a fold's search takes: evaluations, documents scored in one, pairs in one."""
-    pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
     documents = {DIRECT: np.diff(pool.candidates.start), RANKNET: np.diff(pairs.columns.start)}
     rows = []
     for number, fold in enumerate(result.folds):

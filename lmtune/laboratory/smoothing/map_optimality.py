@@ -80,7 +80,7 @@ class MapOptimality(Experiment):
         """
         pool = load_pool(self.dataset, topics=self.topics, seed=self.seed)
         measure, steps = parse_measure(self.measure), sorted(self.steps)
-        plan = Plan((measure,), approx=False, seed=self.seed)
+        plan = Plan((measure,), approx=False, final=False, seed=self.seed)
         result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
         [fit] = next(row.fits for row in result.rows if row.method == method)
         mean = MeanOnPool(pool, measure, plan.space, plan.depth)

@@ -63,7 +63,8 @@ def difference_intervals(comparison: Comparison, *, title: str = "") -> Figure:
     for ax in places[len(measures) :]:
         ax.set_axis_off()
     share = f"{100 * comparison.options.confidence:g}% interval"
-    figure.supxlabel(f"mean difference, {share}; full: significant", fontsize="medium")
+    together = " (together)" if comparison.interval_confidence > comparison.options.confidence else ""
+    figure.supxlabel(f"mean difference, {share}{together}; full: significant", fontsize="medium")
     return finish(figure, " ".join(_alt(own, comparison, share) for own in comparison.contrasts), title)
 
 

@@ -54,7 +54,8 @@ class Steps:
         """Count the steps of a plan."""
         stopped = bool(plan.validation)
         rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
-        return cls(progress, folds * (1 + stopped + len(plan.measures) * rows))
+        total = (folds + plan.final) * (1 + stopped + len(plan.measures) * rows)
+        return cls(progress, total - plan.final * len(plan.measures))  # no Optimal at last
 
     def begin(self, what: str) -> Callable[[int, int], None]:
         """Begin the next step; return what shows how much of it is done."""
@@ -85,8 +86,8 @@ class Shared:
         The certificates'; None once one was interrupted.
     traces : dict of str to pandas.DataFrame
         What the searches recorded.
-    remarks : dict of str to list of int
-        What to say of folds, from 1, in which a descent did not end as it should.
+    remarks : dict of str to list of str
+        What to say of folds in which a descent did not end as it should.
     lists : dict of int to Lists
         Approx's, by their depth.
     """
@@ -99,18 +100,22 @@ class Shared:
     steps: Steps
     tolerance: float | None
     traces: dict[str, pd.DataFrame] = field(default_factory=dict)
-    remarks: dict[str, list[int]] = field(default_factory=dict)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
     lists: dict[int, Lists] = field(default_factory=dict)
 
 
 class FoldMethods:
-    """The methods on one fold; RankNet, which knows no measure, is fitted at once."""
+    """The methods on one fold; RankNet, which knows no measure, is fitted at once.
+
+    A fold without test topics is the final fit.
+    """
 
     _show: Callable[[int, int], None]
 
     def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
         self.shared, self.plan, self.pool = shared, shared.plan, shared.pool
-        self.number = number + 1
+        self.name = f"fold {number + 1}" if fold.test else "the final fit"
+        self._suffix = f"fold{number + 1}" if fold.test else "final"
         self.fold = fold
         self._search: dict[str, Any] = {"space": self.plan.space, "depth": self.plan.depth}
         self._ranknet = self._fit_ranknet("ranknet", fold.train)
@@ -133,7 +138,7 @@ class FoldMethods:
             starts=plan.starts,
             seed=plan.seed,
             rel=plan.rel,
-            negatives_depth=plan.negatives_depth,
+            stand_ins=plan.stand_ins,
             measures=[str(measure) for measure in plan.measures],
         ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(RANKNET))
         self._keep(name, tuner.results_)
@@ -141,11 +146,11 @@ class FoldMethods:
 
     def _remark(self, text: str) -> None:
         folds = self.shared.remarks.setdefault(text, [])
-        if self.number not in folds:
-            folds.append(self.number)
+        if self.name not in folds:
+            folds.append(self.name)
 
     def _keep(self, name: str, table: pd.DataFrame) -> None:
-        self.shared.traces[f"{name}-fold{self.number}"] = table
+        self.shared.traces[f"{name}-{self._suffix}"] = table
 
     def direct(self, measure: Measure) -> Choice:
         """Climb from the best points of the grid and from random ones."""
@@ -209,13 +214,11 @@ class FoldMethods:
             self._show = self._begin(f"{measure.title}, {row}")
             choice = chosen[row] = choose(measure)
             values = ", ".join(f"{name} = {value:.6g}" for name, value in choice.params.items())
-            detail(
-                f"fold {self.number}, {measure.title}, {row}: {values} in {choice.evaluations} evaluations"
-            )
+            detail(f"{self.name}, {measure.title}, {row}: {values} in {choice.evaluations} evaluations")
         return chosen
 
     def _begin(self, what: str) -> Callable[[int, int], None]:
-        return self.shared.steps.begin(f"fold {self.number}, {what}")
+        return self.shared.steps.begin(f"{self.name}, {what}")
 
     def optimal(self, measure: Measure, chosen: Iterable[Choice]) -> Choice:
         """Return the best setting known on the test topics, which no honest method may use.
@@ -239,7 +242,7 @@ class FoldMethods:
     ) -> CertifiedOptimum:
         """Search for the best on the test topics, with a proof; show how the gap closes."""
         optimum = CertifiedOptimum(str(measure), **self._search, tolerance=tolerance, starts=starts)
-        stage = f"certifying {measure.title}, fold {self.number}"
+        stage = f"certifying {measure.title}, {self.name}"
 
         def show(done: int, total: int) -> None:
             reached = f"{optimum.best_value_:.4f} to {optimum.bound_:.4f}, {optimum.n_boxes_} boxes"

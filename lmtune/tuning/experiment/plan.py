@@ -19,6 +19,7 @@ from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
+from lmtune.tuning.pairs import STAND_INS
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST
 
@@ -61,10 +62,12 @@ class Plan:
         ``RankNet-val``.
     rel : int
         The smallest gain that is relevant to RankNet.
-    negatives_depth : int
+    stand_ins : int
         See `RankNetTuner`.
     approx : bool
         Follow the gradient of a smooth form of each measure too: the row ``Approx``.
+    final : bool
+        Fit every method on the topics of all folds too: settings to use.
     seed : int
         Of every random choice.
     depth : int
@@ -103,8 +106,11 @@ class Plan:
         flag="--ranknet-validation",
     )
     rel: int = option(1, "Smallest gain that RankNet takes for relevant.", low=1, flag="--ranknet-rel")
-    negatives_depth: int = option(100, "Unjudged stand-ins where nothing is judged nonrelevant.", low=1)
+    stand_ins: int = option(
+        STAND_INS, "Unjudged documents a topic, drawn where none is judged nonrelevant.", low=1
+    )
     approx: bool = option(True, "The row Approx: a smooth form of each measure, by its gradient.")
+    final: bool = option(True, "Fit each method on all topics at the end: settings to use.")
     seed: int = option(0, "Of folds, starts and restarts.", low=0)
     depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
     also: tuple[str, ...] = option((), "Further rows, gradient-free: spsa, fdsa, or spsa,fdsa.", choices=ALSO)

@@ -49,6 +49,12 @@ class Split:
     )
 
     def __post_init__(self) -> None:
+        if self.folds == "1":
+            raise InputError(
+                "one fold leaves no topic to report on",
+                value=self.folds,
+                accepted="2 or more; what is fitted on all topics comes last whatever the folds",
+            )
         if self.folds is not None and (self.train_topics or self.test_topics):
             raise InputError(
                 "both folds and a split", value=self.folds, accepted="--folds, or --train-topics"
@@ -142,7 +148,6 @@ def _pool(
             name=dataset.name,
             model=plan.model,
             depth=max(plan.depth, LIST_DEPTH) if plan.approx else plan.depth,
-            negatives_depth=plan.negatives_depth,
             ranges=plan.space.ranges,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: pruning to {path} ({reason})"),

@@ -60,7 +60,7 @@ def measure_profiles(
     """
     import pandas as pd
 
-    pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
     fits = {(row.measure, row.method): row.fits for row in result.rows}
     lines: dict[str, pd.DataFrame] = {}
     for number, fold in enumerate(result.folds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
 """Further methods: what a plan calls them, and their rows."""
 
 SIGNIFICANCE = 0.05
+
+UNDEFINED, STAND_INS, EDGE = "undefined", "stand-ins", "edge"
+"""Cautions: Bpref where nothing is judged nonrelevant, so that it is no more than recall; RankNet where
+unjudged documents stand in for nonrelevant ones, and where it ended on the edge of the range."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,12 @@ class Row:
     fits : tuple of Fit
         One a fold.
     p_values : dict of str to float
-        Two-sided paired t-tests against Direct and RankNet.
+        Two-sided paired t-tests against Direct and RankNet; none where the measure is undefined.
+    final : Fit or None
+        What the method chose on the topics of all folds together, to be used: its training value is
+        the mean over these, its test value the row's mean, as an estimate of what it gives on others.
+    cautions : tuple of str
+        Of ``"undefined"``, ``"stand-ins"`` and ``"edge"``.
     """
 
     measure: Measure
@@ -78,6 +88,8 @@ class Row:
     values: NDArray[np.float64]
     fits: tuple[Fit, ...]
     p_values: dict[str, float] = field(default_factory=dict)
+    final: Fit | None = None
+    cautions: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -122,3 +134,15 @@ class CollectionResult(Plotted):
     notes: tuple[str, ...]
     model: str = "two-stage"
     surface: Surface | None = None
+
+    def bound(self, row: Row) -> float | None:
+        """Return what no settings, one a fold, exceed in a row's mean; None where that is not proven."""
+        bounds = [fit.bound for fit in row.fits if fit.bound is not None]
+        if len(bounds) < len(row.fits):
+            return None
+        return float(np.average(bounds, weights=[len(fold.test) for fold in self.folds]))
+
+
+def at_most(bound: float) -> str:
+    """Print four digits of a bound, rounded up."""
+    return f"{math.ceil(bound * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")

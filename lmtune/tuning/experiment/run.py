@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,20 @@ from lmtune.models.model import described, find_model
 from lmtune.progress import Progress, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Fit, Row
+from lmtune.tuning.experiment.result import (
+    APPROX,
+    DIRECT,
+    EDGE,
+    OPTIMAL,
+    RANKNET,
+    STAND_INS,
+    STOPPED,
+    UNDEFINED,
+    CollectionResult,
+    Fit,
+    Row,
+    at_most,
+)
 from lmtune.tuning.experiment.smooth import compile_smooth, smooth_form
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.lists import Lists
@@ -40,8 +54,9 @@ def run_experiment(
     gradient-free descents, each from the same start with a budget of evaluations. Optimal is the
     best grid point on the test topics themselves, or another row's setting where that is better
     still: the upper bound that no honest method may use. With `Plan.certify` it is searched for and
-    proven to be that near the best possible. Ctrl-C ends such a proof and those to come, not the
-    experiment.
+    proven to be that near the best possible; Ctrl-C ends such a proof and those to come, not the
+    experiment. With `Plan.final` every method but Optimal is at last fitted to the topics of all folds:
+    settings to use, whose quality the rows estimate.
 
     Parameters
     ----------
@@ -81,28 +96,27 @@ def run_experiment(
             chosen[OPTIMAL] = methods.optimal(measure, chosen.values())
             for row, choice in chosen.items():
                 found.setdefault((measure, row), []).append(_report(shared, fold, measure, choice))
+    finals = _fit_finally(shared, folds) if plan.final else {}
     progress("tuning", 1, 1)
     topics = tuple(topic for fold in folds for topic in fold.test)
     values = {key: np.concatenate([own for _, own in parts]) for key, parts in found.items()}
     rows = []
     for (measure, name), own in values.items():
-        others = [other for other in (DIRECT, RANKNET) if other != name]
-        p_values = {other: paired_t_test(own, values[measure, other]) for other in others}
         fits = tuple(fit for fit, _ in found[measure, name])
-        rows.append(Row(measure, name, topics, own, fits, p_values))
-    return CollectionResult(
-        pool.name,
-        tuple(folds),
-        tuple(rows),
-        shared.traces,
-        (*notes, *_notes(shared, rows, folds)),
-        plan.model,
-        shared.surface,
+        cautions = _cautions(shared, measure, name, fits)
+        others = [other for other in (DIRECT, RANKNET) if other != name and UNDEFINED not in cautions]
+        p_values = {other: paired_t_test(own, values[measure, other]) for other in others}
+        final = finals.get((measure, name))
+        final = final and replace(final, test_value=float(own.mean()))
+        rows.append(Row(measure, name, topics, own, fits, p_values, final, cautions))
+    result = CollectionResult(
+        pool.name, tuple(folds), tuple(rows), shared.traces, (), plan.model, shared.surface
     )
+    return replace(result, notes=(*notes, *_notes(shared, result)))
 
 
 def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
-    pairs = Pairs.build(pool, rel=plan.rel, depth=plan.negatives_depth)
+    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
     # The first call compiles; a topic shows how long that takes before the bars move.
     progress("compiling kernels, once", 0, 1)
     first = pool.positions()[:1]
@@ -126,59 +140,77 @@ def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) ->
 
 def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
     """Measure a choice on the training and test topics; the latter's values come with it."""
-    train, test = (
-        measure_settings(
-            shared.pool,
-            choice.params,
-            [measure],
-            topics=shared.pool.positions(topics),
-            depth=shared.plan.depth,
-        )[:, 0, 0]
-        for topics in (fold.train, fold.test)
-    )
+    train, test = (_values(shared, topics, measure, choice) for topics in (fold.train, fold.test))
+    return _fit(shared, choice, float(train.mean()), float(test.mean())), test
+
+
+def _fit_finally(shared: Shared, folds: Sequence[Fold]) -> dict[tuple[Measure, str], Fit]:
+    """Fit each method on the topics of all folds; test values are NaN, there being no topics for them."""
+    used = {topic for fold in folds for topic in (*fold.train, *fold.test)}
+    topics = tuple(topic for topic in shared.pool.topics if topic in used)
+    methods = FoldMethods(shared, len(folds), Fold(topics, ()))
+    fits: dict[tuple[Measure, str], Fit] = {}
+    for measure in shared.plan.measures:
+        chosen = {} if _is_undefined(shared.pool, measure) else methods.choose(measure)
+        for row, choice in chosen.items():
+            mean = float(_values(shared, topics, measure, choice).mean())
+            fits[measure, row] = _fit(shared, choice, mean, math.nan)
+    return fits
+
+
+def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
+    places, depth = shared.pool.positions(topics), shared.plan.depth
+    return measure_settings(shared.pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
+
+
+def _fit(shared: Shared, choice: Choice, train: float, test: float) -> Fit:
     edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
-    means = float(train.mean()), float(test.mean())
-    return Fit(choice.params, *means, choice.evaluations, edges, choice.bound), test
+    return Fit(choice.params, train, test, choice.evaluations, edges, choice.bound)
 
 
-def _notes(shared: Shared, rows: Sequence[Row], folds: Sequence[Fold]) -> Iterator[str]:
-    plan = shared.plan
+def _is_undefined(pool: CandidatePool, measure: Measure) -> bool:
+    """Say whether a measure is Bpref with nothing judged nonrelevant."""
+    return measure.kind == "Bpref" and not pool.judged_counts(measure.rel)[1].any()
+
+
+def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
+    found = {
+        UNDEFINED: _is_undefined(shared.pool, measure),
+        STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.are_stand_ins,
+        EDGE: method == RANKNET and any(fit.at_edge for fit in fits),
+    }
+    return tuple(caution for caution, holds in found.items() if holds)
+
+
+def _notes(shared: Shared, result: CollectionResult) -> Iterator[str]:
+    plan, rows = shared.plan, [row for row in result.rows if UNDEFINED not in row.cautions]
     yield from described(plan.model)
     yield f"RankNet pairs: {shared.pairs.rule}"
-    if not shared.pool.judged_counts()[1].any() and any(m.kind == "Bpref" for m in plan.measures):
-        yield "no document is judged nonrelevant: Bpref is the recall at the run depth"
     if plan.approx and (rough := [m.title for m in plan.measures if smooth_form(m).measure.kind != m.kind]):
         yield f"Approx follows a smooth MAP for {', '.join(rough)}: no smooth form of its own"
     if plan.certify is not None:
-        sizes = [len(fold.test) for fold in folds]
         for row in (row for row in rows if row.method == OPTIMAL):
             near = [o for o in rows if o.measure == row.measure and o.method in (DIRECT, APPROX)]
-            yield _proof(row, near, sizes, plan.certify)
+            yield _proof(row, near, result.bound(row), plan.certify)
     for method in dict.fromkeys(row.method for row in rows if row.method != OPTIMAL):
         fits = [fit for row in rows if row.method == method for fit in row.fits]
         if edges := sorted({edge for fit in fits for edge in fit.at_edge}):
             yield f"{method} ended on the edge of the range: {', '.join(edges)}"
     for text, numbers in shared.remarks.items():
-        yield f"{text} in fold {', '.join(map(str, numbers))}"
+        yield f"{text} in {', '.join(numbers)}"
 
 
-def _proof(row: Row, near: Sequence[Row], sizes: Sequence[int], tolerance: float) -> str:
-    """Say what the certificates of Optimal, one a fold of so many test topics, prove of the table's means."""
+def _proof(row: Row, near: Sequence[Row], bound: float | None, tolerance: float) -> str:
+    """Say what the certificates of Optimal, one a fold, prove of the table's means."""
     fits, title = row.fits, row.measure.title
-    bounds = [fit.bound for fit in fits if fit.bound is not None]
-    if len(bounds) < len(fits):
+    if bound is None:
         return f"{title}: Optimal is not certified: interrupted"
-    bound = float(np.average(bounds, weights=sizes))
-    gap = bound - float(np.average([fit.test_value for fit in fits], weights=sizes))
+    gap = bound - row.mean
     each = "" if len(fits) == 1 else ", chosen for each fold,"
     short = "" if gap <= tolerance else f", not the {tolerance:g} asked for"
     names = ", ".join(fits[0].params)
-    within = ", ".join(f"{own.method} is within {_at_most(bound - own.mean)}" for own in near)
+    within = ", ".join(f"{own.method} is within {at_most(bound - own.mean)}" for own in near)
     return (
-        f"{title}: no ({names}) in the range{each} gives more than {_at_most(bound)} (gap {gap:.4f}{short}): "
+        f"{title}: no ({names}) in the range{each} gives more than {at_most(bound)} (gap {gap:.4f}{short}): "
         f"{within} of the best possible"
     )
-
-
-def _at_most(number: float) -> str:
-    return f"{math.ceil(number * 1e4 - 1e-6) / 1e4:.4f}".removeprefix("0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,22 @@ from scipy import stats
 from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.datasets.folds import cross_validation
+from lmtune.datasets.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
+from lmtune.tuning.experiment.result import (
+    APPROX,
+    DIRECT,
+    EDGE,
+    OPTIMAL,
+    RANKNET,
+    STAND_INS,
+    STOPPED,
+    UNDEFINED,
+)
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.ranknet import RankNetTuner
 from lmtune.tuning.surrogate import SurrogateTuner
@@ -144,8 +154,9 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     done = [part / total for stage, part, total, _ in shown if stage == "tuning"]
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0.0, 1.0)
-    # Two folds of RankNet's descent and, for two measures, four rows; each begins a part of its own.
-    assert {k / 18 for k in range(18)} <= set(done)
+    # Two folds of RankNet's descent and, for two measures, four rows, and all but Optimal at last; each
+    # begins a part of its own.
+    assert {k / 25 for k in range(25)} <= set(done)
     assert "fold 2, P@5, Direct" in {what for stage, _, _, what in shown if stage == "tuning"}
 
 
@@ -185,7 +196,10 @@ def test_approx_stays_at_the_start_where_nothing_is_relevant(pool: CandidatePool
     for fit in row.fits:
         assert list(fit.params.values()) == plan.space.start.tolist()
         assert fit.evaluations == 0
-    assert "Approx had no relevant document to learn P(rel=9)@5 from in fold 1, 2" in result.notes
+    assert (
+        "Approx had no relevant document to learn P(rel=9)@5 from in fold 1, fold 2, the final fit"
+        in result.notes
+    )
 
 
 def test_ctrl_c_ends_the_proofs_not_the_experiment(pool: CandidatePool) -> None:
@@ -212,3 +226,47 @@ def test_measures_without_bounds_cannot_be_certified() -> None:
         Plan(tuple(parse_measures(["AP", "nDCG@10"])), certify=1e-3)
     with pytest.raises(InputError, match="tolerance"):
         Plan(tuple(parse_measures(["AP"])), certify=0.0)
+
+
+def test_every_method_ends_with_a_fit_on_all_topics(pool: CandidatePool, plan: Plan) -> None:
+    folds = cross_validation(pool.topics[:15], 3)
+    shown: list[tuple[Any, ...]] = []
+    result = run_experiment(
+        pool, folds, plan, progress=lambda stage, *at: shown.append(at) if stage == "tuning" else None
+    )
+    assert shown[-1] == (1, 1)
+    shares = [done / total for done, total, *_ in shown]
+    assert shares == sorted(shares)
+    assert any(what.startswith("the final fit") for _, _, *more in shown for what in more)
+    used = [topic for topic in pool.topics if topic in pool.topics[:15]]
+    # The same methods, trained on these topics as if they were one fold's.
+    one = run_experiment(pool, [Fold(tuple(used), pool.topics[15:])], replace(plan, final=False))
+    assert all(row.final is None for row in one.rows)
+    for row, other in zip(result.rows, one.rows, strict=True):
+        if row.method == OPTIMAL:
+            assert row.final is None
+            continue
+        assert row.final is not None
+        if row.method != STOPPED:  # its validation topics are drawn anew
+            assert row.final.params == other.fits[0].params
+            assert row.final.evaluations == other.fits[0].evaluations
+        values = measure(pool, row.final.params, measures=[str(row.measure)], topics=used)
+        assert row.final.train_value == pytest.approx(values.to_numpy().mean(), rel=1e-12)
+        assert row.final.test_value == row.mean
+
+
+def test_bpref_without_a_judged_nonrelevant_document_is_undefined() -> None:
+    index, topics, qrels = random_collection(7, documents=100, topics=6)
+    relevant = {topic: {docno: 1 for docno, gain in own.items() if gain > 0} for topic, own in qrels.items()}
+    plan = Plan(tuple(parse_measures(["Bpref", "AP"])), grid=(3, 4), validation=0.3)
+    only = CandidatePool.build(index, topics, relevant)
+    for row in run_experiment(only, cross_validation(only.topics, 2), plan).rows:
+        assert (UNDEFINED in row.cautions) == (str(row.measure) == "Bpref")
+        assert (STAND_INS in row.cautions) == (row.method in (RANKNET, STOPPED))
+        edges = row.method == RANKNET and any(fit.at_edge for fit in row.fits)
+        assert (EDGE in row.cautions) == edges
+        assert (row.final is None) == (row.method == OPTIMAL or str(row.measure) == "Bpref")
+        assert not row.beats(DIRECT, ()) or str(row.measure) == "AP"
+    judged = CandidatePool.build(index, topics, qrels)
+    found = run_experiment(judged, cross_validation(judged.topics, 2), plan).rows
+    assert not any({UNDEFINED, STAND_INS} & set(row.cautions) for row in found)
