@@ -16,7 +16,7 @@ from safetensors.torch import load, save
 
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
-from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
+from lmtune.formats.digests import digest, parse_json, read_json, read_whole, sealed, unsealed
 from lmtune.formats.files import read_bytes
 from lmtune.formats.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.reranking.checkpoints import prefixed, without_prefix
@@ -102,6 +102,24 @@ def _network_files(trained: Trained, normaliser: Normaliser | None) -> dict[str,
     }
 
 
+def read_record(path: str | os.PathLike[str]) -> Any:
+    """Return what a model's folder says of how it was made.
+
+    Raises
+    ------
+    InputError
+        Where there is no model, or nothing that can be read.
+    """
+    return read_json(_model_home(path) / RECORD)
+
+
+def _model_home(path: str | os.PathLike[str]) -> Path:
+    home = Path(path)
+    if not is_folder(home) or not (home / _MODEL).is_file():
+        raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
+    return home
+
+
 def load_model(path: str | os.PathLike[str]) -> Reranker:
     """Read a reranker's folder back.
 
@@ -110,9 +128,7 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
     InputError
         Where it is not one, or damaged.
     """
-    home = Path(path)
-    if not is_folder(home) or not (home / _MODEL).is_file():
-        raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
+    home = _model_home(path)
     try:
         kept = parse_json(read_bytes(home / _MODEL))
         if kept["version"] != _VERSION:

@@ -10,7 +10,6 @@ from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.digests import read_json
 from lmtune.options import option
 from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
 
@@ -43,6 +42,7 @@ def apply(
 ) -> None:
     """Rerank a run, or score a LETOR file, by a trained model."""
     from lmtune.reranking.applying import rerank_run, score_letor
+    from lmtune.reranking.model_folder import read_record
 
     if data is None and reranking.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
@@ -50,7 +50,7 @@ def apply(
     given = (reranking.run or data, reranking.only_topics)
     reads = [model, *(Path(name) for name in given if name is not None), *named.files()]
     check_recorded(reranking.output, reads=reads)
-    learnt = read_json(model / "made.json")
+    learnt = read_record(model)
     facts = {}
     with stages() as progress:
         if reranking.run is None:
