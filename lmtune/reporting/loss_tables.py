@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmtune.measures.lists import Empty
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.significance.contrasts import Comparison
+from lmtune.reporting.comparison_tables import letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
-from lmtune.reranking.comparison import Outcome
-from lmtune.reranking.reranker import CUTOFFS
+from lmtune.reranking.comparison import OVER, Outcome, contrasts
 
 EMPTY = {"skip": "left out", "zero": "count 0"}
 """What queries without relevant documents do to a mean, by convention."""
@@ -26,7 +26,8 @@ def loss_table(
     outcomes : sequence of Outcome
         One a loss.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text. The best mean of each column has a dagger.
+        ``"table"`` is plain text. The best mean of each column has a dagger; letters name the
+        losses that one is significantly better than, over queries and over trials.
     empty : sequence of {"skip", "zero"}
         Conventions for queries without a relevant document; one block each.
 
@@ -44,49 +45,87 @@ def loss_table(
 
 
 def as_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[dict[str, Any]]:
-    """Return one record a convention, loss and cutoff."""
+    """Return one record a convention, loss and measure."""
     records = []
     for convention in empty:
+        tests = {
+            measure: {over: contrasts(outcomes, convention, measure, over=over) for over in OVER}
+            for measure in outcomes[0].measures
+        }
         for outcome in outcomes:
-            for place, cutoff in enumerate(CUTOFFS):
-                interval = outcome.interval(convention, cutoff)
-                values = outcome.values[convention][:, place].tolist()
+            for measure, own in tests.items():
+                name, interval = str(measure), outcome.interval(convention, measure)
+                p_values = {over: _p_values(found, outcome.label) for over, found in own.items()}
                 records.append(
                     {
                         "empty": convention,
                         "loss": outcome.label,
-                        "measure": str(exponential_ndcg(cutoff)),
+                        "measure": name,
                         "mean": interval.mean,
                         "half_width": None if math.isnan(interval.half) else interval.half,
                         "learning_rate": None if math.isnan(outcome.rate) else outcome.rate,
-                        "trials": values,
+                        "trials": outcome.by_trial(convention, measure).tolist(),
+                        "better_than": {
+                            over: [other for other in p if found and found.beats(name, outcome.label, other)]
+                            for (over, found), p in zip(own.items(), p_values.values(), strict=True)
+                        },
+                        "adjusted_p": p_values,
                     }
                 )
     return records
 
 
+def _p_values(found: Comparison | None, loss: str) -> dict[str, float]:
+    """Return the corrected p-values of one loss against each other."""
+    p_values = {}
+    for contrast in found.contrasts if found else ():
+        sides = [contrast.system, contrast.against]
+        if loss in sides:
+            sides.remove(loss)
+            p_values[sides[0]] = contrast.adjusted["t"]
+    return p_values
+
+
 def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
-    groups = []
-    for convention in empty:
-        best = [max(o.interval(convention, cutoff).mean for o in outcomes) for cutoff in CUTOFFS]
-        rows = []
-        for outcome in outcomes:
-            cells = [Cell(EMPTY[convention]), Cell(outcome.label)]
-            for cutoff, top in zip(CUTOFFS, best, strict=True):
-                mean, half = outcome.interval(convention, cutoff)
-                spread = "" if math.isnan(half) else f" ± {short(half)}"
-                cells.append(Cell(f"{short(mean)}{spread}", "†" if mean == top else ""))
-            cells.append(Cell("" if math.isnan(outcome.rate) else f"{outcome.rate:g}"))
-            rows.append(tuple(cells))
-        groups.append(rows)
+    names = dict(zip((own.label for own in outcomes), letters(len(outcomes)), strict=True))
+    measures, several = [*map(str, outcomes[0].measures)], len(outcomes[0].queries) > 1
+    every = as_records(outcomes, empty)
+    best = {
+        (convention, measure): max(
+            own["mean"] for own in every if (own["empty"], own["measure"]) == (convention, measure)
+        )
+        for convention in empty
+        for measure in measures
+    }
+    rows: dict[tuple[str, str], list[Cell]] = {}
+    for own in every:
+        start = (Cell(EMPTY[own["empty"]]), Cell(names[own["loss"]]), Cell(own["loss"]))
+        row = rows.setdefault((own["empty"], own["loss"]), [*start])
+        marks = ["".join(names[other] for other in own["better_than"][over]) for over in OVER]
+        top = own["mean"] == best[own["empty"], own["measure"]]
+        row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else "")))
+        if several:
+            row.append(Cell(f"± {short(own['half_width'])}", marks[1]))
+        if own["measure"] == measures[-1]:
+            row.append(Cell("" if own["learning_rate"] is None else f"{own['learning_rate']:g}"))
+    headers = [Column(text) for measure in measures for text in [measure, "trials"][: 1 + several]]
     return Table(
-        [
-            *name_columns("Empty queries", "Loss"),
-            *(Column(str(exponential_ndcg(cutoff))) for cutoff in CUTOFFS),
-            Column("rate"),
-        ],
-        groups,
-        caption="Mean test nDCG over trials ± half of its 95% interval; † the best of its column",
+        [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
+        [[row for (own, _), row in rows.items() if own == convention] for convention in empty],
+        caption="Mean test values over queries and trials ± half of their 95% interval over trials",
+        legend=_legend(len(outcomes), several),
+    )
+
+
+def _legend(losses: int, several: bool) -> str:
+    """Say what the marks mean."""
+    if losses < 2:
+        return ""
+    trials = "; behind ± the same over trials, paired by seed" if several else ""
+    return (
+        "† the best mean of its column. Raised letters: the losses that a mean is significantly better than, "
+        f"over queries, each with its mean over trials{trials}: two-sided paired t-tests, Holm's correction "
+        f"over {losses * (losses - 1) // 2} pairs, adjusted p < .05"
     )
 
 

@@ -20,7 +20,7 @@ from lmtune.reranking.features import FEATURES
 from lmtune.reranking.model_folder import load_model
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.runs import in_order, reranked
-from lmtune.reranking.sources import FeatureSettings, RunFeatures, run_features, topics_seen
+from lmtune.reranking.sources import FeatureSettings, RunFeatures, judged_topics, run_features, topics_seen
 
 Run = Mapping[str, Mapping[str, float]]
 Scored = tuple[RankingData, NDArray[np.floating]]
@@ -104,7 +104,7 @@ def _left(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: b
             accepted="other topics, --all-topics, or lmtune rerank crossval",
         )
     what = f"the model was trained on {len(seen['train'])} of the run's topics, validated on "
-    consequence = "measure it on the others" if all_topics else "these stay as they are without --all-topics"
+    consequence = "measure it on the others" if all_topics else "these are left alone without --all-topics"
     note(f"{what}{len(seen['validation'])}: {consequence}")
     return set() if all_topics else every
 
@@ -145,13 +145,38 @@ def score_letor(
         For another number of features than the model's, and whatever cannot be read.
     """
     loaded = load_model(model)
-    data = RankingData.read(file).widened(len(loaded.names))
-    learnt = {query for part in loaded.facts.get("topics", {}).values() for query in part}
-    if common := learnt.intersection(data.queries):
-        note(f"{len(common)} of {len(data.queries)} queries have names of those that the model learnt from")
+    data = read_lists(loaded, file)
     with timed(f"{len(data.queries)} queries scored"):
         scores = loaded.score(data, device=device)
     write_scores(output, [(data, scores)], tag=tag or f"lmtune-{loaded.scorer.label}")
+
+
+def read_lists(model: Reranker, file: Path) -> RankingData:
+    """Read a LETOR file for a model, and say how many of its queries have names that the model knows."""
+    data = RankingData.read(file).widened(len(model.names))
+    learnt = {query for part in model.facts.get("topics", {}).values() for query in part}
+    if common := learnt.intersection(data.queries):
+        note(f"{len(common)} of {len(data.queries)} queries have names of those that the model learnt from")
+    return data
+
+
+def unseen_lists(
+    model: Reranker, path: Path, collection: Collection, all_topics: bool, progress: Progress = silent
+) -> RankingData:
+    """Make features and labels of a run's judged topics, without those that the model has seen.
+
+    Raises
+    ------
+    InputError
+        As `rerank_run`; where no topic is judged.
+    """
+    model.check_features([feature.name for feature in FEATURES])
+    run, facts = read_run(path), model.facts
+    dataset = collection.load(progress=progress)
+    left = _left(model, dataset, path, run, all_topics)
+    topics = judged_topics(path, {topic: own for topic, own in run.items() if topic not in left}, dataset)
+    settings = FeatureSettings(facts["lambda"], facts["mu"], facts["depth"])
+    return run_features({t: run[t] for t in topics}, dataset, collection, settings, progress).data
 
 
 def write_scores(output: Path, scored: Sequence[Scored], *, tag: str) -> None:

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
-from lmtune.measures.lists import Empty, ndcg
+from lmtune.measures.lists import Empty, mean_over_lists
+from lmtune.measures.measure import Measure
+from lmtune.measures.significance.comparison import compare as compare_values
+from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
-from lmtune.reranking.data import RankingData, RankingSplit
+from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.reranking.data import RankingSplit
 from lmtune.reranking.loop import Progress
 from lmtune.reranking.loss_names import Loss, parse_losses
 from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.reranker import CUTOFFS, Scorer, fit_scorer
+from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import Trained
 
 Report = Callable[[str, int, int, str], None]
+Over = Literal["queries", "trials"]
+OVER: tuple[Over, ...] = get_args(Over)
+"""What losses are paired by, where they are tested."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +42,18 @@ class Outcome:
         The loss, as the user wrote it.
     rate : float
         The learning rate that validation chose.
-    values : dict of str to numpy.ndarray, shape (trials, cutoffs)
-        Mean test nDCG of each trial, by what queries without relevant documents count:
-        ``"skip"`` or ``"zero"``.
+    measures : tuple of Measure
+        What is measured.
+    queries : numpy.ndarray, shape (trials, queries, measures)
+        Each test query's values; NaN for one without relevant documents.
     trials : tuple of tuple of Trained
         One tuple a fold; empty for trees.
     """
 
     label: str
     rate: float
-    values: dict[Empty, NDArray[np.float64]]
+    measures: tuple[Measure, ...]
+    queries: NDArray[np.float64]
     trials: tuple[tuple[Trained, ...], ...] = ()
 
     @property
@@ -52,9 +61,52 @@ class Outcome:
         """All trainings, fold by fold."""
         return [one for own in self.trials for one in own]
 
-    def interval(self, empty: Empty, cutoff: int) -> MeanInterval:
-        """Return the mean over trials at one of `CUTOFFS`, with its 95% interval."""
-        return confidence_interval(self.values[empty][:, CUTOFFS.index(cutoff)].tolist())
+    def by_trial(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
+        """Return each trial's mean over queries; those without relevant documents skipped, or 0."""
+        values = self.queries[:, :, self.measures.index(measure)]
+        return mean_over_lists(values.T) if empty == "skip" else np.nan_to_num(values).mean(axis=1)
+
+    def by_query(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
+        """Return each query's mean over trials; without relevant documents it is left out, or 0."""
+        means: NDArray[np.float64] = self.queries[:, :, self.measures.index(measure)].mean(axis=0)
+        return means[~np.isnan(means)] if empty == "skip" else np.nan_to_num(means)
+
+    def interval(self, empty: Empty, measure: Measure) -> MeanInterval:
+        """Return the mean over trials with its 95% interval."""
+        return confidence_interval(self.by_trial(empty, measure).tolist())
+
+
+def contrasts(
+    outcomes: Sequence[Outcome], empty: Empty, measure: Measure, *, over: Over
+) -> Comparison | None:
+    """Test all pairs of losses by paired t-tests with Holm's correction.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        One a loss.
+    empty : {"skip", "zero"}
+        What queries without a relevant document count.
+    measure : Measure
+        One of the outcomes'.
+    over : {"queries", "trials"}
+        What is paired: queries, each with its mean over trials; or trials, each with its mean over
+        queries: trial t of every loss has the same seed.
+
+    Returns
+    -------
+    Comparison or None
+        None for fewer than two losses, queries or trials.
+    """
+    values = {
+        own.label: (own.by_query if over == "queries" else own.by_trial)(empty, measure) for own in outcomes
+    }
+    first, *others = values
+    if not others or values[first].size < 2:
+        return None
+    rest = {label: values[label] for label in others}
+    options = ComparisonOptions(pairwise=True)
+    return compare_values(values[first], rest, options, baseline=first, measures=[str(measure)])
 
 
 def compare(
@@ -78,7 +130,7 @@ def compare(
         ``lambdamart`` is LightGBM's, on features as they come. Of one loss with several options
         validation chooses, as it does a learning rate.
     settings : Settings
-        All but the loss; trial t has seed ``settings.seed + t``.
+        All but the loss; trial t has seed ``settings.seed + t``. Its measure is reported beside nDCG.
     rates : sequence of float
         Learning rates to choose from by the mean validation value over folds and trials; the
         settings' own by default. Trees have their own.
@@ -96,6 +148,7 @@ def compare(
     InputError
         As `lmtune.reranking.reranker.fit_scorer`.
     """
+    measures = reported(settings.measure)
     scaled = [split.map((normalisation or Normalisation()).fit(split.train).transform) for split in splits]
     outcomes = []
     for given in losses:
@@ -117,7 +170,8 @@ def compare(
         ]
         networks = tuple(tuple(one for one in own if isinstance(one, Trained)) for own in best)
         rate = best[0][0].settings.learning_rate
-        outcomes.append(Outcome(str(loss), rate, _measure(tests, scores), () if trees else networks))
+        values = np.array([measured(zip(tests, own, strict=True), measures) for own in scores])
+        outcomes.append(Outcome(str(loss), rate, measures, values, () if trees else networks))
     return outcomes
 
 
@@ -177,20 +231,6 @@ def run_trials(
         seeded = replace(settings, seed=settings.seed + trial)
         results.append(fit_scorer(split.train, split.validation, seeded, device=device, progress=report))
     return results
-
-
-def _measure(
-    tests: Sequence[RankingData], scores: Sequence[Sequence[NDArray[np.floating]]]
-) -> dict[Empty, NDArray[np.float64]]:
-    conventions: tuple[Empty, ...] = ("skip", "zero")
-    values = {}
-    for empty in conventions:
-        queries = [
-            np.concatenate([ndcg(*pair, CUTOFFS, empty=empty) for pair in zip(own, tests, strict=True)])
-            for own in scores
-        ]
-        values[empty] = np.array([np.nanmean(found, axis=0) for found in queries])
-    return values
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Loss]]:

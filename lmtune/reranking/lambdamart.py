@@ -121,6 +121,11 @@ class LambdaMart:
         return int(self._booster.num_trees())
 
     @property
+    def gains(self) -> list[float]:
+        """What the splits by each feature have gained in training, as LightGBM sums it."""
+        return [float(gain) for gain in self._booster.feature_importance("gain")]
+
+    @property
     def validation(self) -> float:
         """The best round's validation value."""
         return self.history[self.best_round - 1]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer, mean_over_lists
-from lmtune.measures.measure import exponential_ndcg, parse_list_measure
+from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measure
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
@@ -107,17 +107,36 @@ def report(
     measure : str
         What validation chose by: it is there beside nDCG at `CUTOFFS`.
     """
-    chosen, names = parse_list_measure(measure), [exponential_ndcg(cutoff) for cutoff in CUTOFFS]
-    names = names if chosen in names else [chosen, *names]
-    values = np.concatenate(
-        [np.column_stack([Measurer(name, data).values(scores) for name in names]) for data, scores in tested]
-    )
+    names = reported(measure)
+    values = measured(tested, names)
     kept, zero = mean_over_lists(values), np.nan_to_num(values).mean(axis=0)
     for words, means in (("left out", kept), ("count 0", zero)):
         text = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))
         yield f"test, queries without relevant documents {words}: {text}"
         if (kept == zero).all():
             return
+
+
+def reported(measure: str) -> tuple[Measure, ...]:
+    """Return what is reported where validation chooses by a measure: it, and nDCG at `CUTOFFS`."""
+    chosen, names = parse_list_measure(measure), tuple(map(exponential_ndcg, CUTOFFS))
+    return names if chosen in names else (chosen, *names)
+
+
+def measured(
+    tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measures: Sequence[Measure]
+) -> NDArray[np.float64]:
+    """Measure queries by their rows' scores.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (queries, measures)
+        NaN where a query does not count.
+    """
+    values = [
+        np.column_stack([Measurer(name, data).values(scores) for name in measures]) for data, scores in tested
+    ]
+    return np.concatenate(values)
 
 
 def learn(

@@ -1,7 +1,8 @@
-"""Commands as a user runs them, in processes of their own."""
+"""Commands as a user runs them; in processes of their own where that is what is tested."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -10,17 +11,29 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import lmtune
+from lmtune.cli.main import app
 from lmtune.formats.runs import read_run
 
 SEED_WORDS = [f"word{i}" for i in range(40)]
 
 
 def lmtune_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process: starting one takes longer than most commands."""
+    with contextlib.chdir(cwd), patch.object(sys, "argv", ["lmtune", *arguments]):
+        done = CliRunner().invoke(app, arguments)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def lmtune_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", "from lmtune.cli import main; main()", *arguments],
         cwd=cwd,
@@ -58,7 +71,7 @@ def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     assert "MAP     Direct" in shown.stdout
     assert "1 topics without a relevant document are skipped (12)" in shown.stdout
     assert "3-fold cross-validation" in shown.stdout
-    again = lmtune_command(*arguments, "--output", "kept/b", cwd=home)
+    again = lmtune_process(*arguments, "--output", "kept/b", cwd=home)
     assert again.stdout == shown.stdout
     first, second = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -273,7 +286,7 @@ def test_tune_on_a_named_index_and_named_files(home: Path) -> None:
 
 
 def test_version_and_help(home: Path) -> None:
-    assert lmtune_command("--version", cwd=home).stdout.startswith("lmtune 0.")
+    assert lmtune_process("--version", cwd=home).stdout.startswith("lmtune 0.")
     shown = lmtune_command("--help", cwd=home).stdout
     for command in ("tune", "index", "search", "datasets"):
         assert command in shown

@@ -111,7 +111,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     assert list(some) == ["9", "10", "11", "12"]
     assert list(some["9"])[5:] == list(base["9"])[5:]
     code, _, err = run("apply", home / "m", *where, "--output", home / "honest.run")
-    assert code == 0 and "these stay as they are without --all-topics" in err
+    assert code == 0 and "these are left alone without --all-topics" in err
     honest = read_run(home / "honest.run")
     assert list(honest) == list(base)
     for topic, before in base.items():
@@ -291,7 +291,8 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     assert "16 test queries, 4 of them without a relevant document" in err
     lines = out.splitlines()
     assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
-    assert [line.split()[2] for line in lines[1:]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert [line.split()[3] for line in lines[1:-1]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert "Holm's correction over 3 pairs" in lines[-1]
     names = {path.name for path in (tmp_path / "kept").iterdir()}
     assert names == {
         "table.txt",
@@ -447,6 +448,25 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     code, _, err = run("apply", tmp_path / "m", *where, "--all-topics", "--output", tmp_path / "new.run")
     assert code == 0, err
     assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")
+    asked = ("importance", tmp_path / "m", *where, "--all-topics", "--measure", "ap", "--repeats", "2")
+    code, out, err = run(*asked, "--output", tmp_path / "worth")
+    assert code == 0, err
+    assert out.splitlines()[0].split() == [
+        "Feature",
+        "AP",
+        "lost",
+        "95%",
+        "interval",
+        "adjusted",
+        "p",
+        "gain",
+    ]
+    rows = json.loads((tmp_path / "worth/table.json").read_text())
+    assert sum(row["gain"] for row in rows) == pytest.approx(1.0)
+    assert rows[0]["loss"] == max(row["loss"] for row in rows) > 0.0
+    assert (tmp_path / "worth/importance.svg").is_file()
+    code, _, err = run(*asked[:7], "--output", tmp_path / "none")
+    assert code == 2 and "trained or validated on every topic" in err and not (tmp_path / "none").exists()
     code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")
     assert code == 2 and "rounds" in err.splitlines()[-1]
 

@@ -21,6 +21,7 @@ from lmtune.errors import InputError
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
 from lmtune.models.lucene_dirichlet import score_and_slope
+from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 
 mp.dps = 50
@@ -156,13 +157,13 @@ def made_collection(documents: int, seed: int) -> tuple[dict[str, str], dict[str
     return texts, queries
 
 
-def lucene_scores(path: Path, terms: list[str], mu: float) -> dict[int, float]:
+def lucene_scores(path: Path, terms: list[str], similarity: str, *arguments: float) -> dict[int, float]:
     """Search as Lucene does; return the scores of all hits by Lucene's document numbers."""
     load = require_java().autoclass
     directory = load("org.apache.lucene.store.FSDirectory").open(load("java.nio.file.Paths").get(str(path)))
     reader = load("org.apache.lucene.index.DirectoryReader").open(directory)
     searcher = load("org.apache.lucene.search.IndexSearcher")(reader.getContext())
-    searcher.setSimilarity(load("org.apache.lucene.search.similarities.LMDirichletSimilarity")(mu))
+    searcher.setSimilarity(load(f"org.apache.lucene.search.similarities.{similarity}")(*arguments))
     builder = load("org.apache.lucene.search.BooleanQuery$Builder")()
     should = load("org.apache.lucene.search.BooleanClause$Occur").SHOULD
     term, term_query = (load("org.apache.lucene.index.Term"), load("org.apache.lucene.search.TermQuery"))
@@ -172,7 +173,16 @@ def lucene_scores(path: Path, terms: list[str], mu: float) -> dict[int, float]:
     return {hit.doc: hit.score for hit in hits}
 
 
-def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "similarity", "settings"),
+    [
+        (MODEL, "LMDirichletSimilarity", [(0.0, mu) for mu in (0.5, 50.0, 1000.0, 2500.0, 1e5)]),
+        ("lucene-bm25", "BM25Similarity", [(0.9, 0.4), (1.2, 0.75), (0.01, 1.0), (5.0, 0.0)]),
+    ],
+)
+def test_scores_and_top_1000_are_those_of_lucene(
+    model: str, similarity: str, settings: list[tuple[float, float]], tmp_path: Path
+) -> None:
     require_java()
     documents, queries = made_collection(2500, seed=0)
     items = list(documents.items())
@@ -181,16 +191,18 @@ def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
     exact, rounded = (
         LuceneIndex.open(path, lengths=lengths, home=tmp_path / lengths) for lengths in ("exact", "lucene")
     )
-    pool = CandidatePool.build(exact, queries, model=MODEL)
-    again = CandidatePool.build(rounded, queries, model=MODEL)
+    pool = CandidatePool.build(exact, queries, model=model)
+    again = CandidatePool.build(rounded, queries, model=model)
     for part in ("doc", "length", "tf"):
         np.testing.assert_array_equal(getattr(pool.candidates, part), getattr(again.candidates, part))
     np.testing.assert_array_equal(pool.p, again.p)
     assert (pool.candidates.length != exact.lengths[pool.candidates.doc]).any()
     largest, compared, deep = 0.0, 0, 0
-    for mu in (0.5, 50.0, 1000.0, 2500.0, 1e5):
-        for ranking in rank(pool, {"lambda": 0.0, "mu": mu}, hits=len(documents)):
-            found = lucene_scores(path, exact.analyze(queries[ranking.topic]), mu)
+    for setting in settings:
+        named = dict(zip(find_model(model).default, setting, strict=True))
+        arguments = setting[1:] if model == MODEL else setting
+        for ranking in rank(pool, named, hits=len(documents)):
+            found = lucene_scores(path, exact.analyze(queries[ranking.topic]), similarity, *arguments)
             lucene = dict(zip(exact.docnos(list(found)), found.values(), strict=True))
             ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
             assert ours.keys() == lucene.keys()
@@ -204,7 +216,7 @@ def test_scores_and_top_1000_are_those_of_lucene(tmp_path: Path) -> None:
             deep += len(lucene) > 1000
     print(f"{compared} scores, largest difference {largest:.2g}; {deep} rankings beyond 1,000")
     assert largest <= 1e-5
-    assert deep >= 10
+    assert deep >= 8
 
 
 @pytest.mark.parametrize("model", ["two-stage", MODEL])

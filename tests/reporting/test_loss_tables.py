@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
@@ -16,29 +17,64 @@ from lmtune.measures.significance.effects import confidence_interval
 from lmtune.reporting.loss_tables import loss_table
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.comparison import Outcome
-from lmtune.reranking.reranker import CUTOFFS
+from lmtune.reranking.reranker import reported
+
+MEASURES = reported("ndcg@10")
 
 
 def outcome(label: str, start: float, rate: float = 0.003) -> Outcome:
-    skip = start + 0.01 * np.arange(3)[:, None] + 0.1 * np.arange(len(CUTOFFS))
-    return Outcome(label, rate, {"skip": skip, "zero": 0.5 * skip})
+    """Make three trials of four queries, the last of them without relevant documents."""
+    trials, measures = 0.01 * np.arange(3)[:, None, None], 0.1 * np.arange(len(MEASURES))
+    values = start + trials + measures + np.array([-0.1, 0.0, 0.1])[:, None]
+    return Outcome(label, rate, MEASURES, np.append(values, np.full((3, 1, 4), np.nan), axis=1))
 
 
 OUTCOMES = [outcome("ranknet", 0.4), outcome("k-song:gamma=0.5", 0.45, float("nan"))]
 
 
 def test_plain() -> None:
-    lines = loss_table(OUTCOMES).splitlines()
+    *lines, legend = loss_table(OUTCOMES).splitlines()
     half = f"{confidence_interval([0.4, 0.41, 0.42]).half:.4f}".removeprefix("0")
-    assert lines[0].split() == [
-        *("Empty", "queries", "Loss"),
-        *(f"nDCG(dcg='exp-log2')@{k}" for k in (1, 3, 5, 10)),
-        "rate",
-    ]
-    assert lines[1].startswith(f"left out       ranknet           .4100 ± {half} ")
-    assert lines[1].endswith("0.003") and "†" not in lines[1] and lines[2].count("†") == 4
+    names = [text for k in (1, 3, 5, 10) for text in (f"nDCG(dcg='exp-log2')@{k}", "trials")]
+    assert lines[0].split() == ["Empty", "queries", "Loss", *names, "rate"]
+    assert lines[1].split()[:7] == ["left", "out", "a", "ranknet", ".4100", "±", half]
+    assert lines[1].endswith("0.003") and "†" not in lines[1]
+    # A constant difference is significant, over queries as over trials.
+    assert lines[2].split()[:7] == ["left", "out", "b", "k-song:gamma=0.5", ".4600ᵃ†", "±", f"{half}ᵃ"]
     assert [line.split()[:2] for line in lines[1:]] == [["left", "out"]] * 2 + [["count", "0"]] * 2
-    assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 3
+    assert ".3075" in lines[3]
+    assert "over queries" in legend and "over 1 pairs" in legend
+    assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 4
+
+
+def test_pairs_of_losses_are_tested_over_queries_and_over_trials() -> None:
+    rng, pairs = np.random.default_rng(1), [(0, 1), (0, 2), (1, 2)]
+    made = [
+        Outcome(name, 0.1, MEASURES, skill + rng.normal(0, 0.1, (5, 30, 4)))
+        for name, skill in zip("xyz", np.linspace(0.4, 0.5, 3), strict=True)
+    ]
+    for one in made:
+        one.queries[:, 7] = np.nan
+    records = json.loads(loss_table(made, "json"))
+    verdicts = []
+    for convention in ("skip", "zero"):
+        for m, measure in enumerate(map(str, MEASURES)):
+            tables = [one.queries[:, :, m] for one in made]
+            tables = [np.nan_to_num(t) if convention == "zero" else np.delete(t, 7, 1) for t in tables]
+            own = [r for r in records if (r["empty"], r["measure"]) == (convention, measure)]
+            for over, axis in (("queries", 0), ("trials", 1)):
+                means = [table.mean(axis) for table in tables]
+                p_values = np.array([stats.ttest_rel(means[a], means[b]).pvalue for a, b in pairs])
+                order = np.argsort(p_values)
+                adjusted = np.empty(3)
+                adjusted[order] = np.minimum(1, np.maximum.accumulate(p_values[order] * [3, 2, 1]))
+                for (a, b), p in zip(pairs, adjusted, strict=True):
+                    assert own[a]["adjusted_p"][over]["xyz"[b]] == pytest.approx(p)
+                    assert own[b]["adjusted_p"][over]["xyz"[a]] == pytest.approx(p)
+                    better = bool(p < 0.05 and means[b].mean() > means[a].mean())
+                    assert ("xyz"[a] in own[b]["better_than"][over]) == better
+                    verdicts.append(better)
+    assert set(verdicts) == {True, False}
 
 
 def test_the_same_numbers_in_all_formats() -> None:
@@ -49,8 +85,8 @@ def test_the_same_numbers_in_all_formats() -> None:
     rows = list(csv.DictReader(io.StringIO(loss_table(OUTCOMES, "csv"))))
     assert [float(row["value"]) for row in rows[:3]] == records[0]["trials"]
     assert len(rows) == 3 * len(records)
-    assert loss_table(OUTCOMES, "markdown").splitlines()[1].count("---:") == 5
-    assert r".4100 ±" in loss_table(OUTCOMES, "latex") and set(STYLES) == {
+    assert loss_table(OUTCOMES, "markdown").splitlines()[1].count("---:") == 9
+    assert r".4600$^{a\dagger}$ & ±" in loss_table(OUTCOMES, "latex") and set(STYLES) == {
         "table",
         "markdown",
         "latex",
@@ -62,6 +98,6 @@ def test_the_same_numbers_in_all_formats() -> None:
 
 
 def test_one_trial_has_no_interval() -> None:
-    one = Outcome("x", 0.1, {"skip": np.full((1, 4), 0.5)})
+    one = Outcome("x", 0.1, MEASURES, np.full((1, 2, 4), 0.5))
     assert "±" not in loss_table([one], empty=["skip"])
     assert json.loads(loss_table([one], "json", empty=["skip"]))[0]["half_width"] is None

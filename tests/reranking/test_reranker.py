@@ -22,7 +22,7 @@ from lmtune.reranking.comparison import compare, empty_queries, history_rows, ru
 from lmtune.reranking.data import RankingSplit  # noqa: E402
 from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
-from lmtune.reranking.model_folder import CONTENT, load_model, save_model  # noqa: E402
+from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
 from lmtune.reranking.reranker import CUTOFFS, Reranker, learn  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
@@ -72,8 +72,11 @@ def test_losses_are_compared_by_what_their_trials_reach() -> None:
         alone = fit(scaled.train, scaled.validation, seeded)
         both = [ndcg(alone.score(part), part, CUTOFFS) for part in (scaled.test, scaled.validation)]
         expected = np.nanmean(np.concatenate(both), axis=0)
-        assert (networks.values["skip"][trial] == expected).all()
-    assert (networks.values["zero"] < networks.values["skip"]).any()
+        for measure, value in zip(networks.measures, expected, strict=True):
+            assert networks.by_trial("skip", measure)[trial] == pytest.approx(value, rel=1e-12)
+    ndcg_10 = networks.measures[-1]
+    assert (networks.by_trial("zero", ndcg_10) < networks.by_trial("skip", ndcg_10)).all()
+    assert networks.by_query("zero", ndcg_10).size == 16 > networks.by_query("skip", ndcg_10).size
     assert empty_queries([SPLIT]) == sum(not part.any() for part in np.split(TEST.labels, TEST.starts[1:-1]))
     rows = history_rows(outcomes)
     assert len(rows) == 2 * 2 * 2 and {row["loss"] for row in rows} == {"listnet"}
@@ -121,7 +124,7 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -
     save_model(tmp_path / "m2", again, {"how": "so"})
     kept = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
     assert kept == {path.name: path.read_bytes() for path in (tmp_path / "m2").iterdir()}
-    assert set(kept) < CONTENT
+    assert set(kept) < set(KIND.files or ())
     with pytest.raises(InputError, match=r"other features .*'f6'"):
         again.check_features([*names[:-1], "f6"])
 
