@@ -75,7 +75,7 @@ def _table(found: Comparison, rows: list[dict[str, Any]]) -> Table:
         legend=f"{measure} of {len(found.topics)} queries is {short(found.means(found.systems[0])[0])}; lost "
         "where a feature's values are shuffled among a query's documents (one that they share: among "
         "queries). † significant: two-sided paired t-test over queries, Holm's correction over "
-        f"{len(rows)} features{gain}",
+        f"{len(rows)} features; the intervals hold together (Bonferroni){gain}",
     )
 
 

@@ -448,6 +448,25 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     code, _, err = run("apply", tmp_path / "m", *where, "--all-topics", "--output", tmp_path / "new.run")
     assert code == 0, err
     assert (tmp_path / "new.run").read_text().splitlines()[0].endswith(" lmtune-lambdamart")
+    asked = ("importance", tmp_path / "m", *where, "--all-topics", "--measure", "ap", "--repeats", "2")
+    code, out, err = run(*asked, "--output", tmp_path / "worth")
+    assert code == 0, err
+    assert out.splitlines()[0].split() == [
+        "Feature",
+        "AP",
+        "lost",
+        "95%",
+        "interval",
+        "adjusted",
+        "p",
+        "gain",
+    ]
+    rows = json.loads((tmp_path / "worth/table.json").read_text())
+    assert sum(row["gain"] for row in rows) == pytest.approx(1.0)
+    assert rows[0]["loss"] == max(row["loss"] for row in rows) > 0.0
+    assert (tmp_path / "worth/importance.svg").is_file()
+    code, _, err = run(*asked[:7], "--output", tmp_path / "none")
+    assert code == 2 and "trained or validated on every topic" in err and not (tmp_path / "none").exists()
     code, _, err = run("train", *where, "--loss", "lambdamart:no=1", "--output", tmp_path / "m")
     assert code == 2 and "rounds" in err.splitlines()[-1]
 
