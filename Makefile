@@ -15,7 +15,7 @@ test: $(VENV)/dev
 	$(BIN)/pytest -m "slow or not slow"
 
 attack: $(VENV)/dev
-	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 $(BIN)/pytest -m "slow or not slow" tests/attack
+	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 LMTUNE_KILLS=30 $(BIN)/pytest -m "slow or not slow" tests/attack
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py

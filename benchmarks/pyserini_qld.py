@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from lmtune.indexing.lucene.java import start
 
@@ -44,7 +45,7 @@ def main() -> None:
     topics = json.loads(Path(topics_file).read_text(encoding="utf-8"))
     searcher = searching.LuceneSearcher(index)
     texts, names = list(topics.values()), list(topics)
-    settings = {
+    settings: dict[str, tuple[Any, list[tuple[float, ...]]]] = {
         "dirichlet": (searcher.set_qld, [(100.0,), (500.0,), (1000.0,), (2500.0,)]),
         "bm25": (searcher.set_bm25, [(0.9, 0.4), (1.2, 0.75), (2.0, 0.3), (0.5, 0.9)]),
     }

@@ -27,7 +27,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.formats.digests import parse_json
 from lmtune.formats.files import atomic_write
-from lmtune.formats.locks import locked
+from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.index import Index
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
@@ -160,7 +160,9 @@ def stored_pool(
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
     with contextlib.suppress(_UnusableError):
-        return _read(path, wanted, index, title, qrels or {}, formula)
+        found = _read(path, wanted, index, title, qrels or {}, formula)
+        tidy(path)
+        return found
     with locked(path):
         # Whoever held the lock may have built it.
         try:

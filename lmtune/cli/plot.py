@@ -8,6 +8,7 @@ from typing import Annotated
 
 from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
+from lmtune.formats.outputs import check_writable
 from lmtune.options import option
 
 
@@ -26,13 +27,17 @@ def plot(
 ) -> None:
     """Draw surfaces, costs, differences between topics, recall, convergence and parameters."""
     from lmtune.reporting.figures import draw, save
-    from lmtune.reporting.results_files import PICTURES
+    from lmtune.reporting.results_files import PICTURES, record_pictures
     from lmtune.reporting.results_reader import read_results
 
     target = pictures.output or results / PICTURES
-    count = 0
+    check_writable(target / f"picture.{pictures.style}")
+    files: list[Path] = []
     with stages() as progress:
-        for count, picture in enumerate(draw(results, read_results(results).results), 1):
-            save(picture.figure, target / f"{picture.name}.{pictures.style}")
-            progress(f"drawing {picture.name}", count, 0)
-    note(f"drew {count} pictures in {target}")
+        for picture in draw(results, read_results(results).results):
+            files.append(target / f"{picture.name}.{pictures.style}")
+            save(picture.figure, files[-1])
+            progress(f"drawing {picture.name}", len(files), 0)
+    if pictures.output is None:
+        record_pictures(results, files)
+    note(f"drew {len(files)} pictures in {target}")

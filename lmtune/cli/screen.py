@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +25,8 @@ from lmtune.cli.messages import note, talk
 from lmtune.errors import visible
 
 if TYPE_CHECKING:
+    import io
+
     from lmtune.progress import Progress as Report
 
 _console = Console(stderr=True, highlight=False)
@@ -101,9 +102,8 @@ def _clock(seconds: float | None) -> str:
 @contextlib.contextmanager
 def utf8_output() -> Iterator[TextIO]:
     """Give standard output as a UTF-8 stream, whatever the locale."""
-    sys.stdout.flush()
-    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
-    try:
-        yield stream
-    finally:
-        stream.detach()
+    stream = cast("io.TextIOWrapper", sys.stdout)
+    stream.flush()
+    stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
+    yield stream
+    stream.flush()

@@ -10,12 +10,11 @@ from lmtune.candidates.search import search as search_collection
 from lmtune.cli.parameters import Setting, Tuned
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
-from lmtune.formats.files import check_file
 from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import option
 from lmtune.progress import timed
-from lmtune.reporting.provenance import describe, write_record
+from lmtune.reporting.provenance import check_recorded, describe, write_record
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,10 @@ def search(
 ) -> None:
     """Write a TREC run."""
     on_screen = str(run.output) in ("-", "/dev/stdout")
+    named = replace(collection, name=dataset)
     if not on_screen:
-        check_file(run.output)
-    model, values, collection = setting.of(tuned, replace(collection, name=dataset))
+        check_recorded(run.output, reads=named.files())
+    model, values, collection = setting.of(tuned, named)
     tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
     with stages() as progress:
@@ -49,8 +49,4 @@ def search(
                 write_run(stream, found.rankings, tag=tag)
             return
         write_run(run.output, found.rankings, tag=tag)
-    write_record(
-        Path(f"{run.output}.made.json"),
-        model={"name": model, **values},
-        **describe(found.dataset, found.index),
-    )
+    write_record(run.output, model={"name": model, **values}, **describe(found.dataset, found.index))

@@ -11,11 +11,11 @@ from lmtune.cli.messages import note, on_screen, say
 from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
-from lmtune.formats.files import check_directory
+from lmtune.formats.folders import check_directory
 from lmtune.options import option
 from lmtune.progress import timed
 from lmtune.reporting.keeping import keep_results
-from lmtune.reporting.results_files import CONTENT, RECORD, check_names
+from lmtune.reporting.results_files import KIND, check_names
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_tables import final_tables, mean_table, parameter_table, tuning_table
 from lmtune.tuning.experiment.plan import Plan
@@ -47,7 +47,8 @@ def tune(
     check_names([own.name for own in collections])
     searching = Plan(**plan, ranges=ranges.of(plan.get("model", Plan.model)))
     if output.output is not None:
-        check_directory(output.output, marker=RECORD, own=CONTENT)
+        reads = [file for own in collections for file in own.files()]
+        check_directory(output.output, KIND, reads=[*reads, *split.files(), collection.indexes])
     for slow in (measure for measure in searching.measures if measure.is_slow):
         note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     prepared: list[Prepared] = []

@@ -9,8 +9,11 @@ from lmtune.datasets.collection import Collection
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
 from lmtune.formats.documents import ListDocuments
+from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
+from lmtune.indexing.lucene.writer import KIND as LUCENE_KIND
+from lmtune.indexing.manifest import KIND
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
@@ -73,6 +76,9 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     InputError
         For documents that cannot be indexed.
     """
+    if building.output is not None:
+        kind = LUCENE_KIND if building.engine == LUCENE else KIND
+        check_directory(building.output, kind, reads=collection.files())
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
     if building.engine == LUCENE and building.output is not None:

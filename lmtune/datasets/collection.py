@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.index_names import LUCENE, find_index
-from lmtune.datasets.loading import PARTS, load
+from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.errors import InputError
 from lmtune.indexing.analysis import Analyzer
 from lmtune.options import option
@@ -112,6 +112,13 @@ class Collection:
         if self.analysis is not None:
             return Analyzer.from_settings(self.analysis)
         return Analyzer(stemmer=self.stemmer or "porter", stopwords=self.stopwords or "lucene")
+
+    def files(self) -> list[Path]:
+        """Return what is going to be read, as far as it is here: files, and the folder of an index."""
+        named = [self.index and self.index.removeprefix(LUCENE), self.stopwords]
+        found = [Path(name) for name in named if name is not None]
+        given = {part: getattr(self, part) for part in PARTS}
+        return found + files_of(self.name, **given, split=self.split)
 
     def load(self, need: Container[str] = PARTS, *, progress: Progress = silent) -> Dataset:
         """Load documents, topics and judgements; keep pydocs' files here, where a user looks for them.

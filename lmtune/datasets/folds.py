@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import numpy as np
 
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError, as_text
-from lmtune.formats.files import read_bytes
+from lmtune.formats.digests import read_json
 
 
 @dataclass(frozen=True)
@@ -170,20 +169,14 @@ def read_parts(path: str | os.PathLike[str]) -> list[list[str]]:
     InputError
         For another shape, a topic in two parts, or fewer than two parts.
     """
-    try:
-        parts = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            "not a partition", file=path, accepted="a JSON list of two or more lists of topics"
-        ) from None
+    accepted = "a JSON list of two or more lists of topics"
+    parts = read_json(path, accepted=accepted)
     if (
         not isinstance(parts, list)
         or len(parts) < 2
         or not all(isinstance(part, list) and part for part in parts)
     ):
-        raise InputError("not a partition", file=path, accepted="a JSON list of two or more lists of topics")
+        raise InputError("not a partition", file=path, accepted=accepted)
     named = [[str(topic) for topic in part] for part in parts]
     seen: set[str] = set()
     for part in named:

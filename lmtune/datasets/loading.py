@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Literal
 
 from lmtune.datasets import folder, irds
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.names import find_named
+from lmtune.datasets.names import find_named, named_files
 from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
@@ -128,6 +129,37 @@ def load(
             return replace(base, topics=judged)
         return base
     return _with_files(base, given, topic_fields)
+
+
+def files_of(
+    name: PathLike | None = None,
+    *,
+    documents: PathLike | None = None,
+    topics: PathLike | None = None,
+    qrels: PathLike | None = None,
+    split: str | None = None,
+) -> list[Path]:
+    """Return the files that `load` would read, as far as they are here: nothing is fetched or read."""
+    given: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
+    found: list[Path] = []
+    for part in PARTS:
+        # What is missing or ambiguous, `load` says.
+        with contextlib.suppress(InputError):
+            place = given[part]
+            if place is None and name is not None and Path(name).is_dir() and not _is_known(name):
+                place = _locate(name, given, [part], split)[1][part]
+            if place is None:
+                continue
+            if part == "documents":
+                found += _document_files(Path(place))
+            else:
+                found += named_files(part).get(os.fspath(place), [Path(place)])
+    return found
+
+
+def _is_known(name: PathLike) -> bool:
+    """Tell whether a name is a collection's even where a folder is called so."""
+    return name == PYDOCS or str(name).startswith((synthetic.PREFIX, irds.PREFIX))
 
 
 def _locate(

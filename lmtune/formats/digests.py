@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import typing
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.files import unreadable
+from lmtune.formats.files import read_bytes, unreadable
 
 BLOCK_BYTES = 1 << 14
 """Bytes of a large file that share a digest: what is read of it is checked in steps of these."""
@@ -40,8 +42,8 @@ def sealed(content: Mapping[str, Any], of: str = "") -> dict[str, Any]:
     return {**read, _KEY: _json_digest(read, of)}
 
 
-def unsealed(content: Any, of: str = "") -> dict[str, Any]:
-    """Return what was given to `sealed`.
+def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return what was given to `sealed`, with values of some types.
 
     Raises
     ------
@@ -53,7 +55,41 @@ def unsealed(content: Any, of: str = "") -> dict[str, Any]:
     rest = {key: value for key, value in content.items() if key != _KEY}
     if content[_KEY] != _json_digest(rest, of):
         raise ValueError("the checksum differs")
-    return rest
+    return checked(rest, kinds)
+
+
+def checked(content: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object whose values are of some types.
+
+    Parameters
+    ----------
+    content : object
+        As JSON has it.
+    kinds : mapping of str to type
+        By key; of a type such as ``dict[str, int]`` the elements count too.
+
+    Raises
+    ------
+    ValueError
+        Where a key is missing or its value is of another type, or it is no object.
+    """
+    if not isinstance(content, dict):
+        raise ValueError("not an object")
+    for name, kind in kinds.items():
+        if name not in content or not _is_of(content[name], kind):
+            raise ValueError(f"bad or missing {name}")
+    return content
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    whole = typing.get_origin(kind) or kind
+    if whole is Any:
+        return True
+    if not isinstance(value, whole) or (whole is int and isinstance(value, bool)):
+        return False
+    parts = typing.get_args(kind)
+    elements = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return not parts or all(_is_of(element, parts[-1]) for element in elements)
 
 
 def parse_json(raw: bytes | str) -> Any:
@@ -70,8 +106,46 @@ def parse_json(raw: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def read_json(
+    path: str | os.PathLike[str], kinds: Mapping[str, Any] | None = None, *, accepted: str | None = None
+) -> Any:
+    """Read a file of JSON.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    kinds : mapping of str to type, optional
+        What the file has to hold: an object with values of these types.
+    accepted : str, optional
+        What to have instead, for messages.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read, or is anything else.
+    """
+    raw = read_bytes(path)
+    try:
+        content = parse_json(raw)
+    except json.JSONDecodeError as error:
+        message = f"not JSON: {error.msg}"
+        raise InputError(message, file=path, line=error.lineno, accepted=accepted) from None
+    except ValueError as error:
+        raise InputError("not JSON", file=path, value=str(error), accepted=accepted) from None
+    if kinds is None:
+        return content
+    try:
+        return checked(content, kinds)
+    except ValueError as error:
+        raise InputError(str(error), file=path, accepted=accepted) from None
+
+
 def _json_digest(content: Any, of: str) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode(), zlib.crc32(of.encode()))
+    try:
+        return zlib.crc32(json.dumps(content, sort_keys=True).encode(), zlib.crc32(of.encode()))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def digest(content: bytes | memoryview) -> int:

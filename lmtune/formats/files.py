@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 from lmtune.errors import InputError
 from lmtune.formats.compression import compressing, decompressing, is_compressed
 from lmtune.formats.limits import within_lines
+from lmtune.formats.temporaries import temporary
 
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
@@ -170,170 +170,63 @@ def atomic_write(
     return _atomic_write(Path(path), text=mode == "text")
 
 
-def check_file(path: str | os.PathLike[str]) -> None:
-    """Raise what `atomic_write` would raise at once, before the work whose result it is to keep."""
-    if Path(path).is_dir():
-        raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
-
-
-def check_directory(path: str | os.PathLike[str], *, marker: str, own: Collection[str] | None = None) -> None:
-    """Raise what `atomic_directory` would raise at once.
-
-    Parameters
-    ----------
-    path, marker, own
-        As for `atomic_directory`.
-
-    Raises
-    ------
-    InputError
-        If the target is a file or a foreign folder.
-    """
-    target = Path(os.path.realpath(path))
-    names: set[str] = set()
-    # Asked at once: another process may be replacing the folder.
+def check_no_directory(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where a file is to be written in a directory's place."""
     try:
-        names = {entry.name for entry in target.iterdir()}
-    except FileNotFoundError:
-        pass
-    except NotADirectoryError:
-        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name") from None
-    foreign = [] if own is None else sorted(names.difference(own))
-    if foreign or (names and marker not in names):
-        problem = f"has no {marker}" if marker not in names else "holds files of others"
-        raise InputError(
-            f"will not replace a folder that {problem}",
-            file=path,
-            value=foreign[0] if foreign else None,
-            accepted="a new folder's name, an empty folder, or one that lmtune wrote",
-        )
+        found = Path(path).is_dir()
+    except OSError as error:
+        raise unwritable(path, error) from error
+    if found:
+        raise InputError("cannot write", file=path, value="a directory", accepted="a file name")
 
 
 @contextlib.contextmanager
 def _atomic_write(path: Path, *, text: bool) -> Iterator[IO[Any]]:
-    check_file(path)
+    check_no_directory(path)
     # Under /dev a regular file is one that the shell has redirected to: it is not ours to replace.
     direct = path.exists() and (not path.is_file() or path.parent.parts[:2] == ("/", "dev"))
     # Through a symbolic link, so that the link survives.
     target = path if direct else Path(os.path.realpath(path))
-    temporary = path if direct else _sibling(target)
-    try:
-        if not direct:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        raw = temporary.open("ab" if direct else "xb", buffering=_BUFFER_BYTES)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(raw)
-            stream: Any = raw
-            compressed = compressing(raw, target.suffix.lower())
-            if compressed is not None:
-                stream = stack.enter_context(compressed)
-            if text:
-                stream = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
-                stack.callback(stream.close)
-            yield stream
-        if not direct:
-            _replace(temporary, target)
-    except BaseException as error:
-        _name(error, path)
-        if not direct:
-            temporary.unlink(missing_ok=True)
-        raise
+    with contextlib.ExitStack() as stack:
+        try:
+            written = path
+            if not direct:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                written = stack.enter_context(temporary(target, partial(Path.touch, exist_ok=False)))
+            raw = written.open("ab" if direct else "wb", buffering=_BUFFER_BYTES)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        try:
+            with raw, _encoded(raw, target, text=text) as stream:
+                yield stream
+            if not direct:
+                _replace(written, target)
+        except BaseException as error:
+            named(error, path)
+            raise
 
 
 @contextlib.contextmanager
-def atomic_directory(
-    path: str | os.PathLike[str], *, marker: str | None = None, own: Collection[str] | None = None
-) -> Iterator[Path]:
-    """Write a folder whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        The folder to make or to replace. Missing parents are made.
-    marker : str, optional
-        The name of a file that tells our folders from others: an existing folder that is neither
-        empty nor holds it is left alone, with an InputError.
-    own : collection of str
-        With a marker, the names that our folders may hold; a folder with any other is left alone.
-
-    Yields
-    ------
-    pathlib.Path
-        An empty folder beside the target. It takes the target's place when the ``with`` block
-        ends (an old folder is moved aside, then removed), and is removed when the block raises.
-
-    Raises
-    ------
-    InputError
-        If the target is a file, a foreign folder (see `marker`), or cannot be made.
-    """
-    target = Path(os.path.realpath(path))
-    if marker is not None:
-        check_directory(path, marker=marker, own=own)
-    elif target.exists() and not target.is_dir():
-        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
-    temporary, old = _sibling(target), _sibling(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        yield temporary
-        while not _taken(target, temporary, old):
-            # Another process was faster; what it put there is as much ours to replace.
-            _remove(old)
-            if marker is not None:
-                check_directory(path, marker=marker, own=own)
-    except BaseException as error:
-        _name(error, path)
-        _remove(temporary)
-        raise
-    _remove(old)
-
-
-def _taken(target: Path, temporary: Path, old: Path) -> bool:
-    """Put a folder in a target's place, the target aside; False where it is taken meanwhile."""
-    with contextlib.suppress(FileNotFoundError):
-        target.replace(old)
-    try:
-        temporary.replace(target)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return False
-        if old.exists():
-            _replace(old, target)
-        raise _unwritable(target, error) from error
-    except BaseException:
-        if old.exists():
-            _replace(old, target)
-        raise
-    return True
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sibling(path: Path) -> Path:
-    import secrets  # with what it imports as slow as reading a small file
-
-    return path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+def _encoded(raw: BinaryIO, target: Path, *, text: bool) -> Iterator[IO[Any]]:
+    with contextlib.ExitStack() as stack:
+        stream: Any = raw
+        compressed = compressing(raw, target.suffix.lower())
+        if compressed is not None:
+            stream = stack.enter_context(compressed)
+        if text:
+            stream = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
+            stack.callback(stream.close)
+        yield stream
 
 
 def _replace(source: Path, target: Path) -> None:
     try:
         source.replace(target)
     except OSError as error:
-        raise _unwritable(target, error) from error
+        raise unwritable(target, error) from error
 
 
-def _name(error: BaseException, path: str | os.PathLike[str]) -> None:
+def named(error: BaseException, path: str | os.PathLike[str]) -> None:
     """Say of a write that failed where it was: a full disk or a limit names no file."""
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and error.filename is None:
         error.filename = os.fspath(path)
@@ -345,5 +238,6 @@ def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 
 
-def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
+def unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    """Return the InputError for a file or folder that the system will not let us write."""
     return InputError(f"cannot write: {error.strerror or error}", file=path)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
-from lmtune.formats.files import atomic_directory, unreadable
+from lmtune.formats.files import unreadable
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.formats.letor_rows import Letor, collect
-from lmtune.formats.locks import locked
+from lmtune.formats.locks import locked, tidy
 from lmtune.threads import over_slices
 
 FORMAT = "lmtune letor 2"
@@ -24,11 +25,22 @@ FORMAT = "lmtune letor 2"
 WORTH_KEEPING_BYTES = 1 << 24
 """Files from this size on are kept in columnar form beside themselves."""
 
+_KINDS = {
+    "options": dict,
+    "size": int,
+    "changed": int,
+    "sha256": str,
+    "rows": int,
+    "width": int,
+    "named": bool,
+    "digests": dict[str, int],
+    "blocks": list[int],
+}
 # Of a digest each of the features, which are read by several threads.
 _BLOCK_BYTES = 1 << 22
 
 _MARKER = "letor.json"
-_FILES = (_MARKER, "features", "labels", "starts", "queries", "docids")
+_KIND = FolderKind(_MARKER, (_MARKER, "features", "labels", "starts", "queries", "docids"))
 
 
 def cached(
@@ -68,6 +80,7 @@ def cached(
     options = {"format": FORMAT, "repeated": repeated, "docids": docids}
     found = _read(folder, Path(path), status, options)
     if found is not None:
+        tidy(folder)
         return found
     with locked(folder):
         # Whoever held the lock may have made it.
@@ -78,7 +91,7 @@ def cached(
 def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor | None:
     """Return what the folder holds if it stands for the file and is whole."""
     try:
-        header = unsealed(parse_json((folder / _MARKER).read_bytes()))
+        header = unsealed(parse_json((folder / _MARKER).read_bytes()), kinds=_KINDS)
         if header["options"] != options or header["size"] != status.st_size:
             return None
         if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
@@ -88,16 +101,16 @@ def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
         if _block_digests(features) != header["blocks"]:
             return None
         read = {name: read_whole(folder / name, digest) for name, digest in digests.items()}
-    except (OSError, ValueError):
+        labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
+        starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
+        docnos = _names(read["docids"]) if header["named"] else None
+        return Letor(features, labels, starts, _names(read["queries"]), docnos)
+    except (OSError, ValueError, LookupError):
         return None
-    labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
-    starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
-    docnos = _names(read["docids"]) if header["named"] else None
-    return Letor(features, labels, starts, _names(read["queries"]), docnos)
 
 
 def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
-    with atomic_directory(folder, marker=_MARKER, own=_FILES) as made:
+    with atomic_directory(folder, _KIND) as made:
         features = _OnDisk(made / "features")
         try:
             rest = collect(path, features.append, repeated=options["repeated"], docids=options["docids"])

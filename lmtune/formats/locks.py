@@ -6,12 +6,8 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+from lmtune.formats.temporaries import hold, lock_path, sweep
 
 
 @contextlib.contextmanager
@@ -27,8 +23,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     path : path-like
         What is going to be made; missing parent folders are made.
     """
-    target = Path(os.path.realpath(path))
-    file = target.parent / f".{target.name}.lock"
+    file = lock_path(Path(os.path.realpath(path)))
     held = _acquired(file)
     try:
         yield
@@ -36,19 +31,28 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
         if held is not None:
             with contextlib.suppress(OSError):
                 file.unlink()
-            held.close()
+            os.close(held)
 
 
-def _acquired(file: Path) -> BinaryIO | None:
-    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+def tidy(path: str | os.PathLike[str]) -> None:
+    """Remove what killed processes left beside something that is whole: half-written ones, their lock."""
+    target = Path(os.path.realpath(path))
+    sweep(target)
+    file = lock_path(target)
+    with contextlib.suppress(OSError):
+        held = hold(file)
+        if held is not None:
+            file.unlink()
+            os.close(held)
+
+
+def _acquired(file: Path) -> int | None:
+    with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        while fcntl is not None:
-            held = stack.enter_context(file.open("ab"))
-            fcntl.flock(held, fcntl.LOCK_EX)
+        while True:
+            file.touch()
+            held = hold(file, wait=True)
             # Who held it before has removed the file, and another may have a new one.
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(held.fileno()), file.stat()):
-                    stack.pop_all()
-                    return held
-            stack.close()
+            if held is not None:
+                return held
     return None

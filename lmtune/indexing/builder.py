@@ -13,7 +13,7 @@ import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentBatch, DocumentSource, unchanged
-from lmtune.formats.files import atomic_directory
+from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
@@ -83,7 +83,7 @@ def build_index(
     """
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
-    with atomic_directory(path, marker=manifest.FILE, own=manifest.CONTENT) as folder:
+    with atomic_directory(path, manifest.KIND) as folder:
         with unchanged(source):
             digest = source.digest()
             inverted = _given_postings(source, analyzer, progress)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments
 from lmtune.formats.frames import as_documents
-from lmtune.formats.locks import locked
+from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
@@ -87,6 +87,7 @@ def index_for(
     for place in (path, _plain_path(source, analyzer, home)):
         found, _ = _open_current(place, source, analyzer)
         if found is not None:
+            tidy(place)
             return found
     with locked(path):
         # Whoever held the lock may have built it.

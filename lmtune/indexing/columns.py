@@ -9,7 +9,8 @@ from __future__ import annotations
 import bisect
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+import typing
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import BLOCK_BYTES, Blocks, BlockWriter, digest, digests_size
+from lmtune.formats.digests import BLOCK_BYTES, Blocks, BlockWriter, checked, digest, digests_size
 from lmtune.formats.files import unreadable
 
 REBUILD = "a whole index; build it again with `lmtune index`"
@@ -53,6 +54,20 @@ class StoredColumn:
     def size(self) -> int:
         """The values' size in bytes."""
         return self.count * np.dtype(self.dtype).itemsize
+
+
+def read_columns(content: Any, names: Collection[str]) -> dict[str, StoredColumn]:
+    """Return what JSON says of columns.
+
+    Raises
+    ------
+    ValueError
+        Where one is missing, or is described otherwise.
+    """
+    kinds = typing.get_type_hints(StoredColumn)
+    columns = checked(content, dict.fromkeys(names, dict))
+    described = {name: checked(columns[name], kinds) for name in names}
+    return {name: StoredColumn(**{key: own[key] for key in kinds}) for name, own in described.items()}
 
 
 class ColumnWriter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import typing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import unreadable
-from lmtune.indexing.columns import REBUILD, StoredColumn
+from lmtune.formats.folders import FolderKind, is_folder
+from lmtune.indexing.columns import REBUILD, StoredColumn, read_columns
 
 FORMAT = "lmtune columnar index"
 VERSION = 2
@@ -32,9 +34,8 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 
-CONTENT = frozenset({FILE, *COLUMNS, "candidates"})
-"""Everything that an index's folder holds, pruned candidates among it; building replaces no folder
-that holds more."""
+KIND = FolderKind(FILE, (FILE, *COLUMNS, "candidates/*"))
+"""An index's folder, pruned candidates in it; building replaces no folder that holds more."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def read_manifest(folder: Path) -> Manifest:
         If there is no index, or it is damaged or of another format version.
     """
     path = folder / FILE
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError("there is no index here", file=folder, accepted="a folder that `lmtune index` wrote")
     try:
         content = parse_json(path.read_bytes())
@@ -133,7 +134,7 @@ def read_manifest(folder: Path) -> Manifest:
             accepted=f"{FORMAT} {VERSION}; build the index again with `lmtune index`",
         )
     try:
-        return _parse(unsealed(content))
+        return _parse(unsealed(content, kinds=typing.get_type_hints(Manifest) | {"columns": dict}))
     except ValueError:
         raise _damaged(path) from None
 
@@ -141,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse(content: dict[str, Any]) -> Manifest:
     # The checksum held, so this is what `write_manifest` wrote.
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
-    fields["columns"] = {name: StoredColumn(**column) for name, column in content["columns"].items()}
+    fields["columns"] = read_columns(content["columns"], COLUMNS)
     return Manifest(**fields)
 
 

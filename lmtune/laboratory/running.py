@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import lmtune
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, unsealed
-from lmtune.formats.files import atomic_write, check_directory
+from lmtune.formats.files import atomic_write
+from lmtune.formats.folders import FolderKind, check_directory
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.processes import call_all
@@ -29,6 +30,7 @@ Progress = Callable[[str, int, int], None]
 
 PARTS, RECORD, NUMBERS = "parts", "made.json", "numbers.json"
 _IDENTITY = "identity.json"
+_KIND = FolderKind(PARTS)
 _PICTURES = ("png", "svg")
 
 
@@ -182,7 +184,7 @@ class _Plan:
         """Read what an earlier run of the same settings, data and code has left."""
         if self._parts is None or self.order.folder is None:
             return
-        check_directory(self.order.folder, marker=PARTS)
+        check_directory(self.order.folder, _KIND)
         self._new = not self.order.folder.exists()
         identity = _identity(self.order)
         self._of = json.dumps(identity, sort_keys=True)
@@ -199,7 +201,9 @@ class _Plan:
             # A damaged piece is done again.
             with contextlib.suppress(OSError, ValueError):
                 if part is not None:
-                    self.results[unit.key] = unsealed(parse_json(part.read_bytes()), self._of)["result"]
+                    self.results[unit.key] = unsealed(
+                        parse_json(part.read_bytes()), self._of, {"result": Any}
+                    )["result"]
 
     def abandon(self) -> None:
         """Remove the folder if this run made it and has nothing to keep."""
@@ -267,7 +271,7 @@ def _write(order: Order, folder: Path, result: Result) -> None:
     record = folder / RECORD
     old: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        old = unsealed(parse_json(record.read_bytes()))
+        old = unsealed(parse_json(record.read_bytes()), kinds={"files": list[str]})
     # Without a record there is no result; it comes last.
     record.unlink(missing_ok=True)
     files = []

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmtune.formats.files import atomic_directory
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.reporting.comparison_tables import p_text
 from lmtune.reporting.table import FILES, Cell, Column, Table, name_columns, render, short
 
 RECORD = "made.json"
 _PICTURES = ("importance.svg", "importance.png")
-CONTENT = frozenset({*FILES, *_PICTURES, RECORD})
-"""Everything that the folder holds."""
+KIND = FolderKind(RECORD, (*FILES, *_PICTURES, RECORD))
+"""The folder."""
 
 _MOST_DRAWN = 40
 
@@ -86,7 +86,7 @@ def write_importance(
     from lmtune.reporting.figures import difference_intervals, save
 
     ordered = tuple(sorted(found.contrasts, key=lambda own: own.difference))[:_MOST_DRAWN]
-    with atomic_directory(path, marker=RECORD, own=CONTENT) as target:
+    with atomic_directory(path, KIND) as target:
         figure = difference_intervals(
             replace(found, contrasts=ordered), title="one feature's values shuffled"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lmtune.formats.csv_files import csv_text
-from lmtune.formats.files import atomic_directory
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.loss_tables import loss_table
@@ -20,8 +20,8 @@ from lmtune.reranking.comparison import Outcome, history_rows
 RECORD = "made.json"
 _PICTURES = ("convergence.svg", "convergence.png")
 _HISTORY = "history.csv"
-CONTENT = frozenset({*FILES, *_PICTURES, RECORD, _HISTORY})
-"""Everything that the folder holds."""
+KIND = FolderKind(RECORD, (*FILES, *_PICTURES, RECORD, _HISTORY))
+"""The folder of a comparison."""
 
 
 def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty], *, data: str) -> None:
@@ -43,7 +43,7 @@ def write_losses(path: Path, outcomes: Sequence[Outcome], empty: Sequence[Empty]
     InputError
         For a folder that holds something else.
     """
-    with atomic_directory(path, marker=RECORD, own=CONTENT) as target:
+    with atomic_directory(path, KIND) as target:
         texts = {name: loss_table(outcomes, style, empty=empty) for name, style in FILES.items()}
         if rows := history_rows(outcomes):
             texts[_HISTORY] = csv_text(rows[0], ([*row.values()] for row in rows))

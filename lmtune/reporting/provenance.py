@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import as_text
 from lmtune.formats.files import atomic_write
+from lmtune.formats.outputs import check_file
 
 if TYPE_CHECKING:
     from lmtune.datasets.dataset import Dataset
@@ -89,9 +90,25 @@ def record(libraries: Sequence[str] = (), **facts: Any) -> dict[str, Any]:
     return {"command": command(), "versions": versions() | installed(*libraries), **facts}
 
 
+def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
+    """Raise at once what writing a file and its record would; see `lmtune.formats.outputs.check_file`."""
+    check_file(path, reads=reads)
+    place = _record_path(path)
+    if place is not None:
+        check_file(place, reads=reads)
+
+
+def _record_path(path: Path) -> Path | None:
+    """Return where a file's record goes; None for a pipe or a device."""
+    return None if path.exists() and not path.is_file() else Path(f"{path}.made.json")
+
+
 def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
-    """Write how a file was made; see `record`."""
-    with atomic_write(path) as file:
+    """Write beside a file how it was made; see `record`."""
+    place = _record_path(path)
+    if place is None:
+        return
+    with atomic_write(place) as file:
         file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lmtune.formats.files import atomic_write, check_file
+from lmtune.formats.files import atomic_write
+from lmtune.formats.folders import recorded
+from lmtune.formats.outputs import check_file
 from lmtune.progress import Progress, silent
 from lmtune.reporting.figures import Picture, draw
 from lmtune.reporting.page import page
+from lmtune.reporting.results_files import KIND, RECORD
 from lmtune.reporting.results_reader import read_results
 
 
@@ -29,7 +32,7 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     InputError
         For a folder that is none of results, or a table in it that cannot be read.
     """
-    check_file(target)
+    check_file(target, reads=[results / name for name in (RECORD, *recorded(results, KIND))])
     stored = read_results(results)
 
     def pictures() -> Iterator[Picture]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, name_of
 from lmtune.formats.csv_files import csv_text, read_csv
-from lmtune.reporting.table import FILES
+from lmtune.formats.digests import digest, sealed
+from lmtune.formats.files import atomic_write
+from lmtune.formats.folders import FolderKind, recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,11 +111,18 @@ PROFILES = CsvFile(
 )
 TRACE = CsvFile("traces/{}/{}.csv", {})
 
-CONTENT = frozenset(
-    {*FILES, RECORD, FOLDS, PARAMETER_TABLE, RUNS, PAGE, PICTURES}
-    | {file.place.partition("/")[0] for file in (TOPICS, CHOSEN, FINAL, RECALL, SURFACE, PROFILES, TRACE)}
-)
-"""Everything that a results folder holds; `write_results` replaces no folder that holds more."""
+KIND = FolderKind(RECORD, (PAGE,), (RECORD, f"{PICTURES}/{RECORD}"))
+"""A results folder; `write_results` replaces none that holds more than was recorded, or other content."""
+
+
+def record_pictures(results: Path, files: Sequence[Path]) -> None:
+    """Note in a results folder which pictures are lmtune's, so that they are replaced with it."""
+    home = results / PICTURES
+    known = recorded(home, FolderKind(RECORD, records=(RECORD,)))
+    known.pop(RECORD, None)
+    known |= {file.name: digest(file.read_bytes()) for file in files}
+    with atomic_write(home / RECORD) as stream:
+        stream.write(json.dumps(sealed({"files": known}), indent=2) + "\n")
 
 
 def file_name(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +13,8 @@ import numpy as np
 
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
-from lmtune.formats.digests import read_whole, unsealed
-from lmtune.formats.files import read_bytes
+from lmtune.formats.digests import read_json, read_whole, unsealed
+from lmtune.formats.folders import is_folder
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.model import MODELS
 from lmtune.models.two_stage import TWO_STAGE
@@ -84,7 +83,7 @@ def read_results(path: str | os.PathLike[str]) -> StoredResults:
         Where a file is missing or malformed (with the line), or disagrees with the others.
     """
     folder = Path(path)
-    if not folder.is_dir():
+    if not is_folder(folder):
         problem = "not a folder" if folder.exists() else "no such folder"
         raise InputError(problem, file=path, accepted=ACCEPTED)
     for name in (RECORD, FOLDS, TOPICS.place, CHOSEN.place, TABLE):
@@ -153,19 +152,14 @@ def _refuse(
 
 
 def _record(path: Path) -> dict[str, Any]:
-    record: Any = _json(path)
-    if not isinstance(record, dict):
-        _refuse("not an object", path, record)
+    record: Any = read_json(path, _RECORD, accepted=UNCHANGED)
     if "crc32" not in record:  # older results have no digests
         record.pop("files", None)
     else:
         try:
-            record = unsealed(record)
+            record = unsealed(record, kinds={"files": dict[str, int]})
         except ValueError as error:
             _refuse(f"damaged: {error}", path)
-    for name, kind in _RECORD.items():
-        if not isinstance(record.get(name), kind):
-            _refuse(f"bad or missing {name}", path, record.get(name))
     notes = record["notes"].values()
     if not all(isinstance(own, list) and all(isinstance(n, str) for n in own) for own in notes):
         _refuse("bad notes", path, record["notes"])
@@ -175,8 +169,8 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _folds(path: Path) -> dict[str, tuple[Fold, ...]]:
-    content = _json(path)
-    if not isinstance(content, dict) or not content:
+    content = read_json(path, {}, accepted=UNCHANGED)
+    if not content:
         _refuse("no collection", path, content)
     folds = {}
     for name, parts in content.items():
@@ -263,7 +257,7 @@ def _edges(text: str) -> tuple[str, ...]:
 
 def _table(path: Path) -> dict[_Key, tuple[float, dict[str, float], tuple[str, ...]]]:
     """Read each row's mean, its p-values and cautions."""
-    content = _json(path)
+    content = read_json(path, accepted=UNCHANGED)
     table: dict[_Key, tuple[float, dict[str, float], tuple[str, ...]]] = {}
     for row in content if isinstance(content, list) else [content]:
         try:
@@ -292,12 +286,3 @@ def _traces(folder: Path, name: str, rows: Sequence[Row], folds: int) -> dict[st
         if table is not None:
             tables[keys.get(path.stem, path.stem)] = table
     return tables
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(read_bytes(path))
-    except json.JSONDecodeError as error:
-        _refuse(f"not JSON: {error.msg}", path, line=error.lineno)
-    except (UnicodeDecodeError, RecursionError) as error:
-        _refuse("not JSON", path, str(error))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.formats.digests import digest, sealed
-from lmtune.formats.files import atomic_directory
+from lmtune.formats.folders import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import label
@@ -110,7 +110,7 @@ def write_results(
         result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds] for result in results
     }
     names = parameters(results)
-    with atomic_directory(path, marker=files.RECORD, own=files.CONTENT) as folder:
+    with atomic_directory(path, files.KIND) as folder:
         texts = {name: tuning_table(results, style) for name, style in FILES.items()} | {
             files.PARAMETER_TABLE: parameter_table(results).text(),
             files.CHOSEN.place: files.CHOSEN.text(names, _chosen(results)),

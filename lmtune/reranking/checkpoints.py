@@ -99,7 +99,7 @@ def load_checkpoint(
             raise InputError(
                 "checkpoint of another version", file=path, value=content["version"], accepted=new
             )
-        kept = unsealed(content)
+        kept = unsealed(content, kinds={"state": str, "identity": dict, "record": dict})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("damaged checkpoint", file=path, accepted="another folder") from error
     theirs, record = kept["identity"], kept["record"]

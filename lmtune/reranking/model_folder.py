@@ -17,7 +17,8 @@ from safetensors.torch import load, save
 from lmtune.errors import InputError
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
-from lmtune.formats.files import atomic_directory, check_directory, read_bytes
+from lmtune.formats.files import read_bytes
+from lmtune.formats.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
 from lmtune.reranking.loop import Epoch
@@ -29,15 +30,16 @@ from lmtune.reranking.training import Trained
 RECORD = "made.json"
 _WEIGHTS, _TREES = "model.safetensors", "trees.txt"
 _MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
-CONTENT = frozenset({_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD})
-"""Everything that a model's folder holds."""
+KIND = FolderKind(RECORD, (_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD))
+"""A model's folder."""
 
 _VERSION = 3
+_KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
     """Raise InputError at once where `save_model` would in the end."""
-    check_directory(path, marker=RECORD, own=CONTENT)
+    check_directory(path, KIND)
 
 
 def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:
@@ -83,7 +85,7 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
     files[RECORD] = f"{json.dumps(dict(record), indent=2)}\n".encode()
     model["digests"] = {name: digest(content) for name, content in files.items()}
     files[_MODEL] = f"{json.dumps(sealed(model), indent=2)}\n".encode()
-    with atomic_directory(path, marker=RECORD, own=CONTENT) as folder:
+    with atomic_directory(path, KIND) as folder:
         for name, written in files.items():
             folder.joinpath(name).write_bytes(written)
 
@@ -109,7 +111,7 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
         Where it is not one, or damaged.
     """
     home = Path(path)
-    if not (home / _MODEL).is_file():
+    if not is_folder(home) or not (home / _MODEL).is_file():
         raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
     try:
         kept = parse_json(read_bytes(home / _MODEL))
@@ -120,7 +122,7 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
                 value=kept["version"],
                 accepted=str(_VERSION),
             )
-        kept = unsealed(kept)
+        kept = unsealed(kept, kinds=_KINDS)
         files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
         return (_read_trees if kept["kind"] == "trees" else _read_network)(files, kept)
     except InputError as error:

@@ -1,9 +1,10 @@
-"""One flipped bit in any file that lmtune wrote is refused in one line, or changes nothing."""
+"""A flipped bit in any file that lmtune wrote, and odd JSON, is refused in one line, or changes nothing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from toy_experiment import Powers
 
 from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
+from lmtune.formats.digests import sealed
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.letor import read_letor, write_letor
 from lmtune.indexing.analysis import Analyzer
@@ -30,6 +32,7 @@ from lmtune.reporting.tuning_tables import tuning_table
 
 Read = Callable[[], Any]
 FLIPS = 12
+TRIED = 40
 
 
 def documents(count: int) -> ListDocuments:
@@ -82,8 +85,6 @@ def lucene_store(folder: Path) -> Read:
 
 
 def lucene_note(folder: Path) -> Read:
-    from lmtune.formats.digests import sealed
-
     folder.mkdir()
     (folder / NOTE).write_text(json.dumps(sealed({"analysis": {"stemmer": "none", "stopwords": "none"}})))
     return lambda: read_note(folder)
@@ -198,3 +199,44 @@ def test_a_flipped_bit_is_refused_or_harmless(make: Callable[[Path], Read], tmp_
             file.write_bytes(whole)
     assert tried >= FLIPS
     assert (refused > 0) == (make in REFUSED)
+
+
+ODD: list[Any] = [None, 3, "x", [], {}, [[1]], {"a": []}, [{"a": 1}], 1e400]
+NO_JSON = [b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"{", b"\xff\xfe", b"1" * 6000, b""]
+
+
+def oddities(whole: bytes) -> Iterator[bytes]:
+    """Yield other content for a file of JSON: values of wrong types, also with a checksum that is right."""
+    yield from NO_JSON
+    deep = json.loads("[" * 900 + "]" * 900)
+    for value in (*ODD, deep):
+        yield json.dumps(value).encode()
+    old = json.loads(whole)
+    if not isinstance(old, dict):
+        return
+    old.pop("crc32", None)
+    for key in old:
+        for value in (*ODD, deep):
+            yield json.dumps(old | {key: value}).encode()
+            yield json.dumps(sealed(old | {key: value})).encode()
+        yield json.dumps(sealed({name: value for name, value in old.items() if name != key})).encode()
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("make", [*MENDED, *REFUSED], ids=lambda make: make.__name__)
+def test_odd_json_is_refused_or_harmless(make: Callable[[Path], Read], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    read = make(home)
+    read()
+    for file in sorted(home.rglob("*.json")):
+        whole = file.read_bytes()
+        contents = list(oddities(whole))
+        for content in random.Random(5).sample(contents, min(TRIED, len(contents))):
+            file.write_bytes(content)
+            try:
+                read()
+            except InputError as error:
+                assert "\n" not in str(error)
+            except Exception as error:
+                raise AssertionError((file.name, content[:2000])) from error
+        file.write_bytes(whole)

@@ -44,7 +44,7 @@ def test_pictures_are_drawn_and_bad_tables_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert plot(monkeypatch, str(folder)) == 0
-    drawn = {path.name for path in (folder / "pictures").iterdir()}
+    drawn = {path.name for path in (folder / "pictures").glob("*.*g")}
     assert drawn == {
         "tiny-parameters.svg",
         "tiny-AP-topics.svg",

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats.files import atomic_directory, atomic_write, open_bytes, read_bytes, read_lines
+from lmtune.formats.files import atomic_write, open_bytes, read_bytes, read_lines
+from lmtune.formats.folders import FolderKind, atomic_directory
 
 COMPRESS = {
     "": lambda data: data,
@@ -211,13 +212,13 @@ def test_failing_directory_leaves_the_old_one(tmp_path: Path, error: type[BaseEx
 def test_directory_with_a_marker_spares_foreign_folders(tmp_path: Path) -> None:
     path = tmp_path / "home"
     path.mkdir()
-    with atomic_directory(path, marker="index.json") as folder:
+    with atomic_directory(path, FolderKind("index.json")) as folder:
         put(folder / "index.json", b"{}")
-    with atomic_directory(path, marker="index.json") as folder:
+    with atomic_directory(path, FolderKind("index.json")) as folder:
         put(folder / "index.json", b"{1}")
     assert (path / "index.json").read_bytes() == b"{1}"
     (path / "index.json").rename(path / "thesis.tex")
-    with pytest.raises(InputError, match=r"no index\.json"), atomic_directory(path, marker="index.json"):
+    with pytest.raises(InputError, match=r"no index\.json"), atomic_directory(path, FolderKind("index.json")):
         pass
     assert (path / "thesis.tex").exists()
 
@@ -235,7 +236,7 @@ def test_a_folder_that_several_replace_at_once(tmp_path: Path) -> None:
     path = tmp_path / "results"
 
     def write(number: int) -> None:
-        with atomic_directory(path, marker="made.json") as folder:
+        with atomic_directory(path, FolderKind("made.json")) as folder:
             for name in ("made.json", "other"):
                 folder.joinpath(name).write_text(str(number))
 

@@ -12,11 +12,12 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
+from lmtune.formats.folders import recorded
 from lmtune.formats.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.recall_precision import recall_precision
-from lmtune.reporting.results_files import CONTENT, PAGE, PICTURES
+from lmtune.reporting.results_files import KIND
 from lmtune.reporting.results_writer import write_results
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
@@ -42,9 +43,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CandidatePool]
 
 def test_equal_results_give_equal_bytes(kept: tuple[Path, CandidatePool], tmp_path: Path) -> None:
     folder, _ = kept
-    assert {path.name for path in folder.iterdir()} == CONTENT - {PAGE, PICTURES}
-    keep(tmp_path / "again")
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    assert {file.as_posix() for file in files} == {*recorded(folder, KIND)}
+    keep(tmp_path / "again")
     again = {p.relative_to(tmp_path / "again") for p in tmp_path.rglob("*") if p.is_file()}
     assert files == again
     for file in files:

@@ -22,7 +22,7 @@ from lmtune.reranking.comparison import compare, empty_queries, history_rows, ru
 from lmtune.reranking.data import RankingSplit  # noqa: E402
 from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
-from lmtune.reranking.model_folder import CONTENT, load_model, save_model  # noqa: E402
+from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
 from lmtune.reranking.reranker import CUTOFFS, Reranker, learn  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
@@ -124,7 +124,7 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -
     save_model(tmp_path / "m2", again, {"how": "so"})
     kept = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
     assert kept == {path.name: path.read_bytes() for path in (tmp_path / "m2").iterdir()}
-    assert set(kept) < CONTENT
+    assert set(kept) < set(KIND.files or ())
     with pytest.raises(InputError, match=r"other features .*'f6'"):
         again.check_features([*names[:-1], "f6"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,9 @@ from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.files import check_file
+from lmtune.formats.digests import read_json
 from lmtune.options import option
-from lmtune.reporting.provenance import NEURAL, describe, write_record
+from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,11 @@ def apply(
 
     if data is None and reranking.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
-    check_file(reranking.output)
+    named = replace(collection, name=data)
+    given = (reranking.run or data, reranking.only_topics)
+    reads = [model, *(Path(name) for name in given if name is not None), *named.files()]
+    check_recorded(reranking.output, reads=reads)
+    learnt = read_json(model / "made.json")
     facts = {}
     with stages() as progress:
         if reranking.run is None:
@@ -58,7 +61,7 @@ def apply(
             made = rerank_run(
                 model,
                 reranking.run,
-                replace(collection, name=data),
+                named,
                 reranking.output,
                 only=reranking.only_topics,
                 all_topics=reranking.all_topics,
@@ -68,5 +71,4 @@ def apply(
                 progress=progress,
             )
             facts = describe(made.dataset, made.index)
-    learnt = json.loads((model / "made.json").read_text(encoding="utf-8"))
-    write_record(Path(f"{reranking.output}.made.json"), NEURAL, **facts, model=learnt)
+    write_record(reranking.output, NEURAL, **facts, model=learnt)

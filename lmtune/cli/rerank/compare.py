@@ -9,7 +9,7 @@ from typing import Annotated
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import name_of
-from lmtune.formats.files import check_directory
+from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
 from lmtune.progress import note, timed
@@ -63,14 +63,15 @@ def compare(
     output: LossesOutput,
 ) -> None:
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
-    from lmtune.reporting.loss_folder import CONTENT, RECORD, write_losses
+    from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
     from lmtune.reranking.letor_folder import read_letor_folder
 
     losses = comparison.read_losses(trials.losses, settings)
     if output.output is not None:
-        check_directory(output.output, marker=RECORD, own=CONTENT)
+        reads = [Path(name) for name in (folder, trials.validation) if name is not None]
+        check_directory(output.output, KIND, reads=reads)
     with timed(f"{folder}: read"):
         folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
     missing = comparison.empty_queries(folds)

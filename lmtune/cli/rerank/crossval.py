@@ -14,13 +14,12 @@ from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.files import check_file
 from lmtune.formats.runs import read_run
 from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option
 from lmtune.progress import Progress
-from lmtune.reporting.provenance import NEURAL, write_record
+from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -65,10 +64,9 @@ def crossval(
 
     learning.check(data, tuned)
     parse_network(settings.network)
-    check_file(crossing.output)
-    if learning.run is not None and learning.run.resolve() == crossing.output.resolve():
-        raise InputError("the new run is the old one", file=crossing.output, accepted="another --output")
     features, own = tuned_features(features, tuned, replace(collection, name=data))
+    reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
+    check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
         known = _folds(own, crossing, learning, features, settings.seed, progress)
     scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
@@ -121,4 +119,4 @@ def _write(
             measures = {str(parse_list_measure(settings.measure)): None} | measures
         qrels = first.source.dataset.qrels
         show(compare_runs(qrels, [run, crossing.output], [*measures]), crossing.style)
-    write_record(Path(f"{crossing.output}.made.json"), NEURAL, **facts_of(first))
+    write_record(crossing.output, NEURAL, **facts_of(first))

@@ -11,8 +11,8 @@ from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
-from lmtune.formats.files import check_file
 from lmtune.formats.letor import write_letor
+from lmtune.formats.outputs import check_file
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.reranking.features import FEATURES
@@ -36,8 +36,9 @@ def features(
     tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:
     """Write a run's features and labels as a LETOR file; print what the features are."""
-    check_file(files.output)
     settings, own = tuned_features(settings, tuned, replace(collection, name=dataset))
+    given = [] if files.only_topics is None else [Path(files.only_topics)]
+    check_file(files.output, reads=[files.run, *given, *own.files()])
     run = read_run(files.run)
     with stages() as progress:
         loaded = own.load(progress=progress)

@@ -10,7 +10,7 @@ from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.files import check_directory
+from lmtune.formats.folders import check_directory
 from lmtune.options import option
 from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.table import STYLES
@@ -39,7 +39,7 @@ def importance(
     machine: Machine,
 ) -> None:
     """Shuffle one feature after the other; print what the measure loses, and LightGBM's own gain."""
-    from lmtune.reporting.importance_folder import CONTENT, RECORD, importance_table, write_importance
+    from lmtune.reporting.importance_folder import KIND, importance_table, write_importance
     from lmtune.reranking.applying import read_lists, unseen_lists
     from lmtune.reranking.importance import permutation_importance
     from lmtune.reranking.lambdamart import LambdaMart
@@ -48,7 +48,8 @@ def importance(
     if data is None and shuffling.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
     if shuffling.output is not None:
-        check_directory(shuffling.output, marker=RECORD, own=CONTENT)
+        given = (model, shuffling.run or data)
+        check_directory(shuffling.output, KIND, reads=[Path(name) for name in given if name is not None])
     loaded = load_model(model)
     with stages() as progress:
         if shuffling.run is None:

@@ -13,6 +13,7 @@ from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
+from lmtune.formats.outputs import check_apart
 from lmtune.options import option
 from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
@@ -37,6 +38,12 @@ class Learning:
         None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"
     )
     checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.")
+
+    def files(self, data: str | None, collection: Collection) -> list[Path]:
+        """Return what is read, and what is written besides the output."""
+        given = (self.run or data, self.validation, self.checkpoint)
+        own = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
+        return [*(Path(name) for name in given if name is not None), *own]
 
     def check(self, data: str | None, tuned: Tuned) -> None:
         """Raise InputError where there is nothing to learn from, or nothing to use a setting for."""
@@ -79,6 +86,8 @@ def train(
     learning.check(data, tuned)
     features, own = tuned_features(features, tuned, replace(collection, name=data))
     parse_network(settings.network)
+    reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
+    check_apart(training.output, reads, whole=True)
     if learning.run is not None:
         model_folder.check_folder(training.output)
     with stages() as progress:

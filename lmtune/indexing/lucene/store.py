@@ -21,9 +21,18 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
-from lmtune.formats.files import atomic_directory, atomic_write
+from lmtune.formats.files import atomic_write
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
-from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, write_column, write_strings
+from lmtune.indexing.columns import (
+    SMALL_BYTES,
+    Column,
+    StoredColumn,
+    Strings,
+    read_columns,
+    write_column,
+    write_strings,
+)
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
 
@@ -31,6 +40,8 @@ FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""
 
 _FILE = "store.json"
+_COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
+_KIND = FolderKind(_FILE, ("*", "candidates/*"))
 _REMOVE = "this folder removed; it is made again"
 _STRINGS_AT_A_TIME = 1 << 16
 
@@ -69,9 +80,9 @@ class LuceneStore:
         """Open the store of a commit; None where there is none, it is damaged or of another commit."""
         try:
             content = _read(path / _FILE)
-            if content["facts"]["digest"] != digest:
+            if content["facts"].get("digest") != digest:
                 return None
-            columns = {name: StoredColumn(**column) for name, column in content["columns"].items()}
+            columns = read_columns(content["columns"], _COLUMNS)
             return cls(path, content["facts"], columns)
         except (OSError, ValueError):
             return None
@@ -96,7 +107,7 @@ class LuceneStore:
         ranks = np.empty(len(docnos), np.int32)
         ranks[order] = np.arange(len(docnos), dtype=np.int32)
         pieces = (docnos[at : at + _STRINGS_AT_A_TIME] for at in range(0, len(docnos), _STRINGS_AT_A_TIME))
-        with atomic_directory(path, marker=_FILE) as folder:
+        with atomic_directory(path, _KIND) as folder:
             text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", pieces)
             columns = {
                 "docnos": text,
@@ -171,7 +182,7 @@ def stored_paths(home: str | os.PathLike[str], name: str) -> list[Path]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    content = unsealed(parse_json(file.read_bytes()))
+    content = unsealed(parse_json(file.read_bytes()), kinds={"facts": dict, "columns": dict})
     if content.get("format") != FORMAT:
         raise ValueError("another format")
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,11 +14,14 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.documents import DocumentSource, unchanged
-from lmtune.formats.files import atomic_directory
+from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.lucene import java
 
 NOTE = "lmtune.json"
 """The file that notes, beside Lucene's own, how documents were analysed."""
+
+KIND = FolderKind(NOTE, (NOTE, "segments_*", "_*", "write.lock"))
+"""A folder of a Lucene index that lmtune made."""
 
 _POLL_SECONDS = 0.05
 # A document of white space is no document to Anserini; a full stop has no token either.
@@ -41,7 +44,7 @@ def write_lucene_index(
 ) -> int:
     """Index a collection with Anserini's IndexCollection.
 
-    Documents go through a temporary JSON collection beside the index.
+    Documents go through a temporary JSON collection in the folder.
 
     Parameters
     ----------
@@ -79,10 +82,9 @@ def write_lucene_index(
     """
     report = progress or _silent
     jnius = java.start()
-    with (
-        atomic_directory(path, marker=NOTE) as folder,
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as scratch,
-    ):
+    with atomic_directory(path, KIND) as folder:
+        scratch = folder / "scratch"  # no file, so that Lucene passes over it
+        scratch.mkdir()
         with unchanged(source):
             documents = _write_json(source, Path(scratch, "documents"), threads, report)
         arguments = {
@@ -115,6 +117,7 @@ def write_lucene_index(
                 file=path,
                 accepted="documents that Anserini takes; its messages are above",
             )
+        shutil.rmtree(scratch)
         (folder / NOTE).write_text(json.dumps(sealed(note or {})) + "\n", encoding="utf-8")
     return documents
 

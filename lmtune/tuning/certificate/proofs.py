@@ -132,7 +132,7 @@ def _two_stage(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScore
     changes nothing. Where mu is 0, lengths and term frequencies need only be proportional.
     """
     tf, length, p, count = _columns(pool, t)
-    neutral: NDArray[np.bool_] = (np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0)
+    neutral: NDArray[np.bool_] = np.asarray((np.abs(tf - p[:, None] * length) <= _NEUTRAL * tf).all(axis=0))
     alike = _alike(tf, length, p, count, proportional=space.high[1] == 0.0, but=neutral)
     y = tf * (1.0 / p)[:, None]
     product, slack = _two_stage_rounding(y, length, count, space)

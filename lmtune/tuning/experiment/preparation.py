@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.search import few, unknown_terms
@@ -47,6 +48,10 @@ class Split:
     ignore_unknown: bool = option(
         False, "Leave out judgements of unknown topics; let all judged documents be unknown."
     )
+
+    def files(self) -> list[Path]:
+        """Return the files that it may name."""
+        return [Path(name) for name in (self.folds, self.train_topics, self.test_topics) if name is not None]
 
     def __post_init__(self) -> None:
         if self.folds == "1":

@@ -91,7 +91,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str) -> None:
 def test_certificates_hold_and_reach_their_tolerance(model: str, name: str) -> None:
     index, topics, qrels = random_collection(3, documents=150, topics=20, vocabulary=14)
     # Lengths that are no multiples of each other: where b is 1, proportional documents would tie.
-    index.lengths = index.lengths * 29 + np.arange(150, dtype=np.int32)
+    index.lengths = (index.lengths * 29 + np.arange(150)).astype(np.int32)
     index.total_terms = int(index.lengths.sum())
     pool = CandidatePool.build(index, topics, qrels, model=model)
     space = ParameterSpace.of(model, {"b": (0.0, 0.95)})

@@ -1,0 +1,229 @@
+"""Folders written whole or not at all, in the place of older ones of ours and of no others."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.formats.digests import digest, parse_json, unsealed
+from lmtune.formats.files import named, unwritable
+from lmtune.formats.outputs import check_apart, check_writable
+from lmtune.formats.temporaries import ASIDE, beside, is_temporary, remove, sweep, temporary
+
+_EXCHANGE, _FROM_HERE = 2, -100  # of Linux: RENAME_EXCHANGE, AT_FDCWD
+
+
+class FolderKind(NamedTuple):
+    """Folders that lmtune writes, told from those of others.
+
+    Attributes
+    ----------
+    marker : str
+        What each of them holds.
+    files : tuple of str, optional
+        The files that they may hold, as patterns of paths in them, where ``*`` stands for no slash;
+        any where it is None.
+    records : tuple of str
+        Files, written by `lmtune.formats.digests.sealed`, whose ``files`` list further ones with
+        their digests, by paths from the record's folder.
+    """
+
+    marker: str
+    files: tuple[str, ...] | None = None
+    records: tuple[str, ...] = ()
+
+
+def check_directory(
+    path: str | os.PathLike[str], kind: FolderKind, *, reads: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Raise at once what writing a folder would raise in the end.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder to make or to replace.
+    kind : FolderKind
+        What it may hold to be replaced.
+    reads : iterable of path-like
+        What else the command reads or writes; it must not lie in the folder.
+
+    Raises
+    ------
+    InputError
+        If the target is a file, a foreign folder, the current one, holds something that is read,
+        or cannot be made.
+    """
+    check_apart(path, reads, whole=kind.files is not None)
+    check_writable(path)
+    _check_ours(path, kind)
+
+
+def _check_ours(path: str | os.PathLike[str], kind: FolderKind) -> None:
+    target = Path(os.path.realpath(path))
+    sweep(target)
+    while target.is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            before = target.stat()
+            problem = _problem(target, kind)
+            # Another process may be replacing the folder.
+            if os.path.samestat(before, target.stat()):
+                if problem is None:
+                    return
+                raise InputError(
+                    f"will not replace a folder that {problem[0]}",
+                    file=path,
+                    value=problem[1],
+                    accepted="a new folder's name, an empty folder, or one as lmtune wrote it",
+                )
+    if os.path.lexists(target):
+        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
+
+
+def _problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | None:
+    """Say why a folder is not ours to replace, and which file tells."""
+    entries = [entry.name for entry in folder.iterdir() if not is_temporary(entry.name)]
+    if not entries or (kind.files is None and kind.marker in entries):
+        return None
+    if kind.marker not in entries:
+        return f"has no {kind.marker}", None
+    listed = recorded(folder, kind)
+    # What a record does not list tells more than that the record is none of ours.
+    for name in sorted(_files(folder), key=lambda name: (name in kind.records, name)):
+        if name not in listed and not any(_matches(name, pattern) for pattern in kind.files or ()):
+            return "holds files of others", name
+        if listed.get(name) is not None and listed[name] != _digest(folder / name):
+            return "holds a file that was changed since", name
+    return None
+
+
+def _digest(path: Path) -> int | None:
+    with contextlib.suppress(FileNotFoundError):
+        return digest(path.read_bytes())
+    return None
+
+
+def recorded(folder: Path, kind: FolderKind) -> dict[str, int | None]:
+    """Return the files that a folder's records list, with their digests; the records themselves have None."""
+    found: dict[str, int | None] = {}
+    for record in kind.records:
+        home = Path(record).parent
+        with contextlib.suppress(OSError, ValueError):
+            listed = unsealed(parse_json((folder / record).read_bytes())).get("files")
+            if isinstance(listed, dict):
+                found |= {(home / name).as_posix(): known for name, known in listed.items()}
+                found[record] = None
+    return found
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for home, folders, files in os.walk(folder):
+        links = (name for name in folders if Path(home, name).is_symlink())
+        for name in (*files, *links):
+            if not is_temporary(name):
+                yield Path(home, name).relative_to(folder).as_posix()
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a folder is there, and put it back where a killed process had moved it aside."""
+    if not os.path.lexists(path):
+        sweep(Path(os.path.realpath(path)))
+    return Path(path).is_dir()
+
+
+@contextlib.contextmanager
+def atomic_directory(path: str | os.PathLike[str], kind: FolderKind | None = None) -> Iterator[Path]:
+    """Write a folder whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder to make or to replace. Missing parents are made.
+    kind : FolderKind, optional
+        An existing folder that is neither empty nor of this kind is left alone, with an InputError.
+
+    Yields
+    ------
+    pathlib.Path
+        An empty folder beside the target. It takes the target's place when the ``with`` block
+        ends (in one step where the system can, so that the target is there at any time; an old
+        folder is then removed), and is removed when the block raises.
+
+    Raises
+    ------
+    InputError
+        If the target is a file, a foreign folder (see `kind`), or cannot be made.
+    """
+    target = Path(os.path.realpath(path))
+    _check_replaceable(path, kind)
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made = stack.enter_context(temporary(target, Path.mkdir))
+        except OSError as error:
+            raise unwritable(path, error) from error
+        aside = beside(target, ASIDE)
+        try:
+            yield made
+            _check_replaceable(path, kind)
+            while not _taken(target, made, aside):
+                # Another process was faster; what it put there is as much ours to replace.
+                remove(aside)
+                _check_replaceable(path, kind)
+        except BaseException as error:
+            named(error, path)
+            raise
+        finally:
+            remove(aside)
+
+
+def _check_replaceable(path: str | os.PathLike[str], kind: FolderKind | None) -> None:
+    if kind is not None:
+        _check_ours(path, kind)
+    elif Path(path).exists() and not Path(path).is_dir():
+        raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
+
+
+def _taken(target: Path, made: Path, aside: Path) -> bool:
+    """Put a folder in a target's place; False where the place is taken meanwhile."""
+    if _exchanged(made, target):
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        target.replace(aside)
+    try:
+        made.replace(target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        _put_back(aside, target)
+        raise unwritable(target, error) from error
+    except BaseException:
+        _put_back(aside, target)
+        raise
+    return True
+
+
+def _put_back(aside: Path, target: Path) -> None:
+    if aside.exists():
+        with contextlib.suppress(OSError):  # it will be found there: see `sweep`
+            aside.replace(target)
+
+
+def _exchanged(one: Path, two: Path) -> bool:
+    """Exchange two paths in one step; False where one is missing, or the system cannot."""
+    import ctypes
+
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, TypeError, AttributeError):  # not on Linux
+        return False
+    return not rename(_FROM_HERE, os.fsencode(one), _FROM_HERE, os.fsencode(two), _EXCHANGE)
