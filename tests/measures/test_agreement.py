@@ -75,8 +75,9 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
         for ranking in rankings:
             printed = run.get(ranking.topic, {})
             for precision in (np.float32, np.float64):
-                read = sorted(printed, key=lambda d: (precision(printed[d]), d), reverse=True)
-                assert read == ranking.docnos, (name, ranking.topic, lambda_, mu)
+                scores = np.array(list(printed.values()), precision).tolist()
+                read = sorted(zip(scores, printed, strict=True), reverse=True)
+                assert [docno for _, docno in read] == ranking.docnos, (name, ranking.topic, lambda_, mu)
             documents += len(printed)
         seen = set()
         for value in evaluator.iter_calc(run):

@@ -319,7 +319,6 @@ def _count(
     # Counts of the sorted documents; a group above the first f of them adds to a row's step f only.
     own, steps = np.zeros((4, n), np.int64), np.zeros((4, n + 1), np.int64)
     certain, unsure, at_centre, settled = own
-    costs = rel.cost
     to_s_all = to_u_all = 0.0
     rv, rs, ru, rss, rsu, ruu, rerror = rel.model
     for j in range(docs.size):
@@ -345,8 +344,7 @@ def _count(
                     certain[i] -= weight
                     at_centre[i] -= weight
         last = first
-        pairs = 0
-        to_s = to_u = 0.0
+        pairs, to_s, to_u = 0, 0.0, 0.0
         while last < n and rv[last] <= v + reach[j]:
             i = last
             last += 1
@@ -362,8 +360,8 @@ def _count(
             elif not dv + wide + max(dss, 0.0) + max(duu, 0.0) < 0.0:
                 unsure[i] += weight
                 pairs += 1
-                to_s += costs[i] * ds
-                to_u += costs[i] * du
+                to_s += rel.cost[i] * ds
+                to_u += rel.cost[i] * du
         if pairs > 0:
             kept[filled] = docs[j]
             filled += 1
@@ -377,8 +375,8 @@ def _count(
                 settled[i] -= weight if i < first else 0
             elif i >= first and rv[i] < v:
                 settled[i] += weight
-    spread[0] += to_s_all * costs.sum()
-    spread[1] += to_u_all * costs.sum()
+    spread[0] += to_s_all * rel.cost.sum()
+    spread[1] += to_u_all * rel.cost.sum()
     for row in range(4):
         total = np.int64(0)
         for i in range(n - 1, -1, -1):
