@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from lmtune.errors import InputError
 from lmtune.formats.files import check_no_directory, unwritable
-from lmtune.formats.temporaries import beside
+from lmtune.formats.temporaries import temporary
 
 _OTHER = "another place"
 
@@ -82,8 +83,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         if target.exists() and not (target.is_file() or target.is_dir()):
             return  # a pipe or a device
         home = next(folder for folder in target.parents if folder.exists())
-        probe = beside(home / target.name)
-        probe.touch(exist_ok=False)
-        probe.unlink()
+        with temporary(home / target.name, partial(Path.touch, exist_ok=False)):
+            pass
     except OSError as error:
         raise unwritable(path, error) from error

@@ -32,7 +32,7 @@ from lmtune.reporting.tuning_tables import tuning_table
 
 Read = Callable[[], Any]
 FLIPS = 12
-TRIED = 40
+TRIED = 20
 
 
 def documents(count: int) -> ListDocuments:

@@ -123,7 +123,7 @@ def test_results_that_were_changed(world: World) -> None:
     world.refused(LINES["tune"], "changed since", "table.md")
     made = json.loads((world.home / "res/made.json").read_text())
     (world.home / "res/made.json").write_text(json.dumps(made | {"command": "another"}))
-    world.refused(LINES["tune"], "files of others", "folds.json")
+    world.refused(LINES["tune"], "files of others")
 
 
 @pytest.mark.slow
