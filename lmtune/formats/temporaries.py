@@ -71,9 +71,14 @@ def temporary(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
             path = path if lock is not None else beside(target)
         yield path
     finally:
-        _discard(path)
-        if lock is not None:
-            os.close(lock)
+        try:
+            _discard(path)
+        except BaseException:  # a signal that comes just now
+            _discard(path)
+            raise
+        finally:
+            if lock is not None:
+                os.close(lock)
 
 
 def _discard(path: Path) -> None:
