@@ -77,7 +77,7 @@ def checked(content: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("not an object")
     for name, kind in kinds.items():
         if name not in content or not _is_of(content[name], kind):
-            raise ValueError(f"bad or missing {name}")
+            raise ValueError(f"bad or missing {name}: {content.get(name)!r:.80}")
     return content
 
 
