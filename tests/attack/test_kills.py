@@ -20,6 +20,8 @@ from small_world import ORDERS, Order, make_world, modules
 
 from lmtune.formats.temporaries import is_temporary
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("LMTUNE_KILLS", "2"))
 SIGNALS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 

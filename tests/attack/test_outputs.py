@@ -12,6 +12,8 @@ import pytest
 from forked_commands import Commands, forked_commands
 from small_world import ORDERS, make_world, modules
 
+pytestmark = pytest.mark.slow
+
 LINES = {order.name: order.line for order in ORDERS if order.is_here and "lucene" not in order.name}
 FILES = [name for name in ("search", "report", "rerank-apply", "rerank-features") if name in LINES]
 FOLDERS = [name for name in ("index", "tune", "rerank-train", "rerank-compare", "lab") if name in LINES]
@@ -126,7 +128,6 @@ def test_results_that_were_changed(world: World) -> None:
     world.refused(LINES["tune"], "files of others")
 
 
-@pytest.mark.slow
 def test_pictures_and_page_are_ours(world: World) -> None:
     for line in ("report res", "plot res --format png", "plot res", LINES["tune"]):
         status, said = world.run(line)
@@ -194,7 +195,6 @@ def test_folders_that_hold_what_is_read_or_written(line: str, world: World) -> N
     world.refused(line, "would replace what the command reads")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"closed": [1]}, {"stdout": "/dev/full"}], ids=["closed", "full"])
 @pytest.mark.parametrize("name", PRINTING)
 def test_standard_output_that_is_closed_or_full(name: str, how: dict[str, object], world: World) -> None:
@@ -217,7 +217,6 @@ def test_files_on_full_and_on_no_devices(name: str, world: World) -> None:
     assert not Path("/dev/null.made.json").exists()
 
 
-@pytest.mark.slow
 def test_names_that_are_no_utf8(world: World) -> None:
     odd = "caf\udce9"
     (world.home / "c").rename(world.home / odd)
