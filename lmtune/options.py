@@ -32,6 +32,7 @@ def option(
     metavar: str | None = None,
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
+    valid: Callable[[Any], object] | None = None,
     separator: str | None = ",",
 ) -> Any:
     """Make a dataclass's field that is an option.
@@ -57,6 +58,8 @@ def option(
         field's; ``""`` keeps it from there.
     read : callable, optional
         Reads the command line's text where the field's type does not tell how.
+    valid : callable, optional
+        Raises InputError for a number that the bounds let pass and that is no value all the same.
     separator : str or None
         What stands between a tuple's elements on the command line; None where they are given one
         at a time, by the same flag again and again.
@@ -140,6 +143,8 @@ def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
     ]
     if not all(inside):
         raise InputError(f"bad {name}", value=value, accepted=_accepted(bounds))
+    if bounds["valid"] is not None:
+        bounds["valid"](value)
 
 
 def _accepted(bounds: Mapping[str, Any]) -> str:

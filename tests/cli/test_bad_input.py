@@ -150,7 +150,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "certify-measure": (("tune", "c", "--certify", "0.01", "-m", "nDCG"), ("certified", "'nDCG'")),
     "rel": (("tune", "c", "--ranknet-rel", "0"), ("rel",)),
     "same-name": (("tune", "c", "../x/c"), ("one name",)),
-    "index-analysis": (("tune", "c", "--index", "x", "--stemmer", "none"), ("--stemmer", "--index")),
+    "index-analysis": (("tune", "c", "--index", "c", "--stemmer", "none"), ("--stemmer", "--index")),
     "tag-empty": (("search", "c", "--run-tag", ""), ("run tag",)),
     "output-is-file": (("tune", "c", "--output", "c/docs.jsonl"), ("c/docs.jsonl",)),
     "parts": (("tune", "--topics", "c/topics.tsv"), ("qrels",)),
