@@ -114,7 +114,7 @@ def run(data: bytes) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     tags = set()
     for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        if not line.split():
+        if not line.split() or line.lstrip().startswith(b"#"):
             continue
         topic, _, docno, rank, score, tag = line.split()
         if b"\r" in line.rstrip(b"\r") or not re.fullmatch(rb"[+-]?[0-9]+", rank):

@@ -63,7 +63,7 @@ def test_places_of_topics() -> None:
 
 
 def test_a_pool_needs_topics() -> None:
-    with pytest.raises(InputError, match="no topics"):
+    with pytest.raises(InputError, match="topics are empty"):
         CandidatePool.build(TinyIndex({"a": "x"}), {})
 
 

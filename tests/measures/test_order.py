@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,8 @@ def test_evaluate_and_compare(files: tuple[Path, Path]) -> None:
     assert topic_values(*files, ["recip_rank", "nDCG@1"])[1].tolist() == [[1.0, 1.0], [1.0, 1.0]]
     # Rprec comes from ir_measures.
     assert topic_values(*files, ["Rprec", "NumRet(rel=1)"])[1].tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    arguments = ["compare", *map(str, (*files, files[1])), "-m", "P@1", "--format", "csv"]
+    again = shutil.copy(files[1], files[1].with_name("again.run"))
+    arguments = ["compare", *map(str, (*files, again)), "-m", "P@1", "--format", "csv"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.stderr
     header, line = result.stdout.splitlines()

@@ -16,7 +16,7 @@ from lmtune.reporting.page import page
 from lmtune.reporting.results_files import PROFILES, SURFACE
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
-from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.experiment.result import CollectionResult, Fit
 
 FIVE = ("k1", "b", "weight", "lambda", "delta")
 MODELS = pytest.mark.parametrize("names", [("scale",), FIVE], ids=["one", "five"])
@@ -25,14 +25,12 @@ MODELS = pytest.mark.parametrize("names", [("scale",), FIVE], ids=["one", "five"
 def made(names: tuple[str, ...]) -> CollectionResult:
     rng = np.random.default_rng(5)
     [result] = made_results()
+
+    def renamed(fit: Fit) -> Fit:
+        return replace(fit, params={name: float(10 ** rng.uniform(-3, 3)) for name in names})
+
     rows = [
-        replace(
-            row,
-            fits=tuple(
-                replace(fit, params={name: float(10 ** rng.uniform(-3, 3)) for name in names})
-                for fit in row.fits
-            ),
-        )
+        replace(row, fits=tuple(map(renamed, row.fits)), final=row.final and renamed(row.final))
         for row in result.rows
     ]
     return replace(result, rows=tuple(rows), model="toy")
