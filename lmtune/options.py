@@ -32,7 +32,6 @@ def option(
     metavar: str | None = None,
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
-    valid: Callable[[Any], object] | None = None,
     separator: str | None = ",",
 ) -> Any:
     """Make a dataclass's field that is an option.
@@ -57,9 +56,8 @@ def option(
         Its names on the command line, with a blank between, where they do not follow from the
         field's; ``""`` keeps it from there.
     read : callable, optional
-        Reads the command line's text where the field's type does not tell how.
-    valid : callable, optional
-        Raises InputError for a number that the bounds let pass and that is no value all the same.
+        Reads the command line's text where the field's type does not tell how; a number that comes
+        from elsewhere has to be one that it reads.
     separator : str or None
         What stands between a tuple's elements on the command line; None where they are given one
         at a time, by the same flag again and again.
@@ -112,6 +110,8 @@ def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) 
         for value in given if isinstance(given, tuple) else (given,):
             if field.metadata["read"] is None:
                 _check_kind(name(field), value, hints[field.name], given)
+            elif isinstance(given, numbers.Real):
+                field.metadata["read"](str(given))
             _check(name(field), value, field.metadata)
 
 
@@ -143,8 +143,6 @@ def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
     ]
     if not all(inside):
         raise InputError(f"bad {name}", value=value, accepted=_accepted(bounds))
-    if bounds["valid"] is not None:
-        bounds["valid"](value)
 
 
 def _accepted(bounds: Mapping[str, Any]) -> str:

@@ -28,7 +28,6 @@ class Bounds(NamedTuple):
     below: float | None = None
     choices: tuple[str, ...] | None = None
     read: Callable[[str], Any] | None = None
-    valid: Callable[[Any], object] | None = None
 
 
 Positive = Annotated[float, Bounds(above=0)]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmtune.errors import InputError
+from lmtune.options import read
 from lmtune.reranking.losses.declared import Bounds
 
 Integers = npt.NDArray[np.int64]
@@ -162,15 +163,21 @@ class RelevantPairs:
         return crc
 
 
-def check_cutoff(cutoff: float) -> None:
+def check_cutoff(cutoff: float) -> float:
     """Raise InputError for what is neither a rank, from 1, nor a share of lists, below 1."""
     if not (0 < cutoff < 1 or (cutoff >= 1 and float(cutoff).is_integer())):
         raise InputError(
             "bad cutoff", value=cutoff, accepted="a rank, 1 and above; or a share of each list, below 1"
         )
+    return cutoff
 
 
-RankOrShare = Annotated[float, Bounds(above=0, valid=check_cutoff)]
+def read_cutoff(text: str) -> float:
+    """Read a cutoff, as `check_cutoff` accepts it."""
+    return check_cutoff(read(float, text, "cutoff"))
+
+
+RankOrShare = Annotated[float, Bounds(above=0, read=read_cutoff)]
 
 
 def _integers(values: npt.ArrayLike, name: str) -> Integers:
