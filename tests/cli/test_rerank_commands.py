@@ -394,6 +394,7 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("apply", "LETOR", "--output", "m"), "--run"),
         (("crossval", "--output", "m"), "LETOR files"),
         (("crossval", "LETOR", "--output", "m"), "no folds"),
+        (("crossval", "LETOR", "--output", "m", "--from", "tuned"), "--from"),
         (("crossval", "LETOR", "--output", "m", "--folds", "3"), "the LETOR files' own folds"),
         (("train", "LETOR", "--output", "m", "--measure", "wta"), "higher must be better"),
     ],

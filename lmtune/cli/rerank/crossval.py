@@ -1,4 +1,7 @@
-"""``lmtune rerank crossval``: every topic reranked by a model that never saw it."""
+"""``lmtune rerank crossval``: every topic reranked by a model that never saw it.
+
+There is no --from: a setting that was fitted on all topics has seen those that are held out.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say
-from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Machine, tuned_features
+from lmtune.cli.rerank import Machine
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
@@ -54,7 +56,6 @@ def crossval(
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
-    tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
@@ -62,13 +63,12 @@ def crossval(
     """Rerank each topic by a model that never saw it; compare the run with the one before."""
     from lmtune.reranking.networks import parse_network
 
-    learning.check(data, tuned)
+    learning.check(data)
     parse_network(settings.network)
-    features, own = tuned_features(features, tuned, replace(collection, name=data))
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        known = _folds(own, crossing, learning, features, settings.seed, progress)
+        known = _folds(replace(collection, name=data), crossing, learning, features, settings.seed, progress)
     scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
     if scored:
         _write(known[0], scored, crossing, learning.run, settings)

@@ -45,12 +45,10 @@ class Learning:
         own = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
         return [*(Path(name) for name in given if name is not None), *own]
 
-    def check(self, data: str | None, tuned: Tuned) -> None:
-        """Raise InputError where there is nothing to learn from, or nothing to use a setting for."""
+    def check(self, data: str | None) -> None:
+        """Raise InputError where there is nothing to learn from."""
         if data is None and self.run is None:
             raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-        if self.run is None and tuned.results is not None:
-            raise InputError("--from without --run", accepted="--run, whose features it is for")
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,9 @@ def train(
     from lmtune.reranking.networks import parse_network
     from lmtune.reranking.reranker import report
 
-    learning.check(data, tuned)
+    learning.check(data)
+    if learning.run is None and tuned.results is not None:
+        raise InputError("--from without --run", accepted="--run, whose features it is for")
     features, own = tuned_features(features, tuned, replace(collection, name=data))
     parse_network(settings.network)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
