@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_runs import made
 
+from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run, write_run
@@ -35,7 +36,7 @@ def test_normalisations_of_one_topic() -> None:
         "none": SCORES,
     }
     for name, values in expected.items():
-        np.testing.assert_allclose(NORMALISATIONS[name](SCORES), values, atol=1e-15)
+        np.testing.assert_allclose(NORMALISATIONS[name](SCORES), np.array(values), atol=1e-15)
     np.testing.assert_array_equal(ranks(SCORES), [[1, NAN, 3, 2], [1, 2, NAN, NAN]])
     np.testing.assert_allclose(normalised("none", "minimum")(SCORES), [[2, 0, 0, 1], [0, 0, 0, 0]])
     np.testing.assert_allclose(normalised("none", "zero")(SCORES), [[3, 0, 1, 2], [5, 5, 0, 0]])
@@ -98,11 +99,10 @@ def test_held_out_values_are_those_of_weights_from_other_topics() -> None:
     row = found.best
     assert row.held_out == pytest.approx(row.values.mean())
     assert row.bound is not None
+    assert row.held_out is not None
     assert row.in_sample == pytest.approx(row.bound, abs=1e-9)
     assert row.held_out <= row.bound + 1e-12
     pool = runs.pool(normalised("min-max", "minimum"), judged, found.topics)
-    from lmtune.datasets.folds import cross_validation
-
     for fold in cross_validation(found.topics, 4):
         tuner, _ = fit_linear(pool, row.measure, fold.train)
         places = pool.positions(fold.test)
