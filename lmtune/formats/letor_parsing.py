@@ -183,7 +183,7 @@ def _error(
     path: str | os.PathLike[str], raw: bytes, line: int, code: int, begin: int, end: int
 ) -> InputError:
     token = raw[begin:end].decode(errors="backslashreplace")
-    finite = "a finite number within float32's range, such as 0.25 or -1e-3; missing: NULL, or 1.797693134862316e308"
+    finite = "a finite number within float32's range, such as 0.25 or -1e-3; NULL where it is missing"
     message, accepted = {
         kernels.BAD_LABEL: ("bad label", "a number, 0 or more, first in the line"),
         kernels.NO_QUERY: ("no query after the label", f"qid:ID, in {_LINE}"),

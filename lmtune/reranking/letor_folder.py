@@ -49,8 +49,8 @@ def read_letor_folder(
         Holds ``train.txt``, ``test.txt`` and ``vali.txt`` (or ``valid``, ``validation``, ``dev``; or
         LETOR 2's ``trainingset``, ``validationset``, ``testset``), or folders ``Fold1``, ``Fold2``,
         ... that do. Names may begin with a set's, as Yahoo's ``set1.train.txt`` do; where there are
-        several sets, the path goes on with one's name, ``FOLDER/set1``. Files may end in ``.letor``, ``.svm``,
-        ``.svmlight``, ``.libsvm`` or ``.dat`` as well, and may be compressed. Instead of a
+        several sets, the path goes on with one's name, ``FOLDER/set1``. Files may end in ``.letor``,
+        ``.svm``, ``.svmlight``, ``.libsvm`` or ``.dat`` as well, and may be compressed. Instead of a
         validation file ``vali_queries.txt`` may list the training queries that are held out, one a
         line.
     validation : str, optional

@@ -91,7 +91,7 @@ def test_istella(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         for line, value in zip(text, values, strict=True)
     ]
     (home / "test.txt").write_text("\n".join(mended) + "\n")
-    with pytest.raises(InputError, match="no validation file.*--validation"):
+    with pytest.raises(InputError, match=r"no validation file.*--validation"):
         read_letor_folder(home)
     with caplog.at_level(logging.INFO, "lmtune"):
         [split] = read_letor_folder(home, validation="0.25")
@@ -107,7 +107,7 @@ def test_istella(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 def test_letor4_null_min_and_comments(tmp_path: Path) -> None:
     # Feature 2 of the second row, and of the whole second query, is NULL.
     null = (
-        "2 qid:10032 1:0.056537 2:-5.5 46:0.0 #docid = GX029-35-5894638 inc = 0.0119881192468859 prob = 0.139842\r\n"
+        "2 qid:10032 1:0.056537 2:-5.5 #docid = GX029-35-5894638 inc = 0.0119881192468859 prob = 0.1\r\n"
         "0 qid:10032 1:0.279152 2:NULL 46:0.0 #docid = GX030-77-6315042 inc = 1 prob = 0.341364\r\n"
         "1 qid:10032 1:0.130742 2:-9.25 46:1 #docid = GX140-98-13566007 inc = 1 prob = 0.0701303\r\n"
         "0 qid:10039 1:1.000000 2:NULL 46:0.0 #docid = GX029-35-5894638 inc = 1 prob = 0.1\r\n"
