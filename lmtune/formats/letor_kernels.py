@@ -106,7 +106,8 @@ def _feature(text: Text, at: int) -> tuple[int, np.float32, int]:
     """Read a feature's value as `_number` does, or NULL: NaN stands for one that is missing."""
     if text[at] == 78 and text[at + 1] == 85 and text[at + 2] == 76 and text[at + 3] == 76:
         return _MISSING, np.float32(np.nan), at + 4
-    return _number(text, at)
+    status, value, end = _number(text, at)
+    return status, value, end
 
 
 @compiled()
