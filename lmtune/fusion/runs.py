@@ -15,6 +15,7 @@ from lmtune.errors import InputError
 from lmtune.fusion.line_kernels import in_band
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
+from lmtune.models.formula import QueryColumn
 from lmtune.progress import note
 from lmtune.threads import over_slices
 
@@ -183,7 +184,8 @@ class RunSet:
             }
         index = RunIndex(self.docnos, found)
         formula, candidates = WeightedSum(self.names, unit), collected.join()
-        judged = read_judgements(index, topics, terms, candidates, qrels or {}, index.lengths)
+        queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
+        judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
         candidates.gain[:] = judged.gain
         each = len(self.names) * len(topics)
         return CandidatePool(
@@ -192,8 +194,9 @@ class RunSet:
             topics=topics,
             terms=tuple(terms),
             term_start=np.arange(0, each + 1, len(self.names)),
-            p=np.ones(each),
+            value=np.ones(each),
             count=np.ones(each, np.int64),
+            group=np.zeros(each, np.int8),
             candidates=candidates,
             judged=judged.judged,
             judgement_start=judged.start,
