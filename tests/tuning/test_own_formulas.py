@@ -20,7 +20,6 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.formula import Formula
-from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import Model
 from lmtune.models.parameter import Parameter
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
@@ -51,12 +50,10 @@ def some_settings(formula: Formula, count: int) -> Array:
 @every_formula
 def test_gradients_are_the_scores_differences(formula: Formula) -> None:
     pool = pool_of(formula)
-    terms, rows = pool.term_rows(0), pool.candidates.rows(0)
-    tf, length = pool.tf_block(pool.candidates, 0).astype(np.int64), pool.candidates.length[rows]
-    topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms], pool.mean_length)
+    [topic] = pool.documents(pool.candidates).of(slice(0, 1)).topics()
     for setting in some_settings(formula, 8)[2:]:
         _, gradients = formula.differentiate(topic, setting)
-        assert gradients.shape == (len(formula.parameters), rows.stop - rows.start)
+        assert gradients.shape == (len(formula.parameters), topic.length.size)
         for own, h in zip(gradients, 1e-6 * np.diag(np.abs(setting) + 0.1), strict=True):
             up, down = (formula.differentiate(topic, setting + way * h)[0] for way in (1.0, -1.0))
             np.testing.assert_allclose(own, (up - down) / (2.0 * h.sum()), rtol=1e-4, atol=1e-6)
@@ -96,13 +93,10 @@ def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
     for setting in some_settings(formula, 5):
         total, gradient = 0.0, np.zeros(setting.size)
         for t in range(len(pool.topics)):
-            rows, terms = pool.judged.rows(t), pool.term_rows(t)
+            rows = pool.judged.rows(t)
             if not pool.terms[t]:
                 continue
-            tf, length = pool.tf_block(pool.judged, t).astype(np.int64), pool.judged.length[rows]
-            topic = TopicDocuments(
-                tf, length.astype(np.int64), pool.p[terms], pool.count[terms], pool.mean_length
-            )
+            [topic] = pool.documents(pool.judged).of(slice(t, t + 1)).topics()
             scores, slopes = formula.differentiate(topic, setting)
             for r in np.flatnonzero(pool.judged.gain[rows] >= 1):
                 for n in np.flatnonzero(pool.judged.gain[rows] < 1):
