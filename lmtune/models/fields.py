@@ -64,7 +64,9 @@ class Fields(Formula):
     def __init__(self, fields: Sequence[str]) -> None:
         check_fields(fields)
         if not 0 < len(fields) <= _MOST:
-            raise InputError("no fields to mix, or too many", value=fields, accepted="--fields title,contents")
+            raise InputError(
+                "no fields to mix, or too many", value=fields, accepted="--fields title,contents"
+            )
         self.fields = tuple(fields)
         self.name = PREFIX + ",".join(fields)
         share = 1.0 / len(fields)
@@ -73,7 +75,7 @@ class Fields(Formula):
             for field in fields
         ]
         mus = [replace(MU, name=f"mu_{field}", what=f"{MU.what} of {field}") for field in fields]
-        self.parameters = (*weights, *mus, LAMBDA)
+        self.parameters: tuple[Parameter, ...] = (*weights, *mus, LAMBDA)
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return each distinct term in each field, the fields of a term in a row."""

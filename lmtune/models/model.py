@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError
 from lmtune.models.bm25 import BM25, LuceneBM25
+from lmtune.models.fields import PREFIX, Fields
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
@@ -96,16 +97,28 @@ def find_model(model: str | Model | Formula) -> Model:
         return model
     if isinstance(model, Formula):
         return Model(model.name, model.name, model, tuple(model.parameters))
-    if model not in MODELS:
-        raise InputError("unknown model", value=model, accepted=", ".join(MODELS))
-    return MODELS[model]
+    found = known_model(model)
+    if found is None:
+        raise InputError(
+            "unknown model", value=model, accepted=f"{', '.join(MODELS)}, {PREFIX}title,contents"
+        )
+    return found
+
+
+def known_model(name: str) -> Model | None:
+    """Return the model of a name, None for one that only its user knows."""
+    if not name.startswith(PREFIX):
+        return MODELS.get(name)
+    formula = Fields(name.removeprefix(PREFIX).split(","))
+    return Model(name, "a mixture of the fields' language models", formula, formula.parameters)
 
 
 def described(name: str) -> list[str]:
     """Say which model a result is of, for its reader; nothing of two-stage smoothing."""
     if name == TWO_STAGE.name:
         return []
-    return [f"model: {name}, {MODELS[name].what}" if name in MODELS else f"model: {name}"]
+    known = known_model(name)
+    return [f"model: {name}, {known.what}" if known else f"model: {name}"]
 
 
 def label(model: str, text: str) -> str:

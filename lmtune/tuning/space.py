@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
-from lmtune.models.parameter import Parameter, Setting, as_settings
+from lmtune.models.parameter import Parameter, Setting, as_settings, shares
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ class ParameterSpace:
                     value=ranges[name],
                     accepted=f"{name} = {value:g}",
                 )
+        for parameter in model.parameters:
+            if parameter.share and parameter.name in ranges:
+                raise InputError(
+                    f"{parameter.name} has no range of its own: it is a share of 1",
+                    value=ranges[parameter.name],
+                    accepted=", ".join(p.name for p in model.parameters if not p.share),
+                )
         bounds = [
             ranges.get(parameter.name, (parameter.low, parameter.high)) for parameter in model.parameters
         ]
@@ -71,8 +78,15 @@ class ParameterSpace:
                 for parameter, (low, high) in zip(model.parameters, bounds, strict=True)
             )
         )
-        model.formula.check(np.array([space.low, space.high]))
+        model.formula.check(space.settled(np.array([space.low, space.high])))
         return space
+
+    def settled(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum."""
+        settings = np.array(settings, np.float64)
+        for axes in shares(self.parameters).values():
+            settings[..., axes] /= settings[..., axes].sum(axis=-1, keepdims=True)
+        return settings
 
     def require(self, model: Model | Formula) -> None:
         """Raise `InputError` unless this space is of a model's parameters, fixed where the model's are."""
@@ -148,15 +162,16 @@ class ParameterSpace:
                 accepted=f"{'x'.join('1' * len(self.parameters))} and up",
             )
         axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
-        return np.array(list(itertools.product(*axes)))
+        settings = self.settled(np.array(list(itertools.product(*axes))))
+        return np.unique(settings, axis=0) if shares(self.parameters) else settings
 
     def clip(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest setting inside the box."""
-        return np.clip(vector, self.low, self.high)
+        return self.settled(np.clip(vector, self.low, self.high))
 
     def random(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a setting, each parameter evenly on its scale."""
-        return np.array([parameter.random(rng) for parameter in self.parameters])
+        return self.settled(np.array([parameter.random(rng) for parameter in self.parameters]))
 
     @property
     def unbounded_box(self) -> tuple[tuple[float, float], ...]:
@@ -164,15 +179,23 @@ class ParameterSpace:
         return tuple(parameter.unbounded for parameter in self.parameters)
 
     def to_unbounded(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the point of `unbounded_box` next to a setting."""
+        """Return the point of `unbounded_box` next to a setting; the largest of shares is its bound there."""
+        vector = np.array(vector, np.float64)
+        for axes in shares(self.parameters).values():
+            vector[axes] /= vector[axes].max()
         return np.array([p.to_unbounded(x) for p, x in zip(self.parameters, map(float, vector), strict=True)])
 
     def from_unbounded(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the setting of a point of `unbounded_box`."""
-        return np.array([p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)])
+        values = [p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)]
+        return self.settled(np.array(values))
 
     def chain(self, gradient: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a gradient in the parameters into one in the unbounded coordinates."""
+        gradient = gradient.copy()
+        for axes in shares(self.parameters).values():
+            # A share that grows takes from all of them.
+            gradient[axes] -= gradient[axes] @ vector[axes]
         at = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
         return np.array([parameter.chain(derivative, value) for parameter, derivative, value in at])
 
