@@ -113,7 +113,7 @@ class Formula(ABC):
         return np.asarray(index.lengths)
 
     def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:  # noqa: ARG002
-        """Return documents' lengths in each field, shape (fields, documents), of a formula that takes them."""
+        """Return documents' lengths in each of `fields`, shape (fields, documents)."""
         return NO_FIELDS
 
     def check(self, settings: NDArray[np.float64]) -> None:

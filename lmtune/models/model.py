@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError
@@ -82,7 +82,10 @@ MODELS = {
         Model("lucene-bm25", "Lucene's BM25Similarity", LuceneBM25(), LuceneBM25.parameters),
     )
 }
-"""All models by name."""
+"""All models by name, but for mixtures of fields, which say of which."""
+
+NAMES = f"{', '.join(MODELS)}, {PREFIX}title,body"
+"""What models are called, for a reader."""
 
 
 def find_model(model: str | Model | Formula) -> Model:
@@ -99,9 +102,7 @@ def find_model(model: str | Model | Formula) -> Model:
         return Model(model.name, model.name, model, tuple(model.parameters))
     found = known_model(model)
     if found is None:
-        raise InputError(
-            "unknown model", value=model, accepted=f"{', '.join(MODELS)}, {PREFIX}title,contents"
-        )
+        raise InputError("unknown model", value=model, accepted=NAMES)
     return found
 
 
@@ -111,6 +112,25 @@ def known_model(name: str) -> Model | None:
         return MODELS.get(name)
     formula = Fields(name.removeprefix(PREFIX).split(","))
     return Model(name, "a mixture of the fields' language models", formula, formula.parameters)
+
+
+def named_model(name: str, fields: Sequence[str]) -> str:
+    """Return the name of the model that is asked for, with the fields that it mixes.
+
+    Raises
+    ------
+    InputError
+        For ``fields`` without fields, and fields beside another model.
+    """
+    if name == PREFIX[:-1] and fields:
+        return PREFIX + ",".join(fields)
+    if name == PREFIX[:-1] or fields:
+        raise InputError(
+            "--fields goes with --model fields, and the model with it",
+            value=name,
+            accepted="--model fields --fields title,contents",
+        )
+    return name
 
 
 def described(name: str) -> list[str]:

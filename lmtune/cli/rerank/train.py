@@ -69,7 +69,7 @@ def train(
     ],
     training: Training,
     learning: Learning,
-    collection: Collection,
+    collection: Annotated[Collection, "fields"],
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
