@@ -70,8 +70,9 @@ class Fields(Formula):
         self.fields = tuple(fields)
         self.name = PREFIX + ",".join(fields)
         share = 1.0 / len(fields)
+        low, high = (0.001, 0.999) if len(fields) > 1 else (1.0, 1.0)
         weights = [
-            Parameter(f"w_{field}", 0.001, 1.0, "log", share, f"the weight of {field}", share="w")
+            Parameter(f"w_{field}", low, high, "log", share, f"the weight of {field}", share="w")
             for field in fields
         ]
         mus = [replace(MU, name=f"mu_{field}", what=f"{MU.what} of {field}") for field in fields]

@@ -16,6 +16,9 @@ from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import Parameter, Setting, as_settings, shares
 
 
+_ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class ParameterSpace:
     """A box of settings. Vectors have a value for each parameter, in their order.
@@ -82,11 +85,24 @@ class ParameterSpace:
         return space
 
     def settled(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum."""
+        """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum.
+
+        Those that add up to 1 but for rounding stay as they are.
+        """
         settings = np.array(settings, np.float64)
         for axes in shares(self.parameters).values():
-            settings[..., axes] /= settings[..., axes].sum(axis=-1, keepdims=True)
+            sums = settings[..., axes].sum(axis=-1, keepdims=True)
+            settings[..., axes] /= np.where(np.abs(sums - 1.0) < _ROUNDING, 1.0, sums)
         return settings
+
+    def replaced(self, vector: NDArray[np.float64], axis: int, value: float) -> NDArray[np.float64]:
+        """Return a setting with another value of one parameter; of a share, the others keep their proportions."""
+        setting = vector.copy()
+        for axes in shares(self.parameters).values():
+            if axis in axes:
+                setting[axes] *= (1.0 - value) / (1.0 - setting[axis])
+        setting[axis] = value
+        return setting
 
     def require(self, model: Model | Formula) -> None:
         """Raise `InputError` unless this space is of a model's parameters, fixed where the model's are."""
@@ -148,22 +164,46 @@ class ParameterSpace:
         Parameters
         ----------
         shape : sequence of int
-            Points along each parameter, ends included; at least 1 each.
+            Points along each parameter, ends included; at least 1 each. Of several parameters a
+            single number is how many settings to spread instead: Sobol's sequence, whose points lie
+            evenly in every pair of parameters, where a full grid has few values of each.
 
         Returns
         -------
         numpy.ndarray of float64, shape (settings, parameters)
             Distinct settings: fewer than the product of `shape` where a range is a single point.
         """
-        if len(shape) != len(self.parameters) or min(shape) < 1:
-            raise InputError(
-                "a grid needs points",
-                value="x".join(map(str, shape)),
-                accepted=f"{'x'.join('1' * len(self.parameters))} and up",
-            )
+        self.check_grid(shape)
+        if len(shape) < len(self.parameters):
+            return self.settled(self._spread(shape[0]))
         axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
         settings = self.settled(np.array(list(itertools.product(*axes))))
         return np.unique(settings, axis=0) if shares(self.parameters) else settings
+
+    def check_grid(self, shape: Sequence[int]) -> None:
+        """Raise `InputError` unless `grid` takes a shape."""
+        if len(shape) not in (1, len(self.parameters)) or min(shape) < 1:
+            raise InputError(
+                "a grid needs points",
+                value="x".join(map(str, shape)),
+                accepted=f"{'x'.join('1' * len(self.parameters))} and up, or how many settings",
+            )
+
+    def _spread(self, count: int) -> NDArray[np.float64]:
+        from scipy.stats.qmc import Sobol
+
+        if not self.free:
+            return self.low[None]
+        power = max(count - 1, 1).bit_length()
+        drawn = Sobol(len(self.free), scramble=False).random_base2(power)[:count]
+        settings = np.tile(self.low, (count, 1))
+        for parameter, column in zip(self.free, drawn.T, strict=True):
+            axis = self.parameters.index(parameter)
+            settings[:, axis] = [
+                parameter.move(parameter.between(parameter.low, parameter.high, place), 0.0)
+                for place in (column + 0.5 / 2**power).tolist()
+            ]
+        return settings
 
     def clip(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest setting inside the box."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,8 @@ from lmtune.models.formula import Formula
 from lmtune.models.model import Model
 from lmtune.models.parameter import Parameter
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.coordinate_ascent import CoordinateAscent, _climb
+from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
@@ -129,6 +132,58 @@ def test_every_tuner_tunes_them(formula: Formula) -> None:
     assert CoordinateAscent("nDCG", starts=[grid.best_params_]).fit(pool).best_value_ >= grid.best_value_
 
 
+def test_settings_are_spread_evenly_over_every_pair_of_parameters() -> None:
+    space = ParameterSpace.of(FORMULAS[1])
+    settings = space.grid((64,))
+    assert len(np.unique(settings, axis=0)) == 64
+    assert (settings[:, 4] == 3.0).all()
+    places = np.array(
+        [
+            np.log(own / p.low) / np.log(p.high / p.low)
+            if p.scale == "log"
+            else (own - p.low) / (p.high - p.low)
+            for p, own in zip(space.parameters[:4], settings.T, strict=False)
+        ]
+    )
+    assert ((places > 0.0) & (places < 1.0)).all()
+    for one, other in itertools.combinations(places, 2):
+        assert (np.histogram2d(one, other, bins=2, range=[(0, 1), (0, 1)])[0] == 16).all()
+    assert len(ParameterSpace.of("jelinek-mercer", {"lambda": (0.5, 0.5)}).grid((9,))) == 1
+
+
+def test_random_directions_climb_a_ridge_across_the_coordinates() -> None:
+    parameters = [Parameter(name, -4.0, 4.0, "linear", 0.0) for name in "xyz"]
+
+    def climb(free: int) -> float:
+        own = [*parameters[:free], *(replace(p, low=0.0, high=0.0) for p in parameters[free:])]
+        space = ParameterSpace(tuple(own))
+        climbing = _climb(space, np.zeros(3), dict.fromkeys("xyz", 0.5), np.random.default_rng(0))
+        line = next(climbing)
+        while True:
+            values = [sum(x[:free]) - 1.5 * float(np.ptp(x[:free])) for x in line]
+            try:
+                line = climbing.send(values)
+            except StopIteration as end:
+                return float(sum(end.value))
+
+    assert climb(2) == 0.0  # along the coordinates there is no way up
+    assert climb(3) > 3.0
+
+
+def test_climbs_say_where_they_ended_and_how_many_agree() -> None:
+    pool, ascent = pool_of(FORMULAS[1]), CoordinateAscent("AP", restarts=3, seed=2)
+    ends = ascent.fit(pool).ends_
+    names = ParameterSpace.of(pool.formula).names
+    assert list(ends) == ["start", *names, "AP", "evaluations"]
+    assert ends["evaluations"].sum() == ascent.n_evaluations_
+    assert ends["AP"].max() == ascent.best_value_
+    values = measure_settings(pool, ends[names].to_numpy(), parse_measures(["AP"]))[:, :, 0].mean(axis=0)
+    np.testing.assert_allclose(ends["AP"], values, rtol=1e-12)
+    assert ascent.n_agreeing_ == (values >= values.max() - 0.001).sum()
+    again = CoordinateAscent("AP", restarts=3, seed=2).fit(pool)
+    assert again.results_.equals(ascent.results_)
+
+
 @every_formula
 def test_ranknet_descends_to_where_no_step_helps(formula: Formula) -> None:
     pool, space = pool_of(formula), ParameterSpace.of(formula)
@@ -179,5 +234,8 @@ def test_bad_settings_are_refused() -> None:
         lmtune.measure(pool, {"fixed": 2.0})
     with pytest.raises(InputError, match="a value each of k, b"):
         measure_settings(pool, np.zeros((2, 3)), parse_measures(["AP"]))
+    assert Plan(model="bm25").grid == (20, 26)
+    with pytest.raises(InputError, match="how many settings"):
+        Plan(grid=(3, 3, 3))
     with pytest.raises(InputError, match="grid needs points"):
         GridSearch(shape=(3, 3)).fit(pool)
