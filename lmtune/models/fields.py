@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.document import check_fields
-from lmtune.indexing.index import Index, field_index
+from lmtune.indexing.index import Index, Postings, field_index
 from lmtune.models import fields_kernels as kernels
 from lmtune.models.formula import Formula, QueryColumn
 from lmtune.models.kernels import Documents, TopicDocuments
@@ -84,6 +84,15 @@ class Fields(Formula):
             QueryColumn(term, group, count)
             for term, count in Counter(query).items()
             for group in range(len(self.fields))
+        ]
+
+    def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
+        """Return no documents of a field that lacks the term, and None where all fields do."""
+        found, none = super().look_up(index, columns), np.empty(0, np.int32)
+        known = {column.term for column, own in zip(columns, found, strict=True) if own is not None}
+        return [
+            own or Postings(none, none) if column.term in known else None
+            for column, own in zip(columns, found, strict=True)
         ]
 
     def part(self, index: Index, group: int) -> Index:

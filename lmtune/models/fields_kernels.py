@@ -1,7 +1,6 @@
 """Compiled arithmetic of mixtures of fields.
 
-A topic's columns are its terms, and of each term the fields that hold it, ascending: where the
-field does not rise from one column to the next, another term begins.
+A topic's columns are its terms, and of each term all the fields; p is 0 in one that lacks the term.
 """
 
 from __future__ import annotations
@@ -14,44 +13,70 @@ from numpy.typing import NDArray
 from lmtune.compiled import compiled
 from lmtune.models.kernels import Documents, TopicDocuments
 
+# Products stay well inside the range of a double; no document is longer.
+_SMALLEST, _LONGEST = 1e-290, 2.0**31
+
 
 @compiled()
 def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; settings are weights, mus, lambda.
 
     Each operation is monotone and so is its rounding: no computed score falls as a frequency rises
-    or a field's length falls.
+    or a field's length falls. A logarithm is taken of as many factors together as cannot leave the
+    range of a double, which the setting and the query's terms alone decide.
     """
     fields = documents.field_length.shape[0]
     filled = 0
     for i in range(documents.docs.shape[0]):
         lengths = documents.field_length[:, documents.docs[i, 0] : documents.docs[i, 1]]
         columns = slice(documents.terms[i, 0], documents.terms[i, 1])
-        p, count, group = documents.value[columns], documents.counts[columns], documents.group[columns]
+        p, count = documents.value[columns], documents.counts[columns]
         docs = lengths.shape[1]
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         scale = np.empty((fields, docs))
-        x = np.empty(docs)
+        x, product = np.empty(docs), np.empty(docs)
         for s in range(settings.shape[0]):
             setting = settings[s]
-            lambda_ = setting[2 * fields]
+            keep = 1.0 - setting[2 * fields]
             for f in range(fields):
                 for j in range(docs):
-                    scale[f, j] = setting[f] * (1.0 - lambda_) / (setting[fields + f] + lengths[f, j])
+                    scale[f, j] = setting[f] * keep / (setting[fields + f] + lengths[f, j])
             score = out[filled : filled + docs]
             filled += docs
             score[:] = 0.0
-            for c in range(p.size):
-                f = group[c]
-                prior, floor = setting[fields + f] * p[c], setting[f] * lambda_ * p[c]
-                own, row = scale[f], tf[c]
-                if c == 0 or f <= group[c - 1]:
-                    x[:] = 0.0
-                for j in range(docs):
-                    x[j] += (row[j] + prior) * own[j] + floor
-                if c + 1 == p.size or group[c + 1] <= f:
+            product[:] = 1.0
+            smallest = 1.0
+            for first in range(0, p.size, fields):
+                x[:] = 0.0
+                least = 0.0
+                for f in range(fields):
+                    c, mu = first + f, setting[fields + f]
+                    prior, floor = mu * p[c], setting[f] * (1.0 - keep) * p[c]
+                    _add_field(tf[c], prior, floor, scale[f], x)
+                    least += setting[f] * keep * prior / (mu + _LONGEST) + floor
+                for _ in range(count[first]):
+                    if smallest * least < _SMALLEST:
+                        _add_logarithms(product, score)
+                        smallest = 1.0
+                    smallest *= least
                     for j in range(docs):
-                        score[j] += count[c] * math.log(x[j])
+                        product[j] *= x[j]
+            _add_logarithms(product, score)
+
+
+@compiled()
+def _add_field(
+    tf: NDArray[np.int32], prior: float, floor: float, scale: NDArray[np.float64], x: NDArray[np.float64]
+) -> None:
+    for j in range(x.size):
+        x[j] += (tf[j] + prior) * scale[j] + floor
+
+
+@compiled()
+def _add_logarithms(product: NDArray[np.float64], score: NDArray[np.float64]) -> None:
+    for j in range(score.size):
+        score[j] += math.log(product[j])
+        product[j] = 1.0
 
 
 @compiled()
@@ -65,30 +90,21 @@ def differentiate(
     fields = topic.field_length.shape[0]
     lambda_ = setting[2 * fields]
     columns, docs = topic.tf.shape
+    part, turn = np.empty(fields), np.empty(fields)
     for j in range(docs):
         score[j] = 0.0
-        first = 0
-        while first < columns:
-            end = first + 1
-            while end < columns and topic.group[end] > topic.group[end - 1]:
-                end += 1
+        for first in range(0, columns, fields):
             x = 0.0
-            for c in range(first, end):
-                f = topic.group[c]
-                mu, p = setting[fields + f], topic.value[c]
-                x += setting[f] * (
-                    (1.0 - lambda_) * (topic.tf[c, j] + mu * p) / (mu + topic.field_length[f, j])
-                    + lambda_ * p
-                )
+            for f in range(fields):
+                mu, p, tf = setting[fields + f], topic.value[first + f], topic.tf[first + f, j]
+                whole = mu + topic.field_length[f, j]
+                part[f] = (1.0 - lambda_) * (tf + mu * p) / whole + lambda_ * p
+                turn[f] = setting[f] * (p * topic.field_length[f, j] - tf) / whole
+                x += setting[f] * part[f]
             score[j] += topic.counts[first] * math.log(x)
-            for c in range(first, end):
-                f = topic.group[c]
-                mu, p, length = setting[fields + f], topic.value[c], topic.field_length[f, j]
-                share = topic.counts[first] / x
-                turn = setting[f] * (p * length - topic.tf[c, j]) / (mu + length)
-                gradient[f, j] += share * (
-                    (1.0 - lambda_) * (topic.tf[c, j] + mu * p) / (mu + length) + lambda_ * p
-                )
-                gradient[fields + f, j] += share * (1.0 - lambda_) * turn / (mu + length)
-                gradient[2 * fields, j] += share * turn
-            first = end
+            share = topic.counts[first] / x
+            for f in range(fields):
+                whole = setting[fields + f] + topic.field_length[f, j]
+                gradient[f, j] += share * part[f]
+                gradient[fields + f, j] += share * (1.0 - lambda_) * turn[f] / whole
+                gradient[2 * fields, j] += share * turn[f]

@@ -15,7 +15,6 @@ from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import Parameter, Setting, as_settings, shares
 
-
 _ROUNDING = 1e-12
 
 
@@ -96,7 +95,7 @@ class ParameterSpace:
         return settings
 
     def replaced(self, vector: NDArray[np.float64], axis: int, value: float) -> NDArray[np.float64]:
-        """Return a setting with another value of one parameter; of a share, the others keep their proportions."""
+        """Return a setting with another value of one parameter; other shares keep their proportions."""
         setting = vector.copy()
         for axes in shares(self.parameters).values():
             if axis in axes:
@@ -222,7 +221,7 @@ class ParameterSpace:
         """Return the point of `unbounded_box` next to a setting; the largest of shares is its bound there."""
         vector = np.array(vector, np.float64)
         for axes in shares(self.parameters).values():
-            vector[axes] /= vector[axes].max()
+            vector[axes] *= self.high[axes].max() / vector[axes].max()
         return np.array([p.to_unbounded(x) for p, x in zip(self.parameters, map(float, vector), strict=True)])
 
     def from_unbounded(self, point: NDArray[np.float64]) -> NDArray[np.float64]:

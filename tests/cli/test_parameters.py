@@ -52,7 +52,7 @@ def test_ranges_by_name() -> None:
 )
 def test_what_a_model_does_not_have(model: str, setting: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as found:
-        _ = Setting(model, **setting).values
+        Setting(model, **setting).values(model)
     assert str(found.value) == message
 
 

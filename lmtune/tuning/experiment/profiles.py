@@ -89,8 +89,8 @@ def _along(space: ParameterSpace, fit: Fit) -> list[Place]:
     places: list[Place] = []
     for parameter in space.free or space.parameters[:1]:
         axis = space.parameters.index(parameter)
-        for value in np.union1d(parameter.grid(_POINTS), through[axis]).tolist():
-            places.append((parameter.name, value, space.replaced(through, axis, value)))
+        values = np.union1d(parameter.grid(_POINTS), through[axis]).tolist()
+        places += [(parameter.name, value, space.replaced(through, axis, value)) for value in values]
     return places
 
 
