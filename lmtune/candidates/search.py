@@ -65,7 +65,7 @@ def search(
     known.check(setting)
     collection = replace(collection, fields=known.formula.fields)
     dataset = collection.load(("documents", "topics"), progress=progress)
-    index = collection.open_index(dataset, progress=progress)
+    index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
     with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
         pool = CandidatePool.build(
             index,

@@ -63,6 +63,8 @@ class Formula(ABC):
         Which proofs of `lmtune.candidates.skyband` hold: ``"tf"`` where no score falls as a term
         frequency rises or the length falls, in any field; ``"e"`` for two-stage smoothing; None for
         no pruning.
+    needs_positions : bool
+        Whether it counts windows, so that an index must have positions.
     fields : tuple of str
         The fields of documents that an index must have.
     """
@@ -70,6 +72,7 @@ class Formula(ABC):
     name: str
     parameters: Sequence[Parameter]
     dominance: str | None = None
+    needs_positions: bool = False
     fields: tuple[str, ...] = ()
 
     @abstractmethod
