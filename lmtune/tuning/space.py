@@ -177,7 +177,8 @@ class ParameterSpace:
             return self.settled(self._spread(shape[0]))
         axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
         settings = self.settled(np.array(list(itertools.product(*axes))))
-        return np.unique(settings, axis=0) if shares(self.parameters) else settings
+        # Shares of one ratio differ by their rounding.
+        return settings[np.sort(np.unique(settings.round(12), axis=0, return_index=True)[1])]
 
     def check_grid(self, shape: Sequence[int]) -> None:
         """Raise `InputError` unless `grid` takes a shape."""

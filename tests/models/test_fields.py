@@ -248,7 +248,7 @@ def test_weights_add_up_to_one_wherever_a_search_goes() -> None:
         back = space.from_unbounded(space.to_unbounded(point))
         if space.settled(point)[:3].min() > 0.001:
             np.testing.assert_allclose(back[:3], point[:3], rtol=1e-9)
-    assert len(space.grid([2, 2, 1, 1, 1, 1, 1])) == 3  # ratios, not weights, tell settings apart
+    assert len(space.grid([2, 2, 2, 1, 1, 1, 1])) == 7  # ratios, not weights, tell settings apart
 
 
 def test_gradients_in_softmax_coordinates() -> None:
