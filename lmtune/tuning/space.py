@@ -177,7 +177,9 @@ class ParameterSpace:
             return self.settled(self._spread(shape[0]))
         axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
         settings = self.settled(np.array(list(itertools.product(*axes))))
-        # Shares of one ratio differ by their rounding.
+        if not shares(self.parameters):
+            return settings
+        # Those of one ratio differ by their rounding.
         return settings[np.sort(np.unique(settings.round(12), axis=0, return_index=True)[1])]
 
     def check_grid(self, shape: Sequence[int]) -> None:
