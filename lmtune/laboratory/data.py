@@ -10,14 +10,16 @@ from pathlib import Path
 from lmtune.laboratory.artificial import DOCUMENTS, artificial_fold
 from lmtune.reranking.data import RankingSplit
 from lmtune.reranking.letor_folder import read_letor_folder
-from lmtune.reranking.normalisation import Normaliser
+from lmtune.reranking.normalisation import Normalisation
 
 HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
 """What a name of data may be, for options."""
 
 
 @lru_cache(maxsize=2)
-def load(name: str, seed: int = 0) -> RankingSplit:
+def load(
+    name: str, seed: int = 0, normalisation: Normalisation | None = None, validation: str | None = None
+) -> RankingSplit:
     """Return training, validation and test queries, with features ready for a network.
 
     Parameters
@@ -25,9 +27,13 @@ def load(name: str, seed: int = 0) -> RankingSplit:
     name : str
         ``artificial:1000`` or ``artificial:100x1000``: so many training queries and documents a
         query (50 by default), see `lmtune.laboratory.artificial`; else a folder of LETOR files,
-        of whose folds the first is taken, with z-scores of the features' logarithms.
+        of whose folds the first is taken.
     seed : int
-        Draws artificial data.
+        Draws artificial data, and validation queries.
+    normalisation : Normalisation, optional
+        Of a folder's features; by default z-scores of their logarithms.
+    validation : str, optional
+        As for `lmtune.reranking.letor_folder.read_letor_folder`.
 
     Returns
     -------
@@ -42,8 +48,8 @@ def load(name: str, seed: int = 0) -> RankingSplit:
     match = re.fullmatch(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?", name)
     if match is not None:
         return artificial_fold(int(match[1]), documents=int(match[2] or DOCUMENTS), seed=seed)
-    fold = read_letor_folder(name)[0]
-    return fold.map(Normaliser.fit(fold.train).transform)
+    fold = read_letor_folder(name, validation=validation, seed=seed)[0]
+    return fold.map((normalisation or Normalisation()).fit(fold.train).transform)
 
 
 def digest(path: str) -> str:
