@@ -9,11 +9,14 @@ from pathlib import Path
 
 from lmtune.laboratory.artificial import DOCUMENTS, artificial_fold
 from lmtune.reranking.data import RankingSplit
-from lmtune.reranking.letor_folder import read_letor_folder
+from lmtune.reranking.letor_folder import letor_home, read_letor_folder
 from lmtune.reranking.normalisation import Normalisation
 
 HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
 """What a name of data may be, for options."""
+
+
+_ARTIFICIAL = re.compile(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?")
 
 
 @lru_cache(maxsize=2)
@@ -45,11 +48,17 @@ def load(
     InputError
         As `lmtune.reranking.letor_folder.read_letor_folder`.
     """
-    match = re.fullmatch(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?", name)
+    match = _ARTIFICIAL.fullmatch(name)
     if match is not None:
         return artificial_fold(int(match[1]), documents=int(match[2] or DOCUMENTS), seed=seed)
     fold = read_letor_folder(name, validation=validation, seed=seed)[0]
     return fold.map((normalisation or Normalisation()).fit(fold.train).transform)
+
+
+def check_name(name: str) -> None:
+    """Raise InputError for a name that `load` cannot take, before it reads anything."""
+    if _ARTIFICIAL.fullmatch(name) is None:
+        letor_home(name)
 
 
 def digest(path: str) -> str:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lmtune.laboratory.data import HELP, load
+from lmtune.errors import InputError
+from lmtune.laboratory.collections import short_name
+from lmtune.laboratory.data import HELP, check_name, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.protocol import Protocol
 from lmtune.laboratory.papers.table import changes, paper_table, rows_of
@@ -51,6 +53,7 @@ class LossTable(Experiment):
 
     def units(self) -> list[Unit]:
         """Return a training a method, point of its grid, and trial."""
+        check_name(self.data)
         return [
             Unit(_key(place, number, trial), train, self._arguments(replace(own, seed=self.seed + trial)))
             for place, asked in enumerate(self._asked().values())
@@ -100,12 +103,15 @@ class LossTable(Experiment):
 
         measures = tuple(map(exponential_ndcg, self.protocol.cutoffs))
         fill = {"skip": math.nan, "zero": 0.0, "one": 1.0}[self.protocol.empty]
-        outcomes, tried = [], []
+        outcomes, tried, notes = [], [], list[str]()
         for place, (method, asked) in enumerate(self._asked().items()):
             every = [
                 [results[_key(place, number, trial)] for trial in range(self.trials)]
                 for number in range(len(asked))
             ]
+            if failed := [own["failed"] for some in every for own in some if "failed" in own]:
+                notes.append(f"{method} is not there: {failed[0]}")
+                continue
             means = [float(np.mean([own["validation"] for own in some])) for some in every]
             best = int(np.argmax(means))
             values = np.array([own["test"] for own in every[best]])
@@ -140,13 +146,14 @@ class LossTable(Experiment):
             "table": pd.DataFrame(rows),
             "differences": pd.DataFrame(_differences(outcomes)),
             "tried": pd.DataFrame(tried),
+            "notes": pd.DataFrame({"note": notes}),
             "trials": pd.DataFrame(trials, columns=["method", "trial", "measure", "value"]),
         }
 
     def table(self, found: Tables) -> Table:
         """Lay it out as the paper does."""
         known = self.protocol.set_of(self.data)
-        caption = f"{self.protocol.source}, on {known.name if known else self.data}: test queries"
+        caption = f"{self.protocol.source}, on {known.name if known else short_name(self.data)}: test queries"
         return paper_table(found["table"], caption=caption, over=f"{self.trials} trials")
 
     def conclusions(self, found: Tables) -> list[str]:
@@ -160,6 +167,7 @@ class LossTable(Experiment):
                     f"NDCG@{chosen.cutoff}, {row['a']} minus {row['b']}: {short(row['difference'])} "
                     f"({short(row['low'])} to {short(row['high'])}, {verdict})."
                 )
+        said += [f"{note}." for note in found["notes"]["note"]]
         return [*said, *(f"Differs from the paper: {text}." for text in self._otherwise())]
 
     def _otherwise(self) -> Iterator[str]:
@@ -196,13 +204,18 @@ def train(
     -------
     dict
         ``validation``, the best epoch's value; ``test``, each query's nDCG at each cutoff, NaN without a
-        relevant document.
+        relevant document. ``failed``, instead, where the data are too few for a paper's trees.
     """
     from lmtune.reranking.reranker import fit_scorer, measured
 
     split = load(data, data_seed, Normalisation(**normalisation), validation)
     asked = Settings.from_record(settings)
-    scorer = fit_scorer(split.train, split.validation, asked, device=device)
+    try:
+        scorer = fit_scorer(split.train, split.validation, asked, device=device)
+    except InputError as error:
+        if asked.loss.family != "trees":
+            raise
+        return {"failed": str(error)}
     scores = scorer.score(split.test, device=device)
     values = measured([(split.test, scores)], [exponential_ndcg(cutoff) for cutoff in cutoffs])
     return {"validation": scorer.validation, "test": values.tolist()}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import minimise
+from lmtune.laboratory.collections import short_name
 from lmtune.laboratory.data import HELP, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.table import changes, paper_table, rows_of
@@ -228,7 +229,9 @@ class SpsaOnNdcg(Experiment):
 
     def table(self, found: Tables) -> Table:
         """Lay it out as the paper does."""
-        caption = f"Yue and Burges (2007), table 1: NDCG@{self.cutoff} of linear nets on {self.data}"
+        caption = (
+            f"Yue and Burges (2007), table 1: NDCG@{self.cutoff} of linear nets on {short_name(self.data)}"
+        )
         return paper_table(found["table"], caption=caption, over=f"{self.seeds} trainings")
 
     def pictures(self, found: Tables) -> list[Picture]:
@@ -277,7 +280,7 @@ class SpsaOnNdcg(Experiment):
             seen = f"seen on the training queries alone ({behind:+.4f})"
         sentences.append(
             "Yue and Burges found SPSA:4 well below LambdaRank, 0.690 against 0.721 on training and "
-            f"0.677 against 0.707 on test queries; on {self.data} that is {seen}."
+            f"0.677 against 0.707 on test queries; on {short_name(self.data)} that is {seen}."
         )
         return [*sentences, *(f"Differs from the paper: {text}." for text in [*changes(self), *_DIFFERENCES])]
 
