@@ -31,7 +31,7 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
 _PAPERS = {
     "bruch": ("papers.bruch", "Bruch", True),
     "qiu": ("papers.qiu", "Qiu", True),
-    "yue": ("spsa.spsa_ndcg", "SpsaOnNdcg", True),
+    "yue": ("papers.yue", "SpsaOnNdcg", True),
     "metzler": ("papers.metzler", "Metzler", False),
 }
 

@@ -14,12 +14,11 @@ from lmtune.laboratory.collections import short_name
 from lmtune.laboratory.data import HELP, check_name, load
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.protocol import Protocol
-from lmtune.laboratory.papers.table import changes, paper_table, rows_of
+from lmtune.laboratory.papers.table import changes, differences, differing, paper_table, rows_of, weighed
 from lmtune.measures.measure import exponential_ndcg, parse_list_measure
 from lmtune.options import option
-from lmtune.reporting.figures.style import short
 from lmtune.reporting.table import Table
-from lmtune.reranking.comparison import Outcome, contrasts, read_losses
+from lmtune.reranking.comparison import Outcome, read_losses
 from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -144,7 +143,7 @@ class LossTable(Experiment):
         ]
         return {
             "table": pd.DataFrame(rows),
-            "differences": pd.DataFrame(_differences(outcomes)),
+            "differences": differences(outcomes),
             "tried": pd.DataFrame(tried),
             "notes": pd.DataFrame({"note": notes}),
             "trials": pd.DataFrame(trials, columns=["method", "trial", "measure", "value"]),
@@ -159,16 +158,9 @@ class LossTable(Experiment):
     def conclusions(self, found: Tables) -> list[str]:
         """Say whether the paper's order holds, and what differs from its protocol."""
         chosen = parse_list_measure(str(self.protocol.settings["measure"]))
-        said = []
-        for row in found["differences"].to_dict("records"):
-            if (row["a"], row["b"]) in self.protocol.claims and row["measure"] == str(chosen):
-                verdict = "not significant" if row["p_holm"] >= 0.05 else "significant"
-                said.append(
-                    f"NDCG@{chosen.cutoff}, {row['a']} minus {row['b']}: {short(row['difference'])} "
-                    f"({short(row['low'])} to {short(row['high'])}, {verdict})."
-                )
+        said = weighed(found["differences"], self.protocol.claims, chosen)
         said += [f"{note}." for note in found["notes"]["note"]]
-        return [*said, *(f"Differs from the paper: {text}." for text in self._otherwise())]
+        return [*said, *differing(self._otherwise())]
 
     def _otherwise(self) -> Iterator[str]:
         yield from changes(self)
@@ -223,23 +215,3 @@ def train(
 
 def _key(place: int, number: int, trial: int) -> str:
     return f"method{place + 1}-options{number + 1}-trial{trial + 1}"
-
-
-def _differences(outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
-    """Yield all pairs' differences over queries, either way round."""
-    for measure in outcomes[0].measures:
-        tested = contrasts(outcomes, "skip", measure, over="queries")
-        for own in tested.contrasts if tested else ():
-            low, high = own.interval
-            both = ((own.system, own.against, 1.0), (own.against, own.system, -1.0))
-            for a, b, sign in both:
-                ends = sorted((sign * low, sign * high))
-                yield {
-                    "measure": str(measure),
-                    "a": a,
-                    "b": b,
-                    "difference": sign * own.difference,
-                    "low": ends[0],
-                    "high": ends[1],
-                    "p_holm": own.adjusted["t"],
-                }

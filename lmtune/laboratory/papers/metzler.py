@@ -12,7 +12,7 @@ import numpy as np
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.laboratory.collections import short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.papers.table import changes, paper_table, rows_of
+from lmtune.laboratory.papers.table import changes, differing, paper_table, rows_of
 from lmtune.measures.measure import parse_measures
 from lmtune.options import option
 from lmtune.reporting.results_files import check_names, file_name
@@ -150,4 +150,4 @@ class Metzler(Experiment):
             f"{worse}; the paper: never better, worse in MAP and BPREF on WSJ and ROBUST and in P@10 on WSJ.",
             *(f"{row['collection']}: {row['note']}." for row in found["notes"].to_dict("records")),
         ]
-        return [*said, *(f"Differs from the paper: {text}." for text in [*changes(self), *DIFFERENCES])]
+        return [*said, *differing([*changes(self), *DIFFERENCES])]

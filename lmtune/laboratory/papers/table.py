@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lmtune.laboratory.experiment import Experiment
 from lmtune.measures.measure import Measure
-from lmtune.measures.significance.effects import confidence_interval
+from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.reporting.comparison_tables import letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.reranking.comparison import Outcome, Over, contrasts
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DASH = "–"
+_LEVEL = 0.05
 _FREE = ("data", "datasets", "device", "seed")
 
 
@@ -50,16 +51,54 @@ def rows_of(
     found = {own.label: own for own in outcomes}
     rows = []
     for method in dict.fromkeys([*printed, *found]):
-        mean = half = math.nan
+        interval = MeanInterval(math.nan, math.nan)
         if method in found:
-            values = (found[method].by_query if over == "queries" else found[method].by_trial)(
-                "skip", measure
-            )
-            mean, half = confidence_interval(values.tolist())
+            means = found[method].by_query if over == "queries" else found[method].by_trial
+            interval = confidence_interval(means("skip", measure).tolist())
         better = [other for other in found if tested and tested.beats(str(measure), method, other)]
-        cells = {"group": group, "column": column, "method": method, "printed": printed.get(method, "")}
-        rows.append({**cells, "mean": mean, "half": half, "better_than": "; ".join(better)})
+        row = row_of(method, column, interval)
+        rows.append(
+            {**row, "group": group, "printed": printed.get(method, ""), "better_than": "; ".join(better)}
+        )
     return rows
+
+
+def row_of(method: str, column: str, interval: MeanInterval) -> dict[str, Any]:
+    """Return a row of which nothing is tested or printed."""
+    place = {"group": "", "column": column, "method": method}
+    return {**place, "printed": "", **interval._asdict(), "better_than": ""}
+
+
+def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    """Return all pairs' differences over queries, either way round, by measure."""
+    import pandas as pd
+
+    rows = []
+    for measure in outcomes[0].measures:
+        tested = contrasts(outcomes, "skip", measure, over="queries")
+        for own in tested.contrasts if tested else ():
+            (low, high), p = own.interval, own.adjusted["t"]
+            rows += [
+                (str(measure), own.system, own.against, own.difference, low, high, p),
+                (str(measure), own.against, own.system, -own.difference, -high, -low, p),
+            ]
+    return pd.DataFrame(rows, columns=["measure", "a", "b", "difference", "low", "high", "p_holm"])
+
+
+def weighed(found: pd.DataFrame, claims: Sequence[tuple[str, str]], measure: Measure) -> list[str]:
+    """Say of each claim, that a method is better than another, what `differences` say of it."""
+    return [
+        f"NDCG@{measure.cutoff}, {row['a']} minus {row['b']}: {short(row['difference'])} "
+        f"({short(row['low'])} to {short(row['high'])}, "
+        f"{'significant' if row['p_holm'] < _LEVEL else 'not significant'})."
+        for row in found[found["measure"] == str(measure)].to_dict("records")
+        if (row["a"], row["b"]) in claims
+    ]
+
+
+def differing(otherwise: Iterable[str]) -> list[str]:
+    """Say what is not as in the paper."""
+    return [f"Differs from the paper: {text}." for text in otherwise]
 
 
 def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "") -> Table:
