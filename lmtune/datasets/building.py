@@ -8,7 +8,7 @@ from pathlib import Path
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.formats.documents import ListDocuments
+from lmtune.formats.documents import ListDocuments, field_of
 from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
@@ -31,6 +31,8 @@ class Building:
         Its folder; by default where `lmtune.datasets.collection.Collection` looks for it.
     engine : {"embedded", "lucene"}
         lmtune's own, or Lucene through Anserini.
+    positions : bool
+        Whether to keep where terms stand.
     workers : int or None
         Processes, for Lucene threads; as many as cores by default.
     memory : int
@@ -46,6 +48,7 @@ class Building:
     engine: str = option(
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
+    positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
     workers: int | None = option(None, "Processes; default: the cores.", low=1)
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
@@ -81,7 +84,13 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
         check_directory(building.output, kind, reads=collection.files())
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
+    for field in collection.fields:
+        field_of(source, field)
     if building.engine == LUCENE and building.output is not None:
+        if collection.fields:
+            raise InputError(
+                "--fields with --engine lucene", value=collection.fields, accepted="--engine embedded"
+            )
         from lmtune.indexing.lucene.index import build_lucene_index
 
         with timed(f"indexed {source.name}"):
@@ -103,9 +112,13 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
             source,
             path,
             analyzer,
+            fields=collection.fields,
+            positions=building.positions,
             workers=building.workers,
             memory_bytes=building.memory << 20,
             progress=lambda done, total: progress(f"indexing {source.name}", done, total),
         )
-    note(f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, {built.unique_terms:,} terms")
+    for own in (built, *map(built.field, collection.fields)):
+        size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens, {own.unique_terms:,} terms"
+        note(f"{own.path}: {size}")
     return path

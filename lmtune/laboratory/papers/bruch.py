@@ -13,11 +13,12 @@ from lmtune.reranking.normalisation import Normalisation
 
 PROTOCOL = Protocol(
     source="Bruch et al. (2019), table 1",
+    # Trials have processes of their own: one thread each.
     methods={
         "ListMLE": "listmle",
         "RankNet": "ranknet",
         "LambdaMART (RankLib)": "",
-        "LambdaMART (LightGBM)": "lambdamart:leaves=200:learning_rate=0.1:min_rows=50:min_hessian=100",
+        "LambdaMART (LightGBM)": "lambdamart:leaves=200:learning_rate=0.1:min_rows=50:min_hessian=100:threads=1",
         "ApproxNDCG": "approxndcg:alpha=10",
     },
     cutoffs=(1, 5, 10),
