@@ -11,14 +11,16 @@ from lmtune.laboratory.papers.protocol import PaperSet, Protocol
 from lmtune.options import option
 from lmtune.reranking.normalisation import Normalisation
 
+# Trials have processes of their own: one thread each.
+_TREES = "lambdamart:leaves=200:learning_rate=0.1:min_rows=50:min_hessian=100:threads=1"
+
 PROTOCOL = Protocol(
     source="Bruch et al. (2019), table 1",
-    # Trials have processes of their own: one thread each.
     methods={
         "ListMLE": "listmle",
         "RankNet": "ranknet",
         "LambdaMART (RankLib)": "",
-        "LambdaMART (LightGBM)": "lambdamart:leaves=200:learning_rate=0.1:min_rows=50:min_hessian=100:threads=1",
+        "LambdaMART (LightGBM)": _TREES,
         "ApproxNDCG": "approxndcg:alpha=10",
     },
     cutoffs=(1, 5, 10),
