@@ -51,7 +51,7 @@ class Metzler(Experiment):
     quick: ClassVar[Mapping[str, Any]] = {"points": (8, 10), "ascents": 1, "restarts": 0, "starts": 1}
 
     datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, ap, wsj, robust04, wt10g ...", fewest=1)
-    points: tuple[int, ...] = option(Plan.grid, "Grid points along lambda and mu.", low=1, fewest=2)
+    points: tuple[int, ...] = option((20, 26), "Grid points along lambda and mu.", low=1, fewest=2)
     ascents: int = option(Plan.ascents, "Coordinate ascents from the best of them.", low=1)
     restarts: int = option(Plan.restarts, "Random restarts of the coordinate ascent.", low=0)
     starts: int = option(Plan.starts, "Starts of RankNet's descent.", low=1)
