@@ -192,8 +192,8 @@ def pairs(
         ax.set(**{f"{which}scale": "log" for which, axis in (("x", axes[x]), ("y", axes[y])) if axis.is_log})
         values = np.asarray(panel.values, np.float64)
         order = np.argsort(values, kind="stable")
-        places = (np.asarray(own, np.float64)[order] for own in (panel.x, panel.y))
-        ax.scatter(*places, c=_below(values[order]), cmap=colours, norm=norm, s=5, lw=0, zorder=1)
+        xs, ys = (np.asarray(own, np.float64)[order] for own in (panel.x, panel.y))
+        ax.scatter(xs, ys, c=_below(values[order]), cmap=colours, norm=norm, s=5, lw=0, zorder=1)
         _overlay(ax, panel, handles)
         for ticks, axis in ((ax.xaxis, axes[x]), (ax.yaxis, axes[y])):
             if axis.is_log:
