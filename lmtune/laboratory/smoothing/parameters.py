@@ -24,6 +24,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.models.model import find_model
+from lmtune.models.parameter import shares
 from lmtune.options import option
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import listed, short
@@ -34,6 +35,7 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Split, prepare
 from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET, SIGNIFICANCE
 from lmtune.tuning.experiment.smooth import smooth_form
+from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST, SPSA
 from lmtune.tuning.surrogate import ALPHAS
 
@@ -61,7 +63,9 @@ class Parameters(Experiment):
 
     datasets: tuple[str, ...] = option(("pydocs",), f"each of {COLLECTION_HELP}", fewest=1)
     models: tuple[str, ...] = option(
-        ("dirichlet", "jelinek-mercer", "two-stage", "bm25", "sdm"), "models, see --model", fewest=1
+        ("dirichlet", "jelinek-mercer", "two-stage", "bm25", "sdm"),
+        "models, as fields:title+contents",
+        fewest=1,
     )
     measure: str = option("AP", "AP, P@k, Bpref, nDCG@k, RR ...")
     folds: int = option(2, "of the topics", low=2)
@@ -76,7 +80,7 @@ class Parameters(Experiment):
         super().__post_init__()
         parse_measure(self.measure)
         for model in self.models:
-            find_model(model)
+            find_model(_name(model))
         for given in (self.models, [short_name(dataset) for dataset in self.datasets]):
             if len(set(given)) < len(given):
                 raise InputError("one is named twice", value=given, accepted="different ones")
@@ -97,14 +101,14 @@ class Parameters(Experiment):
         dict
             ``rows``: a row a method and fold, with its test topics' ``values``, and one of Optimal.
         """
-        plan = Plan((self.measure,), model=model, seed=self.seed)  # type: ignore[arg-type]
+        plan = Plan((self.measure,), model=_name(model), seed=self.seed)  # type: ignore[arg-type]
         [collection] = named_collections([dataset], Collection())
         ready = prepare(collection, Split(folds=str(self.folds)), plan)
         over = Methods.over(ready.pool, plan.measures, plan.grid, self.seed, plan.space)
         methods = self._methods(over)
         for choose in methods.values():
             choose(ready.folds[0].train[:_WARM])
-        place = {"dataset": short_name(dataset), "model": model, "parameters": len(plan.space.free)}
+        place = {"dataset": short_name(dataset), "model": model, "parameters": _freedom(plan.space)}
         rows = []
         for number, fold in enumerate(ready.folds, 1):
             chosen = {name: choose(fold.train) for name, choose in methods.items()}
@@ -196,6 +200,16 @@ class Parameters(Experiment):
         """Say what each method takes and reaches, and which models differ."""
         title = parse_measure(self.measure).title
         return [*_say_methods(found["methods"], title), *_say_models(found, title)]
+
+
+def _name(model: str) -> str:
+    """Return a model's name; among options, which commas part, fields are joined by ``+``."""
+    return model.replace("+", ",")
+
+
+def _freedom(space: ParameterSpace) -> int:
+    """Count free parameters, less one for each group that adds up to 1."""
+    return len(space.free) - len(shares(space.free))
 
 
 def _is_provable(over: Methods) -> bool:

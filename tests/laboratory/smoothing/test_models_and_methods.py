@@ -12,7 +12,7 @@ from scipy import stats
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError
 from lmtune.laboratory.running import run
-from lmtune.laboratory.smoothing.parameters import Parameters
+from lmtune.laboratory.smoothing.parameters import Parameters, _freedom
 from lmtune.measures.evaluate import measure
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
@@ -113,6 +113,13 @@ def test_it_is_said_and_drawn(found: Any) -> None:
     assert two.startswith("2 free parameters (bm25)")
     means = found.tables["methods"].query("method == 'Direct'").set_index("model")["test"]
     assert f"Holm's p against the best: {means.idxmax()} {means.max():.4f}".replace(" 0.", " .") in models
+
+
+def test_weights_that_add_up_to_1_leave_one_parameter_less() -> None:
+    space = Plan(model=Parameters(models=("fields:title+body",)).models[0].replace("+", ",")).space
+    assert len(space.free) == 5
+    assert _freedom(space) == 4
+    assert _freedom(Plan(model="dirichlet").space) == 1
 
 
 def test_bad_options_are_refused() -> None:
