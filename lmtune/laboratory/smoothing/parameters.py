@@ -116,7 +116,8 @@ class Parameters(Experiment):
         return {"rows": rows}
 
     def _methods(self, over: Methods) -> dict[str, Callable[[Sequence[str]], Choice]]:
-        measure, shared = parse_measure(self.measure), {"measure": self.measure, "seed": self.seed}
+        measure = parse_measure(self.measure)
+        shared: dict[str, Any] = {"measure": self.measure, "seed": self.seed}
         return {
             DIRECT: partial(over.direct, measure),
             "coordinate ascent": partial(over.search, CoordinateAscent(restarts=self.restarts, **shared)),
