@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -219,10 +220,12 @@ def fit(
     _check(train, validation, device)
     with own_randomness(device):
         run = TrainingRun(ListTask(train, validation, settings, device), settings, device)
-        identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
-        kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
-        if kept is not None:
-            run.restore(*kept)
+        identity: dict[str, Any] = {}
+        if checkpoint is not None:
+            identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
+            kept = checkpoints.load_checkpoint(checkpoint, identity)
+            if kept is not None:
+                run.restore(*kept)
 
         def save() -> None:
             if checkpoint is not None and distributed.rank() == 0:
