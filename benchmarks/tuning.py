@@ -175,7 +175,7 @@ def numpy_baseline(
     for t in range(len(pool.topics)):
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
         tf, length = pool.tf_block(pool.candidates, t), pool.candidates.length[rows]
-        gain, p, count = pool.candidates.gain[rows], pool.p[terms, None], pool.count[terms, None]
+        gain, p, count = pool.candidates.gain[rows], pool.value[terms, None], pool.count[terms, None]
         for s, (lambda_, mu) in enumerate(zip(lambdas, mus, strict=True)):
             x = (1.0 - lambda_) * (tf + mu * p) / (mu + length) + lambda_ * p
             score = (count * np.log(x)).sum(axis=0)
@@ -227,7 +227,7 @@ def libm_loop(
         scored = lmtune.score_and_gradient(
             pool.tf_block(columns, t),
             columns.length[rows],
-            pool.p[terms],
+            pool.value[terms],
             lambda_=lambda_,
             mu=mu,
             count=pool.count[terms],

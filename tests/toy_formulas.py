@@ -22,7 +22,7 @@ class Saturated(Formula):
 
     def differentiate(self, topic: TopicDocuments, setting: Array) -> tuple[Array, Array]:
         [k] = setting
-        weight = (topic.counts / -np.log(topic.p))[:, None]
+        weight = (topic.counts / -np.log(topic.value))[:, None]
         scores = (weight * np.log1p(topic.tf / k)).sum(axis=0)
         slope = (weight * -topic.tf / (k * (k + topic.tf))).sum(axis=0)
         return scores, slope[None]
@@ -42,7 +42,7 @@ class Mixed(Formula):
 
     def differentiate(self, topic: TopicDocuments, setting: Array) -> tuple[Array, Array]:
         k, b, rare, short, pivot = setting
-        count, idf = topic.counts[:, None], -np.log(topic.p)[:, None]
+        count, idf = topic.counts[:, None], -np.log(topic.value)[:, None]
         relative = topic.length / pivot
         room = k * (1.0 - b + b * relative)
         part = topic.tf / (topic.tf + room)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import Index, Postings
+from lmtune.models.formula import Formula, QueryColumn
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Judgements:
 
 def read_judgements(
     index: Index,
+    formula: Formula,
     topics: Sequence[str],
-    terms: Sequence[Sequence[str]],
+    columns: Sequence[Sequence[QueryColumn]],
     candidates: Columns,
     qrels: Mapping[str, Mapping[str, int]],
-    lengths: NDArray[np.int32],
 ) -> Judgements:
     """Look judgements up in an index.
 
@@ -51,20 +52,20 @@ def read_judgements(
     ----------
     index : Index
         Any index.
-    topics, terms : sequences
-        Topic identifiers, and each topic's terms that the collection holds.
+    formula : Formula
+        What looks the columns up, and takes the documents' lengths.
+    topics, columns : sequences
+        Topic identifiers, and each topic's columns that the collection holds.
     candidates : Columns
         Their candidates; the gains in it are not looked at.
     qrels : mapping of str to mapping of str to int
         Judgements; a topic without an entry has no judged documents.
-    lengths : numpy.ndarray of int32, shape (documents of the index,)
-        Lengths of all documents, as the pool's formula takes them.
 
     Returns
     -------
     Judgements
     """
-    docno_rank = np.asarray(index.docno_rank)
+    docno_rank, lengths = np.asarray(index.docno_rank), formula.lengths(index)
     # By document number, put back to its resting state after each topic.
     gain_of = np.full(index.num_docs, UNJUDGED, np.int32)
     gain = np.empty(candidates.doc.size, np.int32)
@@ -85,17 +86,17 @@ def read_judgements(
         gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]]
         docs = docs[usable]
         docs = docs[np.argsort(docno_rank[docs])]
-        tf = frequencies(index, terms[t], docs)
+        postings = formula.look_up(index, columns[t]) if docs.size else [None] * len(columns[t])
+        tf = frequencies(postings, docs)
         judged.append(doc=docs, length=lengths[docs], gain=gain_of[docs], tf=tf)
         gain_of[docs] = UNJUDGED
     return Judgements(gain, judged.join(), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
-def frequencies(index: Index, terms: Sequence[str], docs: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Look up how often terms occur in documents, shape (terms, documents)."""
-    tf = np.zeros((len(terms), docs.size), np.int32)
-    for row, term in zip(tf, terms, strict=True):
-        found = index.postings(term) if docs.size else None
+def frequencies(postings: Sequence[Postings | None], docs: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return how often each of some columns occurs in documents, shape (columns, documents)."""
+    tf = np.zeros((len(postings), docs.size), np.int32)
+    for row, found in zip(tf, postings, strict=True):
         if found is not None:
             at = np.minimum(np.searchsorted(found.docs, docs), found.docs.size - 1)
             row[:] = np.where(found.docs[at] == docs, found.tfs[at], 0)

@@ -19,7 +19,7 @@ from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
 from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
-from lmtune.models.formula import Formula
+from lmtune.models.formula import Formula, QueryColumn, query_columns
 from lmtune.models.kernels import Documents
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -67,13 +67,16 @@ class CandidatePool(Shown):
     topics : tuple of str
         Topic identifiers.
     terms : tuple of tuple of str
-        Each topic's distinct query terms that the collection holds.
+        Each topic's distinct query terms that the collection holds; or what else the formula looks up
+        of a query, its columns.
     term_start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's terms begin in `p` and `count`.
-    p : numpy.ndarray of float64
+        Where each topic's terms begin in `value`, `count` and `group`.
+    value : numpy.ndarray of float64
         What the formula's `term_value` says of each topic's terms.
     count : numpy.ndarray of int64
         How often each term occurs in its query.
+    group : numpy.ndarray of int8
+        Which of the formula's kinds of columns each is.
     candidates : Columns
         The documents that hold a query term, in tie order: length (as the model takes it)
         ascending, summed term frequency descending, docno descending. Documents of equal score
@@ -92,7 +95,7 @@ class CandidatePool(Shown):
     pruning : Pruning, optional
         Where `candidates` lack documents that cannot be retrieved; None where they are whole.
     formula : Formula
-        What ranks the candidates, and what `p` and all lengths are for.
+        What ranks the candidates, and what `value` and all lengths are for.
     """
 
     name: str
@@ -100,8 +103,9 @@ class CandidatePool(Shown):
     topics: tuple[str, ...]
     terms: tuple[tuple[str, ...], ...]
     term_start: NDArray[np.int64]
-    p: NDArray[np.float64]
+    value: NDArray[np.float64]
     count: NDArray[np.int64]
+    group: NDArray[np.int8]
     candidates: Columns
     judged: Columns
     judgement_start: NDArray[np.int64]
@@ -186,7 +190,7 @@ class CandidatePool(Shown):
     def with_judgements(self, qrels: Any) -> CandidatePool:
         """Return this pool with other judgements, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
-        read = read_judgements(self.index, self.topics, self.terms, self.candidates, gains, self._lengths)
+        read = read_judgements(self.index, self.formula, self.topics, self.columns, self.candidates, gains)
         return replace(
             self,
             candidates=replace(self.candidates, gain=read.gain),
@@ -196,8 +200,13 @@ class CandidatePool(Shown):
             unknown_documents=read.unknown_documents,
         )
 
+    @property
+    def columns(self) -> list[list[QueryColumn]]:
+        """What the formula looks up of each topic's query."""
+        return query_columns(self.terms, self.group, self.count)
+
     def term_rows(self, t: int) -> slice:
-        """Return topic t's slice of `p` and `count`."""
+        """Return topic t's slice of `value`, `count` and `group`."""
         return slice(int(self.term_start[t]), int(self.term_start[t + 1]))
 
     def tf_block(self, columns: Columns, t: int) -> NDArray[np.int32]:
@@ -234,8 +243,9 @@ class CandidatePool(Shown):
             bounds(self.term_start),
             columns.length,
             columns.tf,
-            self.p,
+            self.value,
             self.count,
+            self.group,
             self.longest,
             self.mean_length,
         )
@@ -336,35 +346,29 @@ class _Builder:
 
     def clear(self) -> None:
         self.topics: list[str] = []
-        self.terms: list[tuple[str, ...]] = []
-        self.p: list[float] = []
-        self.count: list[int] = []
+        self.columns: list[list[QueryColumn]] = []
+        self.value: list[float] = []
         self.candidates = ColumnLists()
         self.unknown_terms: dict[str, int] = {}
 
     def add(self, topic: str, text: str) -> None:
-        counts: dict[str, int] = {}
-        for term in self.index.analyze(text):
-            counts[term] = counts.get(term, 0) + 1
-        postings = []
-        terms = []
-        for term, count in counts.items():
-            found = self.index.postings(term)
-            if found is None:
-                self.unknown_terms[term] = self.unknown_terms.get(term, 0) + 1
-                continue
-            postings.append(found)
-            terms.append(term)
-            self.count.append(count)
-            cf = int(found.tfs.sum(dtype=np.int64))
-            self.p.append(self.formula.term_value(TermCounts(cf, found.docs.size, self.size)))
-
+        query = self.index.analyze(text)
+        columns = self.formula.columns(query)
+        found = zip(columns, self.formula.look_up(self.index, columns), strict=True)
+        held = [(column, postings) for column, postings in found if postings is not None]
+        columns, postings = [column for column, _ in held], [own for _, own in held]
+        known = {column.term for column in columns}
+        for term in dict.fromkeys(term for term in query if term not in known):
+            self.unknown_terms[term] = self.unknown_terms.get(term, 0) + 1
+        for own in postings:
+            cf = int(own.tfs.sum(dtype=np.int64))
+            self.value.append(self.formula.term_value(TermCounts(cf, own.docs.size, self.size)))
         docs, tf = self._matching(postings)
         self.candidates.append(
             doc=docs, length=self.lengths[docs], gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf
         )
         self.topics.append(topic)
-        self.terms.append(tuple(terms))
+        self.columns.append(columns)
 
     def _matching(self, postings: list[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the documents that hold a term, in tie order, and their term frequencies."""
@@ -385,15 +389,17 @@ class _Builder:
 
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         candidates = self.candidates.join()
-        judgements = read_judgements(self.index, self.topics, self.terms, candidates, qrels, self.lengths)
+        judgements = read_judgements(self.index, self.formula, self.topics, self.columns, candidates, qrels)
+        columns = [column for own in self.columns for column in own]
         pool = CandidatePool(
             name=name,
             index=self.index,
             topics=tuple(self.topics),
-            terms=tuple(self.terms),
-            term_start=starts(self.terms),
-            p=np.array(self.p, np.float64),
-            count=np.array(self.count, np.int64),
+            terms=tuple(tuple(column.term for column in own) for own in self.columns),
+            term_start=starts(self.columns),
+            value=np.array(self.value, np.float64),
+            count=np.array([column.times for column in columns], np.int64),
+            group=np.array([column.group for column in columns], np.int8),
             candidates=replace(candidates, gain=judgements.gain),
             judged=judgements.judged,
             judgement_start=judgements.start,

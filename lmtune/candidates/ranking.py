@@ -62,8 +62,9 @@ def rank(
         topic = TopicDocuments(
             np.ascontiguousarray(pool.tf_block(pool.candidates, t)[:, top], np.int64),
             pool.candidates.length[rows][top].astype(np.int64),
-            pool.p[terms],
+            pool.value[terms],
             pool.count[terms],
+            pool.group[terms],
             pool.mean_length,
         )
         scores, _ = pool.formula.differentiate(topic, vector)

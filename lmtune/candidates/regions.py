@@ -137,7 +137,7 @@ class Regions:
                 rows, terms = pool.candidates.rows(t), pool.term_rows(t)
                 if rows.stop == rows.start:
                     continue
-                p, count = pool.p[terms], pool.count[terms]
+                p, count = pool.value[terms], pool.count[terms]
                 weight = int(count.sum())
                 largest_log = max(smallest_log, -math.log(p.min()))
                 y = pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None]

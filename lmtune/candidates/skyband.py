@@ -151,7 +151,7 @@ def _topic(
     if docs <= depth:
         return np.arange(docs), False
     tf = pool.tf_block(pool.candidates, t)
-    p, count = pool.p[terms], pool.count[terms]
+    p, count = pool.value[terms], pool.count[terms]
     group = np.empty(docs, np.int32)
     first = np.empty(docs, np.int32)
     groups = kernels.group_equal(tf, group, first)

@@ -29,11 +29,11 @@ from lmtune.formats.digests import parse_json
 from lmtune.formats.files import atomic_write
 from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.index import Index
-from lmtune.models.formula import Formula
+from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 
-FORMAT = "lmtune candidates 1"
+FORMAT = "lmtune candidates 2"
 """Raised whenever the file's content changes its meaning."""
 
 
@@ -191,8 +191,9 @@ def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
         np.savez(
             stream,
             header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-            p=pool.p,
+            value=pool.value,
             count=pool.count,
+            group=pool.group,
             documents=np.diff(columns.start),
             doc=columns.doc,
             length=columns.length,
@@ -216,7 +217,7 @@ def _read(
                 raise _UnusableError(f"made with another {differs[0]}")
             data = {key: _member(archive, key) for key in archive.files if key != "header"}
         terms = tuple(tuple(some) for some in header["terms"])
-        candidates = _columns(data, terms)
+        candidates, columns = _columns(data, terms), query_columns(terms, data["group"], data["count"])
         pruning = header["pruning"]
         pruning["by_e"] = np.array(pruning["by_e"], np.bool_)
     except FileNotFoundError:
@@ -225,15 +226,16 @@ def _read(
         raise _UnusableError(f"damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise _UnusableError(f"damaged: {error}") from error
-    read = read_judgements(index, header["topics"], terms, candidates, qrels, formula.lengths(index))
+    read = read_judgements(index, formula, header["topics"], columns, candidates, qrels)
     return CandidatePool(
         name=name,
         index=index,
         topics=tuple(header["topics"]),
         terms=terms,
         term_start=starts(terms),
-        p=data["p"],
+        value=data["value"],
         count=data["count"],
+        group=data["group"],
         candidates=Columns(**{**vars(candidates), "gain": read.gain}),
         judged=read.judged,
         judgement_start=read.start,

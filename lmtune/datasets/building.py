@@ -8,7 +8,7 @@ from pathlib import Path
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.formats.documents import ListDocuments
+from lmtune.formats.documents import ListDocuments, field_of
 from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
@@ -81,7 +81,13 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
         check_directory(building.output, kind, reads=collection.files())
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
+    for field in collection.fields:
+        field_of(source, field)
     if building.engine == LUCENE and building.output is not None:
+        if collection.fields:
+            raise InputError(
+                "--fields with --engine lucene", value=collection.fields, accepted="--engine embedded"
+            )
         from lmtune.indexing.lucene.index import build_lucene_index
 
         with timed(f"indexed {source.name}"):
@@ -103,9 +109,12 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
             source,
             path,
             analyzer,
+            fields=collection.fields,
             workers=building.workers,
             memory_bytes=building.memory << 20,
             progress=lambda done, total: progress(f"indexing {source.name}", done, total),
         )
-    note(f"{path}: {built.num_docs:,} documents, {built.total_terms:,} tokens, {built.unique_terms:,} terms")
+    for own in (built, *map(built.field, collection.fields)):
+        size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens, {own.unique_terms:,} terms"
+        note(f"{own.path}: {size}")
     return path

@@ -13,7 +13,9 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.index_names import LUCENE, find_index
 from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.errors import InputError
+from lmtune.formats.document import check_fields
 from lmtune.indexing.analysis import Analyzer
+from lmtune.indexing.index import field_index
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 
@@ -51,6 +53,8 @@ class Collection:
         except for one of Lucene's.
     lengths : {"exact", "lucene"} or None
         Document lengths of a Lucene index.
+    fields : tuple of str
+        Fields of the documents that the index has too, each apart.
     indexes : path
         The folder that holds built indexes.
     analysis : mapping, optional
@@ -82,6 +86,9 @@ class Collection:
     lengths: str | None = option(
         None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."
     )
+    fields: tuple[str, ...] = option(
+        (), "Fields of the documents to index too: keys of JSON lines, TREC elements.", metavar="NAME,..."
+    )
     indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
     analysis: Mapping[str, Any] | None = None
 
@@ -93,6 +100,7 @@ class Collection:
         InputError
             For an unknown stemmer or stopwords, and where a named index has its own analysis.
         """
+        check_fields(self.fields)
         for name in ("stemmer", "stopwords"):
             value = getattr(self, name)
             if self.analysis is not None and value not in (None, self.analysis[name]):
@@ -168,6 +176,8 @@ class Collection:
             documents that cannot be indexed.
         """
         opened = self._open(dataset, progress)
+        for field in self.fields:
+            field_index(opened, field)
         if self.analysis is not None:
             found, wanted = (
                 [known.get(name) for name in ("stemmer", "stopwords", "words")]
@@ -200,6 +210,7 @@ class Collection:
         return index_for(
             dataset.documents,
             self.analyzer(),
+            fields=self.fields,
             home=self.indexes,
             progress=lambda done, total: progress(f"indexing {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),

@@ -70,7 +70,9 @@ def load_irds(
             value=PREFIX + identifier,
             accepted="one with all of documents, queries and qrels, often one level below",
         )
-    documents = ListDocuments(PREFIX + identifier, partial(_documents, identifier))
+    documents = ListDocuments(
+        PREFIX + identifier, partial(_documents, identifier), _fields(identifier, collection)
+    )
     return Dataset(
         name=PREFIX + identifier,
         documents=documents if "documents" in need else None,
@@ -107,11 +109,18 @@ def _version() -> str:
     return str(ir_datasets.__version__)
 
 
-def _documents(identifier: str) -> Iterator[Document]:
+def _documents(identifier: str, field: str | None = None) -> Iterator[Document]:
     collection = _find(identifier)
     with _one_line_errors(identifier):
         for document in collection.docs_iter():
-            yield Document(str(document.doc_id), document.default_text())
+            text = document.default_text() if field is None else str(getattr(document, field) or "")
+            yield Document(str(document.doc_id), text)
+
+
+def _fields(identifier: str, collection: Any) -> dict[str, Callable[[], Iterator[Document]]]:
+    """Return what reads each field of a collection's documents."""
+    names = collection.docs_cls()._fields if collection.has_docs() else ()
+    return {name: partial(_documents, identifier, name) for name in names if name != "doc_id"}
 
 
 def _topics(identifier: str, collection: Any, topic_fields: Sequence[str]) -> dict[str, str]:

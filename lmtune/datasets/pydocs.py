@@ -22,6 +22,7 @@ from lmtune.formats.topics import write_topics
 
 NAME = "pydocs"
 _FEWEST_LINKS = 2
+_NAME_PARTS = re.compile(r"[._]+|(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]")
 
 
@@ -56,7 +57,8 @@ def load_pydocs() -> Dataset:
     Documents are the docstrings of the public callables of numpy, scipy and pandas and of their
     classes' public members, without the summary and without the See Also section; objects with
     one and the same docstring are one document, and a docstring that is nothing beyond its
-    summary is none. A docno is an object's qualified name.
+    summary is none. A docno is an object's qualified name. Their fields are ``name``, the docno's
+    words, ``body``, the same text, and ``summary``, which for a document that made a topic is that topic.
 
     Topics are the summaries of the documents whose See Also section leads to two or more other
     documents. Relevant (gain 1) are the document itself and those that its See Also leads to.
@@ -93,7 +95,15 @@ def load_pydocs() -> Dataset:
         qrels[topic] = dict.fromkeys(relevant, 1) | dict.fromkeys(others, 0)
     return Dataset(
         name=NAME,
-        documents=ListDocuments(NAME, [Document(docno, page.parts.body) for docno, page in pages.items()]),
+        documents=ListDocuments(
+            NAME,
+            [Document(docno, page.parts.body) for docno, page in pages.items()],
+            {
+                "name": [Document(docno, _NAME_PARTS.sub(" ", docno)) for docno in pages],
+                "summary": [Document(docno, page.parts.summary) for docno, page in pages.items()],
+                "body": [Document(docno, page.parts.body) for docno, page in pages.items()],
+            },
+        ),
         topics=topics,
         qrels=qrels,
         versions={package: version(package) for package in NAMESPACES},

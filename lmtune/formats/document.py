@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from lmtune.errors import InputError
@@ -62,6 +63,45 @@ class Changeable(Protocol):
     def state(self) -> dict[str, object]:
         """Return by file what differs as soon as the file is written to, or replaced."""
         ...
+
+
+@runtime_checkable
+class Fielded(Protocol):
+    """A document source whose documents have fields, parts with names of their own."""
+
+    def of_field(self, field: str) -> DocumentSource:
+        """Return the same documents with this field's text alone, empty where one lacks it."""
+        ...
+
+
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def check_fields(fields: Sequence[str]) -> None:
+    """Raise `InputError` unless fields have names, of letters, digits and ``_``, each once."""
+    for field in fields:
+        if not _FIELD.fullmatch(field) or fields.count(field) > 1:
+            raise InputError(
+                "bad field of documents", value=field, accepted="names such as title,body, each once"
+            )
+
+
+def field_of(source: DocumentSource, field: str) -> DocumentSource:
+    """Return a source's documents with one field's text alone.
+
+    Raises
+    ------
+    InputError
+        Where the source knows no fields, or not this one.
+    """
+    check_fields([field])
+    if not isinstance(source, Fielded):
+        raise InputError(
+            f"the documents of {source.name} have no fields",
+            value=field,
+            accepted="JSON lines, TREC documents",
+        )
+    return source.of_field(field)
 
 
 @contextlib.contextmanager

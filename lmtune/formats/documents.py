@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from lmtune.formats.document import Changeable, Document, DocumentBatch, DocumentSource, unchanged
+from lmtune.formats.document import (
+    Changeable,
+    Document,
+    DocumentBatch,
+    DocumentSource,
+    check_fields,
+    field_of,
+    unchanged,
+)
 from lmtune.formats.file_documents import FileDocuments, document_files
 from lmtune.formats.list_documents import ListDocuments
 
@@ -13,6 +21,8 @@ __all__ = [
     "DocumentSource",
     "FileDocuments",
     "ListDocuments",
+    "check_fields",
     "document_files",
+    "field_of",
     "unchanged",
 ]

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -25,13 +25,14 @@ _ACCEPTED = "JSON lines ({...}) or TREC documents (<DOC> ...), plain or as .gz, 
 
 @dataclass(frozen=True)
 class FileBatch:
-    """The documents of a file, or of the bytes from `start` to `stop` of a plain one."""
+    """The documents of a file, or of the bytes from `start` to `stop` of a plain one; of a field alone."""
 
     path: str
     kind: Literal["jsonl", "trec"]
     size: int
     start: int = 0
     stop: int | None = None
+    field: str | None = None
 
     def read(self) -> Iterator[Document]:
         """Yield the documents; InputErrors name the line in the whole file."""
@@ -47,7 +48,7 @@ class FileBatch:
             try:
                 # A document of no end at all has no closing tag either.
                 end = b"\n" if self.kind == "jsonl" else b"</"
-                yield from parse(within_lines(self._blocks(stream), self.path, end), self.path)
+                yield from parse(within_lines(self._blocks(stream), self.path, end), self.path, self.field)
             except InputError as error:
                 if error.line is not None:
                     error.line += self.lines_before()
@@ -91,6 +92,8 @@ class FileDocuments:
         The files in collection order; see `document_files`.
     batch_bytes : int
         About how many bytes of a plain file make a batch.
+    field : str, optional
+        Read this field alone: a key of JSON lines, an element of TREC documents.
 
     Raises
     ------
@@ -100,7 +103,9 @@ class FileDocuments:
 
     name: str
     files: Sequence[str | os.PathLike[str]]
-    batch_bytes: int = field(default=8 << 20, kw_only=True)
+    _: KW_ONLY
+    batch_bytes: int = 8 << 20
+    field: str | None = None
 
     def __post_init__(self) -> None:
         if self.batch_bytes < 1:
@@ -136,16 +141,16 @@ class FileDocuments:
             kind = _kind(path)
             size = _file_size(path)
             if is_compressed(path) or size <= self.batch_bytes:
-                yield FileBatch(os.fspath(path), kind, size)
+                yield FileBatch(os.fspath(path), kind, size, field=self.field)
                 continue
             start = 0
             while start < size:
                 stop = _next_start(path, kind, start + self.batch_bytes, size)
-                yield FileBatch(os.fspath(path), kind, stop - start, start, stop)
+                yield FileBatch(os.fspath(path), kind, stop - start, start, stop, self.field)
                 start = stop
 
     def digest(self) -> str:
-        """Return a digest (BLAKE2b, 128 bits) of the files' bytes as they lie on the disk."""
+        """Return a digest (BLAKE2b, 128 bits) of the files' bytes as they lie on the disk, and the field."""
         state = hashlib.blake2b(digest_size=16)
         for path in self.files:
             state.update(f"{_file_size(path)}\n".encode())
@@ -155,7 +160,11 @@ class FileDocuments:
                         state.update(block)
             except OSError as error:
                 raise unreadable(path, error) from error
-        return state.hexdigest()
+        return state.hexdigest() + (f"/{self.field}" if self.field else "")
+
+    def of_field(self, field: str) -> FileDocuments:
+        """Return the same documents with one field's text alone."""
+        return replace(self, field=field)
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (file, line) of every document of that name, by reading all of them."""

@@ -16,7 +16,9 @@ TEXT_KEYS = ("text", "body")
 _loads = json.JSONDecoder().decode
 
 
-def parse_jsonl(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, str, str]]:
+def parse_jsonl(
+    blocks: Iterable[bytes], path: str | os.PathLike[str], field: str | None = None
+) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of JSON documents, one a line; blank lines are skipped.
 
     The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
@@ -29,6 +31,8 @@ def parse_jsonl(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterat
         The input in blocks of any size; lines are numbered from its beginning, from 1.
     path : path-like
         What to call the file in messages.
+    field : str, optional
+        A key whose text to take instead, a string or several; empty where a document lacks it.
 
     Raises
     ------
@@ -51,6 +55,8 @@ def parse_jsonl(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterat
                 text = record["contents"]
             except (KeyError, TypeError):
                 docno, text = _other_spelling(path, number, line, record)
+            if field is not None:
+                text = _field_text(record.get(field))
             if type(docno) is not str or type(text) is not str or docno.split() != [docno]:
                 docno = _checked_docno(path, number, docno)
                 text = _checked_text(path, number, text)
@@ -88,6 +94,13 @@ def _other_spelling(path: str | os.PathLike[str], number: int, line: str, record
     if title is not None and not isinstance(title, str):
         raise _bad(path, number, "the title is no string", title, "a string")
     return record[key], f"{title}\n{text}" if title and isinstance(text, str) else text
+
+
+def _field_text(value: Any) -> Any:
+    """Join the texts of a key that has several; none are an empty one."""
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return "\n".join(value)
+    return "" if value is None else value
 
 
 def _checked_docno(path: str | os.PathLike[str], number: int, docno: Any) -> str:

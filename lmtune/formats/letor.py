@@ -26,9 +26,12 @@ def read_letor(
     """Read a LETOR file.
 
     A row is ``LABEL qid:QUERY ID:VALUE ... # COMMENT``, separated by spaces or tabs. Ids count
-    from 1, in any order; features that a row lacks are 0. Blank lines and lines of comment alone
-    are passed over. A comment that begins with ``docid = X`` (or ``docno``, ``doc_id``, in either
-    case, also with a colon) names the row's document. Decimals become the nearest float32.
+    from 1, in any order; features that a row lacks are 0. A value ``NULL`` (LETOR's NULL files) or
+    1.79769313486231e+308, the largest double (Istella's sets), is missing: the feature's lowest value
+    among the query's rows stands in, as in LETOR's MIN files, or 0 where it has none. Blank lines and
+    lines of comment alone are passed over. A comment that begins with ``docid = X`` (or ``docno``,
+    ``doc_id``, in either case, also with a colon) names the row's document. Decimals become the
+    nearest float32.
 
     Parameters
     ----------
@@ -68,6 +71,7 @@ def read_letor(
         blocks: list[NDArray[np.float32]] = []
         rest = collect(path, blocks.append, repeated=repeated, docids=docids)
         features = _stacked(blocks, rest.width)
+        rest.complete(features, path)
         found = Letor(features, rest.labels, rest.starts, rest.queries, rest.docnos)
     return found.widened(width or 0)
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from lmtune.formats.letor_rows import Letor, collect
 from lmtune.formats.locks import locked, tidy
 from lmtune.threads import over_slices
 
-FORMAT = "lmtune letor 2"
+FORMAT = "lmtune letor 3"
 """Raised whenever the files' content changes its meaning."""
 
 WORTH_KEEPING_BYTES = 1 << 24
@@ -117,6 +117,8 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
         finally:
             features.close()
         features.finish(rest.width)
+        if rest.missing:
+            rest.complete(_mapped(made / "features", rest.labels.size, rest.width, "r+"), path)
         small = {
             "labels": rest.labels.astype("<f4").tobytes(),
             "starts": rest.starts.astype("<i8").tobytes(),
@@ -147,8 +149,8 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
     return found
 
 
-def _mapped(path: Path, rows: int, width: int) -> NDArray[np.float32]:
-    return np.memmap(path, "<f4", "r", shape=(rows, width)) if width else np.empty((rows, 0), np.float32)
+def _mapped(path: Path, rows: int, width: int, mode: Literal["r", "r+"] = "r") -> NDArray[np.float32]:
+    return np.memmap(path, "<f4", mode, shape=(rows, width)) if width else np.empty((rows, 0), np.float32)
 
 
 def _block_digests(features: NDArray[np.float32]) -> list[int]:

@@ -18,7 +18,9 @@ from lmtune.compiled import compiled
 DONE, BAD_LABEL, NO_QUERY, BAD_ID, BAD_VALUE, REPEATED = range(6)
 """What `parse` ends with: every row read, or why not."""
 
-_OK, _BAD, _UNDECIDED = range(3)
+_OK, _BAD, _UNDECIDED, _MISSING = range(4)
+# Of 1.797693134862316e308, which Istella's sets have for a value that is missing.
+_LARGEST_DOUBLE = np.uint64(1797693134862)
 _NEWLINE, _RETURN, _SPACE, _TAB, _HASH, _COLON, _EQUALS = 10, 13, 32, 9, 35, 58, 61
 _ZERO, _NINE, _PLUS, _MINUS, _POINT = 48, 57, 43, 45, 46
 _UPPER_E, _LOWER_E, _UNDERSCORE = 69, 101, 95
@@ -31,7 +33,7 @@ _NEAR = 16
 _SMALLEST_NORMAL = 1.1754943508222876e-38
 _LARGEST = 3.4028234663852886e38
 
-ROWS, FEATURES, QUERIES, UNDECIDED = range(4)
+ROWS, FEATURES, QUERIES, UNDECIDED, MISSING = range(5)
 """What `Rows.counts` counts."""
 
 Text = NDArray[np.uint8]
@@ -85,8 +87,27 @@ def _number(text: Text, at: int) -> tuple[int, np.float32, int]:
     sign = -1.0 if negative else 1.0
     if mantissa == np.uint64(0):
         return _OK, np.float32(sign * 0.0), at
+    if kept >= 13 and kept - 1 + power == 308 and _first(mantissa, kept) == _LARGEST_DOUBLE:
+        return _MISSING, np.float32(np.nan), at
     status, value = _nearest(mantissa, kept, power)
     return status, np.float32(sign * value), at
+
+
+@compiled()
+def _first(mantissa: np.uint64, kept: int) -> np.uint64:
+    """Return the first 13 of a number's digits."""
+    for _ in range(kept - 13):
+        mantissa = mantissa // np.uint64(10)
+    return mantissa
+
+
+@compiled()
+def _feature(text: Text, at: int) -> tuple[int, np.float32, int]:
+    """Read a feature's value as `_number` does, or NULL: NaN stands for one that is missing."""
+    if text[at] == 78 and text[at + 1] == 85 and text[at + 2] == 76 and text[at + 3] == 76:
+        return _MISSING, np.float32(np.nan), at + 4
+    status, value, end = _number(text, at)
+    return status, value, end
 
 
 @compiled()
@@ -251,7 +272,7 @@ def parse(text: Text, stamp: int, seen: NDArray[np.int64], rows: Rows) -> tuple[
 def _parse_head(text: Text, at: int, row: int, rows: Rows) -> tuple[int, int, int]:
     """Parse a row's label and query: DONE and where they end, or an error and its token."""
     status, value, end = _number(text, at)
-    if status == _BAD or value < 0 or not _ends(text, end):
+    if status in (_BAD, _MISSING) or value < 0 or not _ends(text, end):
         return BAD_LABEL, at, _token_end(text, at)
     rows.labels[row] = value
     if status == _UNDECIDED:
@@ -299,7 +320,7 @@ def _parse_features(
         if at == begin or text[at] != _COLON or number < 1 or number > highest:
             return BAD_ID, begin, _token_end(text, begin), filled
         at += 1
-        status, value, end = _number(text, at)
+        status, value, end = _feature(text, at)
         if status == _BAD or not _ends(text, end):
             return BAD_VALUE, at, _token_end(text, at), filled
         if mark >= 0:
@@ -312,6 +333,8 @@ def _parse_features(
         rows.values[filled] = value
         if status == _UNDECIDED:
             _leave_undecided(rows, filled, at, end)
+        elif status == _MISSING:
+            rows.counts[MISSING] += 1
         filled += 1
         at = end
     return DONE, at, at, filled
@@ -343,3 +366,21 @@ def scatter(
     for r in range(out.shape[0]):
         for k in range(start[r], start[r + 1]):
             out[r, ids[k] - 1] = values[k]
+
+
+@compiled()
+def fill_missing(starts: NDArray[np.int64], features: NDArray[np.float32]) -> None:
+    """Put, where a feature is NaN, its lowest value in the query; 0 where the query has none."""
+    for q in range(starts.size - 1):
+        rows = features[starts[q] : starts[q + 1]]
+        for f in range(rows.shape[1]):
+            lowest = np.float32(np.inf)
+            missing = False
+            for r in range(rows.shape[0]):
+                missing |= np.isnan(rows[r, f])
+                if rows[r, f] < lowest:
+                    lowest = rows[r, f]
+            if missing:
+                for r in range(rows.shape[0]):
+                    if np.isnan(rows[r, f]):
+                        rows[r, f] = lowest if lowest < np.inf else np.float32(0)

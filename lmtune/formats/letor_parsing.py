@@ -49,6 +49,8 @@ class Block:
     row_start, ids, values : numpy.ndarray
         Row r's features are ``row_start[r]`` to ``row_start[r + 1]`` of `ids`, from 1, and
         `values`, float32.
+    missing : int
+        How many of the values are NaN: missing.
     """
 
     labels: NDArray[np.float32]
@@ -59,6 +61,7 @@ class Block:
     row_start: NDArray[np.int64]
     ids: NDArray[np.int32]
     values: NDArray[np.float32]
+    missing: int
 
     @property
     def width(self) -> int:
@@ -127,7 +130,7 @@ def _parse(path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen
     text = np.frombuffer(raw, np.uint8)
     found = _empty(raw.count(b"\n"), raw.count(b":"))
     code, begin, end = kernels.parse(text, stamp, seen, found)
-    rows, filled, queries, undecided = found.counts.tolist()
+    rows, filled, queries, undecided, missing = found.counts.tolist()
     for place, first, last in found.undecided[:undecided].tolist():
         value = nearest_float32(raw[first:last].decode())
         if np.isinf(value):
@@ -156,6 +159,7 @@ def _parse(path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen
         row_start=found.start[: rows + 1],
         ids=found.ids[:filled],
         values=found.values[:filled],
+        missing=missing,
     )
 
 
@@ -171,7 +175,7 @@ def _empty(rows: int, values: int) -> kernels.Rows:
         ids=np.empty(values, np.int32),
         values=np.empty(values, np.float32),
         undecided=np.empty((values + rows, 3), np.int64),
-        counts=np.empty(4, np.int64),
+        counts=np.empty(5, np.int64),
     )
 
 
@@ -179,7 +183,7 @@ def _error(
     path: str | os.PathLike[str], raw: bytes, line: int, code: int, begin: int, end: int
 ) -> InputError:
     token = raw[begin:end].decode(errors="backslashreplace")
-    finite = "a finite number within float32's range, such as 0.25 or -1e-3"
+    finite = "a finite number within float32's range, such as 0.25 or -1e-3; NULL where it is missing"
     message, accepted = {
         kernels.BAD_LABEL: ("bad label", "a number, 0 or more, first in the line"),
         kernels.NO_QUERY: ("no query after the label", f"qid:ID, in {_LINE}"),

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.letor_kernels import fill_missing
 from lmtune.formats.letor_parsing import read_blocks
+from lmtune.progress import note
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +51,21 @@ class Letor:
 
 
 class Rest(NamedTuple):
-    """All but the features, which are `width`."""
+    """All but the features, which are `width`, and of which some, `missing`, are NaN."""
 
     labels: NDArray[np.float32]
     starts: NDArray[np.int64]
     queries: tuple[str, ...]
     docnos: tuple[str, ...] | None
     width: int
+    missing: int
+
+    def complete(self, features: NDArray[np.float32], path: str | os.PathLike[str]) -> None:
+        """Fill in what is missing, and say so."""
+        if self.missing:
+            fill_missing(self.starts, features)
+            how = "their feature's lowest in the query stands in, as in LETOR's MIN files"
+            note(f"{os.fspath(path)}: {self.missing:,} values are missing; {how}")
 
 
 def collect(
@@ -71,7 +81,7 @@ def collect(
     queries: dict[str, int] = {}
     starts: list[int] = []
     lines: list[NDArray[np.int64]] = []
-    width = rows = 0
+    width = rows = missing = 0
     current = None
     for block in read_blocks(path, repeated=repeated):
         for first, query in zip(block.query_rows.tolist(), block.queries, strict=True):
@@ -95,11 +105,12 @@ def collect(
         if docids:
             docnos += block.docids
         rows += len(block.labels)
+        missing += block.missing
     if not rows:
         raise InputError("the file has no rows", file=path, accepted="LABEL qid:QUERY ID:VALUE ...")
     starts.append(rows)
     named = _named(path, docnos, starts, np.concatenate(lines))
-    return Rest(np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named, width)
+    return Rest(np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named, width, missing)
 
 
 def _named(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lmtune.errors import InputError
 from lmtune.formats.document import Document
 
 _BATCH_BYTES = 1 << 20
+
+Documents = Sequence[Document] | Callable[[], Iterable[Document]]
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,13 @@ class ListDocuments:
         What to call the collection.
     documents : sequence of Document, or callable that returns an iterable of them
         The documents in collection order; a callable must give the same ones every time.
+    fields : mapping of str to the same, optional
+        The same documents with one field's text alone, by the field's name.
     """
 
     name: str
-    documents: Sequence[Document] | Callable[[], Iterable[Document]]
+    documents: Documents
+    fields: Mapping[str, Documents] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -81,6 +86,13 @@ class ListDocuments:
                 state.update(f"{len(part)}\n".encode())
                 state.update(part)
         return state.hexdigest()
+
+    def of_field(self, field: str) -> ListDocuments:
+        """Return the same documents with one field's text alone."""
+        if field not in self.fields:
+            known = ", ".join(self.fields) or "documents with fields"
+            raise InputError(f"the documents of {self.name} have no such field", value=field, accepted=known)
+        return ListDocuments(self.name, self.fields[field])
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (collection name, position from 1) of every document of that name."""

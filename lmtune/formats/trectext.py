@@ -6,6 +6,7 @@ import html
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import AnyStr
 
 from lmtune.errors import InputError
@@ -21,13 +22,13 @@ START = re.compile(rb"^[ \t]*<DOC(?:\s[^>]*)?>", re.IGNORECASE | re.MULTILINE)
 _DOCNO = re.compile(r"<DOCNO\s*>", re.IGNORECASE)
 _DOCNO_END = re.compile(r"</DOCNO\s*>", re.IGNORECASE)
 _HEADER = re.compile(r"<DOCHDR\s*>(?:.*?(</DOCHDR\s*>))?", re.IGNORECASE | re.DOTALL)
-_ELEMENT = re.compile(rf"<({'|'.join(TEXT_ELEMENTS)})(?:\s[^>]*)?>", re.IGNORECASE)
-_CLOSING = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in TEXT_ELEMENTS}
 _MARKUP = re.compile(r"<[!?/]?[A-Za-z-][^>]*>")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
-def parse_trec(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, str, str]]:
+def parse_trec(
+    blocks: Iterable[bytes], path: str | os.PathLike[str], field: str | None = None
+) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of TREC documents; one with ``<DOCHDR>`` is a web page.
 
     A news document's text is that of its `TEXT_ELEMENTS`, in their order, each once, markup
@@ -40,6 +41,8 @@ def parse_trec(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterato
         The input in blocks of any size; lines are numbered from its beginning, from 1.
     path : path-like
         What to call the file in messages.
+    field : str, optional
+        An element whose text to take instead; of a web page ``title``, ``body``, ``h1`` ...
 
     Raises
     ------
@@ -55,7 +58,7 @@ def parse_trec(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterato
         docno, rest = _docno(path, line, source)
         header = _HEADER.search(rest)
         if header is None:
-            yield line, docno, news_text(rest)
+            yield line, docno, news_text(rest, TEXT_ELEMENTS if field is None else (field.upper(),))
             continue
         if header[1] is None:
             raise InputError(
@@ -66,11 +69,11 @@ def parse_trec(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterato
             )
         from lmtune.formats.trecweb import page_text
 
-        yield line, docno, page_text(rest[header.end() :])
+        yield line, docno, page_text(rest[header.end() :], field and field.lower())
 
 
-def news_text(source: str) -> str:
-    """Return the plain text of the `TEXT_ELEMENTS` in a TREC document.
+def news_text(source: str, elements: tuple[str, ...] = TEXT_ELEMENTS) -> str:
+    """Return the plain text of elements of a TREC document.
 
     An element that is never closed ends where the next of them begins.
     """
@@ -78,17 +81,25 @@ def news_text(source: str) -> str:
     position = 0
     unclosed = set()
     stop = _past_tags(source)
-    while (start := _ELEMENT.search(source, position, stop)) is not None:
+    element, closings = _tags(elements)
+    while (start := element.search(source, position, stop)) is not None:
         name = start[1].upper()
-        closing = None if name in unclosed else _CLOSING[name].search(source, start.end())
+        closing = None if name in unclosed else closings[name].search(source, start.end())
         if closing is not None:
             end, position = closing.span()
         else:
             unclosed.add(name)
-            following = _ELEMENT.search(source, start.end(), stop)
+            following = element.search(source, start.end(), stop)
             end = position = len(source) if following is None else following.start()
         pieces.append(_plain(source[start.end() : end]))
     return "\n".join(piece for piece in pieces if piece)
+
+
+@lru_cache
+def _tags(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
+    """Return what finds the opening tag of any of these elements, and the closing one of each."""
+    opening = re.compile(rf"<({'|'.join(names)})(?:\s[^>]*)?>", re.IGNORECASE)
+    return opening, {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in names}
 
 
 def _past_tags(source: AnyStr) -> int:

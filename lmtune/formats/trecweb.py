@@ -19,9 +19,11 @@ _DEEPEST = 1 << 10
 
 
 class _Words:
-    """A target for lxml's parser that keeps the visible text."""
+    """A target for lxml's parser that keeps the visible text, of an element alone where one is named."""
 
-    def __init__(self) -> None:
+    def __init__(self, element: str | None) -> None:
+        self._element = element
+        self._inside = 0 if element else 1
         self._pieces: list[str] = []
         self._hidden = 0
         self._depth = 0
@@ -35,6 +37,8 @@ class _Words:
         self._depth += 1
         if tag in _HIDDEN:
             self._hidden += 1
+        if tag == self._element:
+            self._inside += 1
         if tag not in _INLINE:
             self._pieces.append(" ")
 
@@ -42,28 +46,31 @@ class _Words:
         self._depth -= 1
         if tag in _HIDDEN:
             self._hidden -= 1
+        if tag == self._element:
+            self._inside -= 1
         if tag not in _INLINE:
             self._pieces.append(" ")
 
     def data(self, data: str) -> None:
-        if not self._hidden:
+        if self._inside and not self._hidden:
             self._pieces.append(data)
 
     def close(self) -> str:
         return " ".join("".join(self._pieces).split())
 
 
-def page_text(page: str) -> str:
+def page_text(page: str, element: str | None = None) -> str:
     """Return an HTML page's text, its title included, without scripts, styles and comments.
 
     Block elements, line breaks, cells and images separate words; inline ones such as ``<b>`` do
-    not. White space is collapsed. Malformed HTML is read as browsers would.
+    not. White space is collapsed. Malformed HTML is read as browsers would. Where an element is
+    named (``title``, ``body``), the text inside it alone.
     """
     # Not an import statement: lxml brings no types.
     etree: Any = importlib.import_module("lxml.etree")
     if not page.strip():
         return ""
-    words = _Words()
+    words = _Words(element)
     parser: Any = None
     for piece in _pieces(page.replace("\x00", " ").encode("utf-8", "replace")):
         if parser is not None and words.too_deep:

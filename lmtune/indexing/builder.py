@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import DocumentBatch, DocumentSource, unchanged
+from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
 from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
@@ -41,6 +41,7 @@ def build_index(
     path: str | os.PathLike[str],
     analyzer: Analyzer,
     *,
+    fields: Sequence[str] = (),
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
     progress: Callable[[int, int], None] | None = None,
@@ -59,6 +60,8 @@ def build_index(
         The index's folder. An index that is there already is replaced once the new one is whole.
     analyzer : Analyzer
         Turns text into terms.
+    fields : sequence of str
+        Fields of the documents to index too, as `build_field` does.
     workers : int, optional
         How many processes read and analyse, at least 1; by default the number of cores.
         With 1, or little input, this process does it.
@@ -79,34 +82,83 @@ def build_index(
     ------
     InputError
         If a document cannot be read, two share a docno, there are none at all, a file of them
-        changes meanwhile, or ``path`` is something else than an index, or at the end another one.
+        changes meanwhile, or ``path`` is something else than an index, or at the end another one;
+        as `build_field`.
     """
+    with atomic_directory(path, manifest.KIND) as folder:
+        made = _write(source, folder, analyzer, workers, memory_bytes, progress)
+        for field in fields:
+            build_field(source, folder, field, analyzer, workers=workers, memory_bytes=memory_bytes)
+    return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
+
+
+def build_field(
+    source: DocumentSource,
+    index: str | os.PathLike[str],
+    field: str,
+    analyzer: Analyzer,
+    *,
+    workers: int | None = None,
+    memory_bytes: int = 1 << 30,
+    progress: Callable[[int, int], None] | None = None,
+) -> ColumnarIndex:
+    """Index one field of the documents beside the index that they have; see `ColumnarIndex.field`.
+
+    It is an index of its own, in the other's folder: documents have the same numbers, and terms
+    their frequencies, documents their lengths in this field. Parameters are as for `build_index`.
+
+    Raises
+    ------
+    InputError
+        As `build_index`, and for a field that no document has.
+    """
+    path, view = Path(index, manifest.FIELDS, field), field_of(source, field)
+    with atomic_directory(path, manifest.KIND) as folder:
+        made = _write(view, folder, analyzer, workers, memory_bytes, progress)
+        if not made.total_terms:
+            raise InputError(
+                "no document has this field, or a word in it",
+                file=source.name,
+                value=field,
+                accepted="a key of JSON lines, an element of TREC documents",
+            )
+    return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
+
+
+def _write(
+    source: DocumentSource,
+    folder: Path,
+    analyzer: Analyzer,
+    workers: int | None,
+    memory_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> manifest.Manifest:
+    """Write an index into an empty folder."""
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
-    with atomic_directory(path, manifest.KIND) as folder:
-        with unchanged(source):
-            digest = source.digest()
-            inverted = _given_postings(source, analyzer, progress)
-            if inverted is not None:
-                columns = write_inverted(inverted, folder)
-                tokens = int(inverted.lengths.sum(dtype=np.int64))
-            else:
-                columns, tokens = _index_text(
-                    source, folder, analyzer, workers or cores(), memory_bytes, progress
-                )
-        made = manifest.Manifest(
-            source=source.name,
-            source_digest=digest,
-            analyzer=analyzer.settings,
-            analyzer_fingerprint=analyzer.fingerprint,
-            num_docs=columns["doc_lengths"].count,
-            total_terms=tokens,
-            unique_terms=columns["term_cfs"].count,
-            num_postings=columns["posting_docs"].count,
-            columns={name: columns[name] for name in manifest.COLUMNS},
-        )
-        manifest.write_manifest(folder, made)
-    return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
+    with unchanged(source):
+        digest = source.digest()
+        inverted = _given_postings(source, analyzer, progress)
+        if inverted is not None:
+            columns = write_inverted(inverted, folder)
+            tokens = int(inverted.lengths.sum(dtype=np.int64))
+        else:
+            columns, tokens = _index_text(
+                source, folder, analyzer, workers or cores(), memory_bytes, progress
+            )
+    made = manifest.Manifest(
+        source=source.name,
+        source_digest=digest,
+        analyzer=analyzer.settings,
+        analyzer_fingerprint=analyzer.fingerprint,
+        num_docs=columns["doc_lengths"].count,
+        total_terms=tokens,
+        unique_terms=columns["term_cfs"].count,
+        num_postings=columns["posting_docs"].count,
+        columns={name: columns[name] for name in manifest.COLUMNS},
+    )
+    manifest.write_manifest(folder, made)
+    return made
 
 
 def _given_postings(

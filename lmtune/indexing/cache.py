@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import InputError
-from lmtune.formats.documents import FileDocuments
+from lmtune.formats.documents import FileDocuments, field_of
 from lmtune.formats.frames import as_documents
 from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.analysis import Analyzer
-from lmtune.indexing.builder import build_index
+from lmtune.indexing.builder import build_field, build_index
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.manifest import FORMAT
+from lmtune.indexing.manifest import FIELDS, FORMAT
 from lmtune.progress import Count, counted
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def index_for(
     analyzer: Analyzer | None = None,
     *,
     name: str = "documents",
+    fields: Sequence[str] = (),
     home: str | os.PathLike[str] = HOME,
     progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
@@ -66,6 +68,8 @@ def index_for(
         Tokenisation, stopwords and stemming; Anserini's default English analysis if not given.
     name : str
         What to call documents that have no name: their index stands under it.
+    fields : sequence of str
+        Fields of the documents that the index must have too; see `ColumnarIndex.field`.
     home : path-like
         The folder that holds built indexes.
     progress : callable or bool, optional
@@ -83,20 +87,40 @@ def index_for(
         For documents that cannot be indexed.
     """
     source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
-    path = cached_path(source, analyzer, home)
-    for place in (path, _plain_path(source, analyzer, home)):
+    views = {field: field_of(source, field) for field in fields}
+    report, path = counted(progress, "indexing"), cached_path(source, analyzer, home)
+
+    def build() -> ColumnarIndex:
+        return build_index(source, path, analyzer, progress=report)
+
+    index = _current([path, _plain_path(source, analyzer, home)], source, analyzer, build, on_build)
+    for field, view in views.items():
+        build_it = partial(build_field, source, index.path, field, analyzer, progress=report)
+        _current([index.path / FIELDS / field], view, analyzer, build_it, on_build)
+    return index
+
+
+def _current(
+    places: Sequence[Path],
+    source: DocumentSource,
+    analyzer: Analyzer,
+    build: Callable[[], ColumnarIndex],
+    on_build: Callable[[Path, str], None] | None,
+) -> ColumnarIndex:
+    """Return the index that is current in one of some places, or build it in the first."""
+    for place in places:
         found, _ = _open_current(place, source, analyzer)
         if found is not None:
             tidy(place)
             return found
-    with locked(path):
+    with locked(places[0]):
         # Whoever held the lock may have built it.
-        found, reason = _open_current(path, source, analyzer)
+        found, reason = _open_current(places[0], source, analyzer)
         if found is not None:
             return found
         if on_build is not None:
-            on_build(path, reason)
-        return build_index(source, path, analyzer, progress=counted(progress, "indexing"))
+            on_build(places[0], reason)
+        return build()
 
 
 def _open_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> tuple[ColumnarIndex | None, str]:

@@ -15,7 +15,7 @@ from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import Postings
-from lmtune.indexing.manifest import FILE, Manifest, make_fingerprint, read_manifest
+from lmtune.indexing.manifest import FIELDS, FILE, Manifest, make_fingerprint, read_manifest
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -45,6 +45,7 @@ class ColumnarIndex:
         self._terms = Strings(self._columns["terms"], self._columns["term_bytes"])
         names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
         self._docnos = Docnos(names, self._columns["docno_ranks"])
+        self._fields: dict[str, ColumnarIndex] = {}
 
     @classmethod
     def open(
@@ -200,6 +201,28 @@ class ColumnarIndex:
         if self.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
             return "the index was built from other documents"
         return None
+
+    def field(self, name: str) -> ColumnarIndex:
+        """Return the index of one field of the documents, which have the same numbers there.
+
+        Raises
+        ------
+        InputError
+            Where it was not built, or is of other documents.
+        """
+        if name not in self._fields:
+            path = self.path / FIELDS / name
+            found = ColumnarIndex.open(path) if path.is_dir() else None
+            # The same docnos in the same order.
+            if found is None or found.manifest.columns["docnos"] != self.manifest.columns["docnos"]:
+                raise InputError(
+                    "the index has no such field",
+                    file=self.path,
+                    value=name,
+                    accepted=f"an index built by: lmtune index ... --fields {name} --output {self.path}",
+                )
+            self._fields[name] = found
+        return self._fields[name]
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lmtune.errors import InputError
 
 
 class Postings(NamedTuple):
@@ -119,3 +121,33 @@ class Index(Protocol):
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         ...
+
+
+@runtime_checkable
+class FieldedIndex(Protocol):
+    """An index that can have fields of its documents too."""
+
+    def field(self, name: str) -> Index:
+        """Return the index of one field: its documents have the same numbers there.
+
+        Raises
+        ------
+        InputError
+            Where it was not built; the message says which command does.
+        """
+        ...
+
+
+def field_index(index: Index, name: str) -> Index:
+    """Return the index of one field of an index's documents.
+
+    Raises
+    ------
+    InputError
+        Where the index has none.
+    """
+    if not isinstance(index, FieldedIndex):
+        raise InputError(
+            f"the index of {index.name} has no fields", value=name, accepted="one that `lmtune index` built"
+        )
+    return index.field(name)

@@ -34,8 +34,11 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 
-KIND = FolderKind(FILE, (FILE, *COLUMNS, "candidates/*"))
-"""An index's folder, pruned candidates in it; building replaces no folder that holds more."""
+FIELDS = "fields"
+"""The folder in an index that holds an index of each field."""
+
+KIND = FolderKind(FILE, (FILE, *COLUMNS, "candidates/*", f"{FIELDS}/*/*"))
+"""An index's folder, pruned candidates and fields in it; building replaces no folder that holds more."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
     for i in range(documents.docs.shape[0]):
         length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
         terms = slice(documents.terms[i, 0], documents.terms[i, 1])
-        weight = documents.p[terms] * documents.counts[terms]
+        weight = documents.value[terms] * documents.counts[terms]
         docs = length.size
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, docs)
         inverse = np.empty(docs)
@@ -47,7 +47,9 @@ def differentiate(
     topic: TopicDocuments, k1: float, b: float, score: NDArray[np.float64], gradient: NDArray[np.float64]
 ) -> None:
     """Fill scores, shape (documents,), and their derivatives in k1 and b, shape (2, documents)."""
-    _differentiate(topic.tf, topic.length, topic.p * topic.counts, topic.mean_length, k1, b, score, gradient)
+    _differentiate(
+        topic.tf, topic.length, topic.value * topic.counts, topic.mean_length, k1, b, score, gradient
+    )
 
 
 @compiled()
@@ -59,7 +61,7 @@ def likelihoods(
     for i in range(documents.docs.shape[0]):
         length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
         terms = slice(documents.terms[i, 0], documents.terms[i, 1])
-        weight = documents.p[terms] * documents.counts[terms]
+        weight = documents.value[terms] * documents.counts[terms]
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(weight.size, length.size)
         own = slice(filled, filled + length.size)
         _differentiate(tf, length, weight, documents.mean_length, k1, b, score[own], gradient[:, own])

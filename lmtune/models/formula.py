@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.indexing.index import Index, TermCounts
+from lmtune.indexing.index import Index, Postings, TermCounts
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.parameter import Parameter
+
+
+class QueryColumn(NamedTuple):
+    """What of a query a formula counts in documents: a row of a topic's frequencies.
+
+    Attributes
+    ----------
+    term : str
+        A term, or what else the formula looks up.
+    group : int
+        Which of the formula's kinds of columns it is; 0 where there is but one.
+    times : int
+        How often it occurs in the query.
+    """
+
+    term: str
+    group: int
+    times: int
+
+
+def query_columns(
+    terms: Iterable[Sequence[str]], group: NDArray[np.int8], count: NDArray[np.int64]
+) -> list[list[QueryColumn]]:
+    """Put the columns of some topics together, given each topic's terms and the others in a row."""
+    rest = zip(group.tolist(), count.tolist(), strict=True)
+    return [[QueryColumn(term, *next(rest)) for term in own] for own in terms]
 
 
 class Formula(ABC):
@@ -56,6 +84,14 @@ class Formula(ABC):
         gradients : numpy.ndarray of float64, shape (parameters, documents)
             The derivative of each score in each parameter.
         """
+
+    def columns(self, query: Sequence[str]) -> list[QueryColumn]:
+        """Return what to look up of an analysed query: each distinct term, by default."""
+        return [QueryColumn(term, 0, count) for term, count in Counter(query).items()]
+
+    def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
+        """Return each column's documents and frequencies there, None for one that no document holds."""
+        return [index.postings(column.term) for column in columns]
 
     def term_value(self, term: TermCounts) -> float:
         """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
@@ -102,7 +138,7 @@ class Formula(ABC):
             Topic by topic and, within a topic, setting by setting, a score of each document.
         """
         filled = 0
-        for topic in _topics(documents):
+        for topic in documents.topics():
             for setting in settings:
                 out[filled : filled + topic.length.size] = self.differentiate(topic, setting)[0]
                 filled += topic.length.size
@@ -132,15 +168,7 @@ class Formula(ABC):
         """
         filled = 0
         product[:] = False
-        for topic in _topics(documents):
+        for topic in documents.topics():
             end = filled + topic.length.size
             likelihood[filled:end], gradient[:, filled:end] = self.differentiate(topic, setting)
             filled = end
-
-
-def _topics(documents: Documents) -> Iterator[TopicDocuments]:
-    for docs, tfs, terms in zip(documents.docs, documents.tfs, documents.terms, strict=True):
-        length, p = documents.length[slice(*docs)], documents.p[slice(*terms)]
-        tf = documents.tf[slice(*tfs)].reshape(p.size, length.size)
-        counts = documents.counts[slice(*terms)]
-        yield TopicDocuments(tf.astype(np.int64), length.astype(np.int64), p, counts, documents.mean_length)

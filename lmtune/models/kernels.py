@@ -7,6 +7,7 @@ get the same bits wherever they stand in an array, or ties would break at random
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,15 +32,17 @@ class Documents(NamedTuple):
     tfs : numpy.ndarray of int64, shape (topics, 2)
         The same of its block of term frequencies, (terms x documents), in `tf`.
     terms : numpy.ndarray of int64, shape (topics, 2)
-        The same of its terms in `p` and `counts`.
+        The same of its columns, the rows of that block, in `value`, `counts` and `group`.
     length : numpy.ndarray of int32
         Document lengths, as the formula takes them.
     tf : numpy.ndarray of int32
         Term frequencies; or what a formula's `prepare` made of them.
-    p : numpy.ndarray of float64
-        What the formula's `term_value` says of each term.
+    value : numpy.ndarray of float64
+        What the formula's `term_value` says of each column.
     counts : numpy.ndarray of int64
-        How often each term occurs in its query.
+        How often each column counts in its query.
+    group : numpy.ndarray of int8
+        Which of the formula's kinds of columns each is; see `lmtune.models.formula.QueryColumn`.
     longest : int
         The length of the collection's longest document.
     mean_length : float
@@ -51,14 +54,23 @@ class Documents(NamedTuple):
     terms: NDArray[np.int64]
     length: NDArray[np.int32]
     tf: NDArray[np.int32] | NDArray[np.float64]
-    p: NDArray[np.float64]
+    value: NDArray[np.float64]
     counts: NDArray[np.int64]
+    group: NDArray[np.int8]
     longest: int
     mean_length: float
 
     def of(self, topics: NDArray[np.int64] | slice) -> Documents:
         """Return the documents of some of the topics; the columns are shared."""
         return self._replace(docs=self.docs[topics], tfs=self.tfs[topics], terms=self.terms[topics])
+
+    def topics(self) -> Iterator[TopicDocuments]:
+        """Yield one topic after the other."""
+        for docs, tfs, terms in zip(self.docs, self.tfs, self.terms, strict=True):
+            length, columns = self.length[slice(*docs)].astype(np.int64), slice(*terms)
+            tf = self.tf[slice(*tfs)].astype(np.int64).reshape(terms[1] - terms[0], length.size)
+            own = self.value[columns], self.counts[columns], self.group[columns]
+            yield TopicDocuments(tf, length, *own, self.mean_length)
 
 
 @compiled()
@@ -98,7 +110,7 @@ def relative_frequencies(documents: Documents) -> tuple[NDArray[np.int64], NDArr
         bounds[i, 1] = filled
     y = np.empty(filled)
     for i in range(topics):
-        p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
         docs = documents.docs[i, 1] - documents.docs[i, 0]
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         own = y[bounds[i, 0] : bounds[i, 1]].reshape(p.size, docs)
@@ -126,7 +138,7 @@ def rank_scores(
     filled = 0
     for i in range(documents.docs.shape[0]):
         length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
-        p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
         count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
         docs = length.size
         if docs == 0:
@@ -208,18 +220,21 @@ class TopicDocuments(NamedTuple):
         Occurrences of each query term in each document.
     length : numpy.ndarray of int64, shape (documents,)
         Document lengths, as the formula takes them.
-    p : numpy.ndarray of float64, shape (terms,)
+    value : numpy.ndarray of float64, shape (terms,)
         What the formula's `term_value` says of each term.
     counts : numpy.ndarray of int64, shape (terms,)
         How often each term occurs in the query.
+    group : numpy.ndarray of int8, shape (terms,)
+        Which of the formula's kinds of columns each is.
     mean_length : float
         The mean length of the collection's documents.
     """
 
     tf: NDArray[np.int64]
     length: NDArray[np.int64]
-    p: NDArray[np.float64]
+    value: NDArray[np.float64]
     counts: NDArray[np.int64]
+    group: NDArray[np.int8]
     mean_length: float
 
 
@@ -244,7 +259,7 @@ def log_likelihood(
         total = 0.0
         slope = 0.0
         for w in range(terms):
-            p = topic.p[w]
+            p = topic.value[w]
             t = float(topic.tf[w, i])
             x = keep * (t + mu * p) / whole + lambda_ * p
             if x > 0.5:
@@ -275,7 +290,7 @@ def floored_log_likelihood(
         total = 0.0
         derivative = 0.0
         for w in range(terms):
-            y = topic.tf[w, i] / topic.p[w]
+            y = topic.tf[w, i] / topic.value[w]
             if y > size:
                 total += topic.counts[w] * math.log1p((y - size) / whole)
                 derivative -= topic.counts[w] * ((y - size) / whole / (y + mu))
@@ -303,7 +318,7 @@ def likelihoods(
     filled = 0
     for i in range(documents.docs.shape[0]):
         length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]].astype(np.float64)
-        p = documents.p[documents.terms[i, 0] : documents.terms[i, 1]]
+        p = documents.value[documents.terms[i, 0] : documents.terms[i, 1]]
         count = documents.counts[documents.terms[i, 0] : documents.terms[i, 1]]
         docs = length.size
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)

@@ -249,8 +249,8 @@ def as_topic(tf: ArrayLike, length: ArrayLike, p: ArrayLike, count: ArrayLike | 
         ("a term frequency", (tf_ < 0).any(axis=0), tf_.min(axis=0, initial=0), "0 or more"),
         ("a document's length", length_ < 0, length_, "0 or more"),
     )
-    # The mean length plays no part.
-    return TopicDocuments(tf_, length_, p_, count_, 1.0)
+    # Neither groups nor the mean length play a part.
+    return TopicDocuments(tf_, length_, p_, count_, np.zeros(p_.size, np.int8), 1.0)
 
 
 def _check_lengths(topic: TopicDocuments, mu: float) -> None:

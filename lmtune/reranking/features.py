@@ -50,7 +50,7 @@ def bm25(d: RankedDocuments, k1: float, b: float) -> Column:
     """BM25 with exact document lengths; see `lmtune.models.bm25`."""
     idfs = np.array([idf(df, d.size.documents) for df in d.df.tolist()])
     tf, length = d.tf.astype(np.int64), d.length.astype(np.int64)
-    topic = TopicDocuments(tf, length, idfs, d.count, d.size.mean_length)
+    topic = TopicDocuments(tf, length, idfs, d.count, np.zeros(idfs.size, np.int8), d.size.mean_length)
     return MODELS["bm25"].formula.differentiate(topic, np.array([k1, b]))[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from glob import escape
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,11 @@ from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.files import read_lines
 from lmtune.reranking.data import RankingData, RankingSplit
 
-_NAMES = {"train": ("train",), "validation": ("vali", "valid", "validation", "dev"), "test": ("test",)}
+_NAMES = {
+    "train": ("train", "trainingset"),
+    "validation": ("vali", "valid", "validation", "dev", "validationset"),
+    "test": ("test", "testset"),
+}
 _ENDS = tuple(
     end + suffix
     for end in (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
@@ -24,7 +29,7 @@ _ENDS = tuple(
 _HELD_OUT = "vali_queries.txt"
 _LAYOUT = (
     f"a folder with train.txt, test.txt and vali.txt (or {_HELD_OUT}, or --validation), plain or compressed;"
-    " or Fold1, Fold2 ... with these"
+    " or Fold1, Fold2 ... with these; FOLDER/set1 for set1.train.txt ..."
 )
 
 
@@ -41,9 +46,11 @@ def read_letor_folder(
     Parameters
     ----------
     path : path-like
-        Holds ``train.txt``, ``test.txt`` and ``vali.txt`` (or ``valid``, ``validation``, ``dev``),
-        or folders ``Fold1``, ``Fold2``, ... that do. Files may end in ``.letor``, ``.svm``,
-        ``.svmlight``, ``.libsvm`` or ``.dat`` as well, and may be compressed. Instead of a
+        Holds ``train.txt``, ``test.txt`` and ``vali.txt`` (or ``valid``, ``validation``, ``dev``; or
+        LETOR 2's ``trainingset``, ``validationset``, ``testset``), or folders ``Fold1``, ``Fold2``,
+        ... that do. Names may begin with a set's, as Yahoo's ``set1.train.txt`` do; where there are
+        several sets, the path goes on with one's name, ``FOLDER/set1``. Files may end in ``.letor``,
+        ``.svm``, ``.svmlight``, ``.libsvm`` or ``.dat`` as well, and may be compressed. Instead of a
         validation file ``vali_queries.txt`` may list the training queries that are held out, one a
         line.
     validation : str, optional
@@ -67,7 +74,9 @@ def read_letor_folder(
     InputError
         Naming what is missing, comes in two forms or cannot be held out; as `read_letor`.
     """
-    home = Path(path)
+    home, prefix = Path(path), ""
+    if not home.exists() and any(home.parent.glob(f"{escape(home.name)}.*")):
+        home, prefix = home.parent, f"{home.name}."
     if not home.is_dir():
         raise InputError("no such folder", file=path, accepted=_LAYOUT)
     folds = [place for place in home.iterdir() if place.is_dir() and re.fullmatch(r"Fold\d+", place.name)]
@@ -76,7 +85,7 @@ def read_letor_folder(
     folds.sort(key=lambda place: int(place.name[4:]))
     splits = []
     for place in folds or [home]:
-        files = _find(place, validation)
+        files = _find(place, prefix, validation)
         parts = {
             part: RankingData.read(
                 file, cache=True if cache is None else Path(cache, file.relative_to(home)), repeated=repeated
@@ -89,20 +98,28 @@ def read_letor_folder(
             chosen = parts["validation"].widened(width)
         else:
             train, chosen = hold_out(train, validation or str(place / _HELD_OUT), seed)
-        splits.append(RankingSplit(name_of(place), train, chosen, test))
+        splits.append(RankingSplit(name_of(place if folds else path), train, chosen, test))
     return splits
 
 
-def _find(folder: Path, validation: str | None) -> dict[str, Path]:
+def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
     """Return each part's file; none for validation where training queries are to be held out."""
     files = {}
     for part, names in _NAMES.items():
         if part == "validation" and validation is not None:
             continue
-        found = [file for name in names for end in _ENDS if (file := folder / (name + end)).is_file()]
+        ends = [name + end for name in names for end in _ENDS]
+        found = [file for end in ends if (file := folder / (prefix + end)).is_file()]
+        if not (found or prefix):
+            found = [file for end in ends for file in sorted(folder.glob(f"[!.]*.{end}")) if file.is_file()]
         if len(found) > 1:
             listed = ", ".join(file.name for file in found)
-            raise InputError(f"several {part} files", file=folder, value=listed, accepted="one")
+            raise InputError(
+                f"several {part} files",
+                file=folder,
+                value=listed,
+                accepted="one; or FOLDER/SET, of SET.train.txt ...",
+            )
         if found:
             files[part] = found[0]
         elif part != "validation" or not (folder / _HELD_OUT).is_file():

@@ -1,10 +1,9 @@
-"""Direct search along one parameter at a time, with restarts."""
+"""Direct search along one parameter at a time and along random directions, with restarts."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator, Mapping, Sequence
-from typing import Self
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +16,29 @@ from lmtune.progress import counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Point, Progress, SearchRecord, Tuner
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+AGREE = 1e-3
+"""Climbs whose ends differ by no more in the measure agree."""
+
 # Steps in units of the current step size; measures are step functions with plateaus, which a
 # single step would not see across.
 _STEPS = (-2, -1, 1, 2)
 _HALVINGS = 5
+# With no more parameters the steps along each leave no ridge that directions would find cheaply.
+_FEW = 2
 
 
 class CoordinateAscent(Tuner):
     """Climb a measure along each parameter in turn.
 
     From each start, each coordinate tries one and two steps both ways and moves to the best
-    strictly better setting; where no coordinate improves, the steps halve, five times. The first
-    steps are `lmtune.models.parameter.Parameter.step`.
+    strictly better setting. Of more than two free parameters, where no coordinate improves, as many
+    random directions are tried alike: ridges across the coordinates stop a search along them. Where
+    nothing improves the steps halve, five times. The first steps are
+    `lmtune.models.parameter.Parameter.step`. Restarts, as Metzler and Croft (Information Retrieval 2007)
+    and RankLib have them, tell a hill from the best one: see `n_agreeing_`.
 
     Parameters
     ----------
@@ -43,10 +53,21 @@ class CoordinateAscent(Tuner):
     steps : mapping of str to float, optional
         Other first steps, by parameter.
     seed : int
-        For the restarts.
+        For the restarts and the directions.
     depth : int
         Run depth.
+
+    Attributes
+    ----------
+    ends_ : pandas.DataFrame
+        Where each climb ended: ``start``, the parameters by name, the measure, and ``evaluations``, the
+        settings that it was the first to ask for.
+    n_agreeing_ : int
+        How many climbs ended within .001 of the best; 1 says that no other found it.
     """
+
+    ends_: pd.DataFrame
+    n_agreeing_: int
 
     def __init__(
         self,
@@ -86,47 +107,78 @@ class CoordinateAscent(Tuner):
         begins = [space.clip(setting) for setting in given]
         begins += [space.random(rng) for _ in range(self.restarts)]
         sizes = {parameter.name: parameter.step for parameter in space.parameters} | dict(self.steps or {})
+        climbs = [
+            _climb(space, begin, sizes, np.random.default_rng([self.seed, start]))
+            for start, begin in enumerate(begins)
+        ]
         # All climbs ask at once, because measuring many settings in a call is much cheaper.
-        asking = {}
-        for start, begin in enumerate(begins):
-            climb = _climb(space, begin, sizes)
-            asking[start] = (climb, next(climb))
+        asking = {start: next(climb) for start, climb in enumerate(climbs)}
+        ends: dict[int, Point] = {}
         step = 0
         while asking:
             new: dict[Point, int] = {}
-            for start, (_, line) in asking.items():
+            for start, line in asking.items():
                 for point in line:
                     if point not in record:
                         new.setdefault(point, start)
             if new:
                 record.measure(np.array(list(new)), starts=list(new.values()), step=step)
             answered = {}
-            for start, (climb, line) in asking.items():
-                with contextlib.suppress(StopIteration):
-                    answered[start] = (climb, climb.send([record[point] for point in line]))
+            for start, line in asking.items():
+                try:
+                    answered[start] = climbs[start].send([record[point] for point in line])
+                except StopIteration as end:
+                    ends[start] = end.value
             asking = answered
             step += 1
             if report is not None:
                 report(len(begins) - len(asking), len(begins))
-        record.close(self)
+        self._close(record, [ends[start] for start in range(len(begins))])
         return self
+
+    def _close(self, record: SearchRecord, ends: Sequence[Point]) -> None:
+        import pandas as pd
+
+        record.close(self)
+        values = np.array([record[end] for end in ends])
+        table = pd.DataFrame(ends, columns=record.space.names).assign(**{str(record.what): values})
+        table.insert(0, "start", range(len(ends)))
+        self.ends_ = table.assign(evaluations=np.bincount(record.starts, minlength=len(ends)))
+        self.n_agreeing_ = int((values >= values.max() - AGREE).sum())
 
 
 def _climb(
-    space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float]
-) -> Generator[list[Point], list[float], None]:
-    """Ask for lines of settings; be sent their means."""
+    space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float], rng: np.random.Generator
+) -> Generator[list[Point], list[float], Point]:
+    """Ask for lines of settings; be sent their means; return the end."""
     here = tuple(p.move(x, 0.0) for p, x in zip(space.parameters, begin.tolist(), strict=True))
     [value] = yield [here]
     for halving in range(_HALVINGS + 1):
+        first = np.array([sizes[parameter.name] for parameter in space.parameters]) * 0.5**halving
         improved = True
         while improved:
             improved = False
-            for axis, parameter in enumerate(space.parameters):
-                size = sizes[parameter.name] * 0.5**halving
-                moved = [parameter.move(here[axis], step * size) for step in _STEPS]
-                line = [(*here[:axis], x, *here[axis + 1 :]) for x in moved]
+            for direction in _directions(space, rng):
+                if improved and np.count_nonzero(direction) > 1:
+                    break  # the coordinates are not through yet
+                line = [_moved(space, here, step * (first * direction)) for step in _STEPS]
                 values = yield line
                 best = int(np.argmax(values))
                 if values[best] > value:
                     here, value, improved = line[best], values[best], True
+    return here
+
+
+def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    """Yield each coordinate, and of many free ones as many random directions, their longest part 1."""
+    yield from np.eye(len(space.parameters))
+    free = np.array([not parameter.is_fixed for parameter in space.parameters])
+    if free.sum() > _FEW:
+        for _ in range(int(free.sum())):
+            direction = rng.normal(size=free.size) * free
+            yield direction / np.abs(direction).max()
+
+
+def _moved(space: ParameterSpace, here: Point, distances: NDArray[np.float64]) -> Point:
+    ways = zip(space.parameters, here, distances.tolist(), strict=True)
+    return tuple(parameter.move(x, distance) if distance else x for parameter, x, distance in ways)

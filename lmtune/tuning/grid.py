@@ -18,6 +18,11 @@ from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
 
+def shape_for(parameters: int) -> tuple[int, ...]:
+    """Return the default shape of a grid: of other numbers of parameters than 2, as many settings."""
+    return (20, 26) if parameters == 2 else (520,)
+
+
 @dataclass(frozen=True)
 class Surface:
     """Measures of every topic at every setting of a grid.
@@ -90,8 +95,9 @@ class GridSearch(Tuner):
         What to maximise, in ir_measures' or trec_eval's spelling.
     space : ParameterSpace
         The range of each parameter; the model's own by default.
-    shape : sequence of int
-        Points along each parameter, evenly spaced on its scale.
+    shape : sequence of int, optional
+        Points along each parameter, evenly spaced on its scale, or how many settings: see
+        `ParameterSpace.grid`. By default `shape_for`.
     depth : int
         Run depth.
 
@@ -107,7 +113,7 @@ class GridSearch(Tuner):
         measure: object = "AP",
         *,
         space: ParameterSpace | None = None,
-        shape: Sequence[int] = (20, 26),
+        shape: Sequence[int] | None = None,
         depth: int = DEPTH,
     ) -> None:
         self.measure = measure
@@ -132,7 +138,7 @@ class GridSearch(Tuner):
             pool,
             [what],
             space=record.space,
-            shape=self.shape,
+            shape=self.shape or shape_for(len(record.space.names)),
             topics=record.places,
             depth=self.depth,
             progress=report,

@@ -206,15 +206,15 @@ def _with_stand_ins(pool: CandidatePool, count: int) -> Columns:
     """
     collected, index, lengths = ColumnLists(), pool.index, pool.formula.lengths(pool.index)
     docno_rank = np.asarray(index.docno_rank)
-    for t, (topic, terms) in enumerate(zip(pool.topics, pool.terms, strict=True)):
+    for t, (topic, columns) in enumerate(zip(pool.topics, pool.columns, strict=True)):
         judged = pool.judged.rows(t)
-        postings = [found.docs for term in terms if (found := index.postings(term)) is not None]
-        holding = np.concatenate([np.empty(0, np.int32), *postings])
+        postings = pool.formula.look_up(index, columns)
+        holding = np.concatenate([np.empty(0, np.int32), *(own.docs for own in postings if own is not None)])
         unjudged = np.setdiff1d(holding, pool.judged.doc[judged])
         unjudged = unjudged[np.argsort(docno_rank[unjudged])]
         rng = np.random.default_rng([*topic.encode()])
         drawn = unjudged[rng.choice(unjudged.size, min(count, unjudged.size), replace=False)]
-        tf = frequencies(index, terms, drawn)
+        tf = frequencies(postings, drawn)
         collected.append(
             doc=np.concatenate((pool.judged.doc[judged], drawn)),
             length=np.concatenate((pool.judged.length[judged], lengths[drawn])),

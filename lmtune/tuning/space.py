@@ -134,21 +134,45 @@ class ParameterSpace:
         Parameters
         ----------
         shape : sequence of int
-            Points along each parameter, ends included; at least 1 each.
+            Points along each parameter, ends included; at least 1 each. Of several parameters a
+            single number is how many settings to spread instead: Sobol's sequence, whose points lie
+            evenly in every pair of parameters, where a full grid has few values of each.
 
         Returns
         -------
         numpy.ndarray of float64, shape (settings, parameters)
             Distinct settings: fewer than the product of `shape` where a range is a single point.
         """
-        if len(shape) != len(self.parameters) or min(shape) < 1:
+        self.check_grid(shape)
+        if len(shape) < len(self.parameters):
+            return self._spread(shape[0])
+        axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
+        return np.array(list(itertools.product(*axes)))
+
+    def check_grid(self, shape: Sequence[int]) -> None:
+        """Raise `InputError` unless `grid` takes a shape."""
+        if len(shape) not in (1, len(self.parameters)) or min(shape) < 1:
             raise InputError(
                 "a grid needs points",
                 value="x".join(map(str, shape)),
-                accepted=f"{'x'.join('1' * len(self.parameters))} and up",
+                accepted=f"{'x'.join('1' * len(self.parameters))} and up, or how many settings",
             )
-        axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
-        return np.array(list(itertools.product(*axes)))
+
+    def _spread(self, count: int) -> NDArray[np.float64]:
+        from scipy.stats.qmc import Sobol
+
+        if not self.free:
+            return self.low[None]
+        power = max(count - 1, 1).bit_length()
+        drawn = Sobol(len(self.free), scramble=False).random_base2(power)[:count]
+        settings = np.tile(self.low, (count, 1))
+        for parameter, column in zip(self.free, drawn.T, strict=True):
+            axis = self.parameters.index(parameter)
+            settings[:, axis] = [
+                parameter.move(parameter.between(parameter.low, parameter.high, place), 0.0)
+                for place in (column + 0.5 / 2**power).tolist()
+            ]
+        return settings
 
     def clip(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest setting inside the box."""

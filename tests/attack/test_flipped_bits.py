@@ -106,7 +106,7 @@ def pool(folder: Path) -> Read:
 
     def read() -> Any:
         kept = stored_pool(folder, made, topics, qrels, depth=7)
-        arrays = (kept.p, kept.count, *vars(kept.candidates).values())
+        arrays = (kept.value, kept.count, kept.group, *vars(kept.candidates).values())
         return [kept.topics, kept.terms, *(array.tolist() for array in arrays)]
 
     return read

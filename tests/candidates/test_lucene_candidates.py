@@ -36,7 +36,7 @@ def pool(collection: Collection) -> CandidatePool:
 def test_rankings_are_those_of_a_plain_sort(pool: CandidatePool) -> None:
     for t in range(len(pool.topics)):
         rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-        y = pool.tf_block(pool.candidates, t) * (1.0 / pool.p[terms, None])
+        y = pool.tf_block(pool.candidates, t) * (1.0 / pool.value[terms, None])
         for mu in MUS:
             factors = np.maximum((y + mu) * (1.0 / (mu + pool.candidates.length[rows])), 1.0)
             product = np.repeat(factors, pool.count[terms], axis=0).prod(axis=0)
@@ -72,7 +72,7 @@ def test_long_queries_add_logarithms_to_the_same_order(collection: Collection) -
     pool = CandidatePool.build(index, {"1": query}, {"1": qrels["1"]}, model=MODEL)
     for mu in MUS:
         scores = score_and_slope(
-            pool.tf_block(pool.candidates, 0), pool.candidates.length, pool.p, mu=mu, count=pool.count
+            pool.tf_block(pool.candidates, 0), pool.candidates.length, pool.value, mu=mu, count=pool.count
         ).score
         place = {int(doc): i for i, doc in enumerate(pool.candidates.doc)}
         ranked = scores[[place[d] for d in best_documents(pool, 0, 0.0, mu, 500)]]
@@ -125,7 +125,7 @@ def test_stored_candidates_are_kept_apart_from_other_models(
             np.testing.assert_array_equal(
                 getattr(getattr(again, columns), part), getattr(getattr(fresh, columns), part)
             )
-    np.testing.assert_array_equal(again.p, fresh.p)
+    np.testing.assert_array_equal(again.value, fresh.value)
     assert get("dirichlet").formula.name == "two-stage"
     with pytest.raises(InputError, match="unknown model"):
         get("bm26")

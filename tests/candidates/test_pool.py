@@ -38,7 +38,7 @@ def test_columns_say_what_the_documents_say(seed: int) -> None:
             rank = sorted(index.documents, reverse=True).index(docno)
             order.append((len(texts[doc]), -int(tf[:, position].sum()), rank))
         assert order == sorted(order)
-        for term, p in zip(pool.terms[t], pool.p[pool.term_rows(t)], strict=True):
+        for term, p in zip(pool.terms[t], pool.value[pool.term_rows(t)], strict=True):
             assert p == sum(tokens.count(term) for tokens in texts) / index.total_terms
         judged = {d for d, gain in qrels[topic].items() if gain >= 0 and d in index.documents}
         assert set(index.docnos(pool.judged.doc[pool.judged.rows(t)])) == judged

@@ -117,7 +117,7 @@ def test_scores_lie_within_their_bounds(
     assume(pool.candidates.doc.size)
     s = min(math.log1p(-lambda_), -wide_s)
     u = math.log(mu)
-    y = pool.tf_block(pool.candidates, 0) * (1.0 / pool.p)[:, None]
+    y = pool.tf_block(pool.candidates, 0) * (1.0 / pool.value)[:, None]
     length = pool.candidates.length.astype(np.float64)
     docs = length.size
     models = kernels._Models(*np.empty((5, docs)))

@@ -61,7 +61,7 @@ def definition(pool: CandidatePool, depth: int, by_e: bool, high: tuple[float, f
     rows, terms = pool.candidates.rows(0), pool.term_rows(0)
     tf = [tuple(int(x) for x in column) for column in pool.tf_block(pool.candidates, 0).T]
     length = pool.candidates.length[rows]
-    p, count = pool.p[terms], pool.count[terms]
+    p, count = pool.value[terms], pool.count[terms]
     weight = int(count.sum())
     relative, absolute = (Fraction(x) for x in margin(weight, pool.longest, min(high[0], 0.999), high[1]))
     e = []

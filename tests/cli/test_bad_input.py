@@ -114,7 +114,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "lambda-range": (("tune", "c", "--lambda-range", "0,1"), ("lambda", "1.0")),
     "mu-range": (("tune", "c", "--mu-range", "5"), ("--mu-range", "'5'")),
     "mu-order": (("tune", "c", "--mu-range", "10,5"), ("mu range",)),
-    "grid": (("tune", "c", "--grid", "20"), ("--grid", "'20'", "20x26")),
+    "grid": (("tune", "c", "--grid", "20x"), ("--grid", "'20x'", "20x26")),
     "folds": (("tune", "c", "--folds", "9"), ("folds", "9", "2 to 4")),
     "folds-file": (("tune", "c", "--folds", "absent.json"), ("absent.json",)),
     "one fold": (("tune", "c", "--folds", "1"), ("one fold leaves no topic", "fitted on all topics")),

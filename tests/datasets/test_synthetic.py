@@ -209,7 +209,7 @@ def test_the_best_documents_of_a_run_are_judged(pool: CandidatePool) -> None:
         g = score(
             pool.tf_block(pool.candidates, t),
             pool.candidates.length[rows],
-            pool.p[pool.term_rows(t)],
+            pool.value[pool.term_rows(t)],
             lambda_=0.0,
             mu=1000.0,
         )

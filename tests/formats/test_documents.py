@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -33,7 +34,7 @@ def read(source: DocumentSource) -> list[Document]:
     return [document for batch in source.batches() for document in pickle.loads(pickle.dumps(batch)).read()]
 
 
-def failure(path: Path, **settings: int) -> InputError:
+def failure(path: Path, **settings: Any) -> InputError:
     with pytest.raises(InputError) as caught:
         read(FileDocuments("x", [path], **settings))
     assert caught.value.file == str(path)

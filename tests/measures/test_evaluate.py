@@ -49,7 +49,7 @@ MEASURES = parse_measures([name for names in TREC_EVAL.values() for name in name
 def oracle_ranking(pool: CandidatePool, t: int, lambda_: float, mu: float) -> list[int]:
     """Rank by sorting the product form of the likelihood, computed by numpy."""
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-    y = pool.tf_block(pool.candidates, t) * (1.0 / pool.p[terms, None])
+    y = pool.tf_block(pool.candidates, t) * (1.0 / pool.value[terms, None])
     factors = (y + mu) * ((1.0 - lambda_) / (mu + pool.candidates.length[rows])) + lambda_
     product = np.repeat(factors, pool.count[terms], axis=0).prod(axis=0)
     return [int(i) for i in np.argsort(-product, kind="stable")]
@@ -62,7 +62,7 @@ def exact_scores(pool: CandidatePool, t: int, lambda_: float, mu: float) -> list
     scores = []
     for tfs, length in zip(pool.tf_block(pool.candidates, t).T, lengths, strict=True):
         g = mpf(0)
-        for tf, p, c in zip(tfs, pool.p[terms], pool.count[terms], strict=True):
+        for tf, p, c in zip(tfs, pool.value[terms], pool.count[terms], strict=True):
             a = (int(tf) + mpf(mu) * mpf(p)) / (mpf(mu) + int(length))
             g += int(c) * mp.log((1 - mpf(lambda_)) * a + mpf(lambda_) * mpf(p))
         scores.append(g)

@@ -54,8 +54,9 @@ def documents(draw: st.DrawFn) -> Document:
 def ours(document: Document, k1: float, b: float) -> tuple[float, NDArray[np.float64]]:
     terms, length, mean = document
     tf, idf, count = zip(*terms, strict=True)
+    group = np.zeros(len(tf), np.int8)
     topic = TopicDocuments(
-        np.array(tf)[:, None], np.array([length]), np.array(idf, float), np.array(count), mean
+        np.array(tf)[:, None], np.array([length]), np.array(idf, float), np.array(count), group, mean
     )
     scores, gradients = BM25.differentiate(topic, np.array([k1, b]))
     return float(scores[0]), gradients[:, 0]
@@ -175,7 +176,7 @@ def test_a_pool_takes_lucenes_lengths_and_the_exact_mean() -> None:
     index.lengths = index.lengths * 29
     index.total_terms *= 29
     plain, rounded = (CandidatePool.build(index, topics, qrels, model=m) for m in ("bm25", "lucene-bm25"))
-    np.testing.assert_array_equal(plain.p, rounded.p)
+    np.testing.assert_array_equal(plain.value, rounded.value)
     assert plain.mean_length == rounded.mean_length == index.lengths.mean()
     kept = quantised_lengths(index.lengths)
     np.testing.assert_array_equal(rounded.candidates.length, kept[rounded.candidates.doc])

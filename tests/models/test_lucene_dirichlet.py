@@ -83,8 +83,8 @@ def test_a_pool_takes_lucenes_lengths_and_probabilities() -> None:
     for columns in (pool.candidates, pool.judged):
         np.testing.assert_array_equal(columns.length, kept[columns.doc])
     assert pool.longest == kept.max()
-    cf = plain.p * index.total_terms
-    np.testing.assert_allclose(pool.p, (cf + 1) / (index.total_terms + 1), rtol=1e-15)
+    cf = plain.value * index.total_terms
+    np.testing.assert_allclose(pool.value, (cf + 1) / (index.total_terms + 1), rtol=1e-15)
     assert pool.with_judgements(qrels).judged.length.tolist() == pool.judged.length.tolist()
     for t in range(len(pool.topics)):
         length = pool.candidates.length[pool.candidates.rows(t)]
@@ -106,7 +106,7 @@ def test_runs_are_in_the_order_of_their_exact_scores() -> None:
             rows, terms = pool.candidates.rows(t), pool.term_rows(t)
             docs = index.docnos(pool.candidates.doc[rows])
             block = pool.tf_block(pool.candidates, t)
-            p, count = pool.p[terms].tolist(), pool.count[terms].tolist()
+            p, count = pool.value[terms].tolist(), pool.count[terms].tolist()
             exact = {
                 docno: printed(list(zip(tf.tolist(), p, count, strict=True)), int(length), mu)
                 for docno, tf, length in zip(docs, block.T, pool.candidates.length[rows], strict=True)
@@ -195,7 +195,7 @@ def test_scores_and_top_1000_are_those_of_lucene(
     again = CandidatePool.build(rounded, queries, model=model)
     for part in ("doc", "length", "tf"):
         np.testing.assert_array_equal(getattr(pool.candidates, part), getattr(again.candidates, part))
-    np.testing.assert_array_equal(pool.p, again.p)
+    np.testing.assert_array_equal(pool.value, again.value)
     assert (pool.candidates.length != exact.lengths[pool.candidates.doc]).any()
     largest, compared, deep = 0.0, 0, 0
     for setting in settings:

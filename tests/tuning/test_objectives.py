@@ -62,7 +62,7 @@ def made_collection() -> tuple[TinyIndex, dict[str, str], dict[str, dict[str, in
 def score(formula: Formula, tf: Sequence[int], length: int, topic: TopicDocuments, x: Sequence[Any]) -> Any:
     """Score one document in mpmath, from the formulas' definitions."""
     total = mpf(0)
-    for own, p, count in zip(tf, map(mpf, topic.p.tolist()), topic.counts.tolist(), strict=True):
+    for own, p, count in zip(tf, map(mpf, topic.value.tolist()), topic.counts.tolist(), strict=True):
         if formula is TWO_STAGE:
             total += count * mp.log((1 - x[0]) * (own + x[1] * p) / (x[1] + length) + x[0] * p)
         elif formula is LUCENE_DIRICHLET:
@@ -76,11 +76,8 @@ def score(formula: Formula, tf: Sequence[int], length: int, topic: TopicDocument
 
 
 def topic_of(lists: Lists, t: int) -> TopicDocuments:
-    rows, terms = lists.columns.rows(t), lists.pool.term_rows(t)
-    tf = lists.pool.tf_block(lists.columns, t).astype(np.int64)
-    return TopicDocuments(
-        tf, lists.columns.length[rows].astype(np.int64), lists.pool.p[terms], lists.pool.count[terms], 10.0
-    )
+    [topic] = lists.pool.documents(lists.columns).of(slice(t, t + 1)).topics()
+    return topic._replace(mean_length=10.0)
 
 
 def standard(lists: Lists, t: int, x: Sequence[Any]) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,11 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.formula import Formula
-from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import Model
 from lmtune.models.parameter import Parameter
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.coordinate_ascent import CoordinateAscent, _climb
+from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.grid import GridSearch
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
@@ -51,12 +53,10 @@ def some_settings(formula: Formula, count: int) -> Array:
 @every_formula
 def test_gradients_are_the_scores_differences(formula: Formula) -> None:
     pool = pool_of(formula)
-    terms, rows = pool.term_rows(0), pool.candidates.rows(0)
-    tf, length = pool.tf_block(pool.candidates, 0).astype(np.int64), pool.candidates.length[rows]
-    topic = TopicDocuments(tf, length.astype(np.int64), pool.p[terms], pool.count[terms], pool.mean_length)
+    [topic] = pool.documents(pool.candidates).of(slice(0, 1)).topics()
     for setting in some_settings(formula, 8)[2:]:
         _, gradients = formula.differentiate(topic, setting)
-        assert gradients.shape == (len(formula.parameters), rows.stop - rows.start)
+        assert gradients.shape == (len(formula.parameters), topic.length.size)
         for own, h in zip(gradients, 1e-6 * np.diag(np.abs(setting) + 0.1), strict=True):
             up, down = (formula.differentiate(topic, setting + way * h)[0] for way in (1.0, -1.0))
             np.testing.assert_allclose(own, (up - down) / (2.0 * h.sum()), rtol=1e-4, atol=1e-6)
@@ -96,13 +96,10 @@ def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
     for setting in some_settings(formula, 5):
         total, gradient = 0.0, np.zeros(setting.size)
         for t in range(len(pool.topics)):
-            rows, terms = pool.judged.rows(t), pool.term_rows(t)
+            rows = pool.judged.rows(t)
             if not pool.terms[t]:
                 continue
-            tf, length = pool.tf_block(pool.judged, t).astype(np.int64), pool.judged.length[rows]
-            topic = TopicDocuments(
-                tf, length.astype(np.int64), pool.p[terms], pool.count[terms], pool.mean_length
-            )
+            [topic] = pool.documents(pool.judged).of(slice(t, t + 1)).topics()
             scores, slopes = formula.differentiate(topic, setting)
             for r in np.flatnonzero(pool.judged.gain[rows] >= 1):
                 for n in np.flatnonzero(pool.judged.gain[rows] < 1):
@@ -133,6 +130,58 @@ def test_every_tuner_tunes_them(formula: Formula) -> None:
         values = measure_settings(pool, settings, parse_measures(["nDCG"]))[:, :, 0].mean(axis=0)
         np.testing.assert_allclose(tuner.results_["nDCG"], values, rtol=1e-12)
     assert CoordinateAscent("nDCG", starts=[grid.best_params_]).fit(pool).best_value_ >= grid.best_value_
+
+
+def test_settings_are_spread_evenly_over_every_pair_of_parameters() -> None:
+    space = ParameterSpace.of(FORMULAS[1])
+    settings = space.grid((64,))
+    assert len(np.unique(settings, axis=0)) == 64
+    assert (settings[:, 4] == 3.0).all()
+    places = np.array(
+        [
+            np.log(own / p.low) / np.log(p.high / p.low)
+            if p.scale == "log"
+            else (own - p.low) / (p.high - p.low)
+            for p, own in zip(space.parameters[:4], settings.T, strict=False)
+        ]
+    )
+    assert ((places > 0.0) & (places < 1.0)).all()
+    for one, other in itertools.combinations(places, 2):
+        assert (np.histogram2d(one, other, bins=2, range=[(0, 1), (0, 1)])[0] == 16).all()
+    assert len(ParameterSpace.of("jelinek-mercer", {"lambda": (0.5, 0.5)}).grid((9,))) == 1
+
+
+def test_random_directions_climb_a_ridge_across_the_coordinates() -> None:
+    parameters = [Parameter(name, -4.0, 4.0, "linear", 0.0) for name in "xyz"]
+
+    def climb(free: int) -> float:
+        own = [*parameters[:free], *(replace(p, low=0.0, high=0.0) for p in parameters[free:])]
+        space = ParameterSpace(tuple(own))
+        climbing = _climb(space, np.zeros(3), dict.fromkeys("xyz", 0.5), np.random.default_rng(0))
+        line = next(climbing)
+        while True:
+            values = [sum(x[:free]) - 1.5 * float(np.ptp(x[:free])) for x in line]
+            try:
+                line = climbing.send(values)
+            except StopIteration as end:
+                return float(sum(end.value))
+
+    assert climb(2) == 0.0  # along the coordinates there is no way up
+    assert climb(3) > 3.0
+
+
+def test_climbs_say_where_they_ended_and_how_many_agree() -> None:
+    pool, ascent = pool_of(FORMULAS[1]), CoordinateAscent("AP", restarts=3, seed=2)
+    ends = ascent.fit(pool).ends_
+    names = ParameterSpace.of(pool.formula).names
+    assert list(ends) == ["start", *names, "AP", "evaluations"]
+    assert ends["evaluations"].sum() == ascent.n_evaluations_
+    assert ends["AP"].max() == ascent.best_value_
+    values = measure_settings(pool, ends[names].to_numpy(), parse_measures(["AP"]))[:, :, 0].mean(axis=0)
+    np.testing.assert_allclose(ends["AP"], values, rtol=1e-12)
+    assert ascent.n_agreeing_ == (values >= values.max() - 0.001).sum()
+    again = CoordinateAscent("AP", restarts=3, seed=2).fit(pool)
+    assert again.results_.equals(ascent.results_)
 
 
 @every_formula
@@ -185,5 +234,8 @@ def test_bad_settings_are_refused() -> None:
         lmtune.measure(pool, {"fixed": 2.0})
     with pytest.raises(InputError, match="a value each of k, b"):
         measure_settings(pool, np.zeros((2, 3)), parse_measures(["AP"]))
+    assert Plan(model="bm25").grid == (20, 26)
+    with pytest.raises(InputError, match="how many settings"):
+        Plan(grid=(3, 3, 3))
     with pytest.raises(InputError, match="grid needs points"):
         GridSearch(shape=(3, 3)).fit(pool)

@@ -91,7 +91,7 @@ def test_the_two_ways_of_summing_agree() -> None:
             zip(
                 index.docnos(pool.judged.doc),
                 score_and_gradient(
-                    pool.tf_block(pool.judged, 0), pool.judged.length, pool.p, lambda_=0.0, mu=mu
+                    pool.tf_block(pool.judged, 0), pool.judged.length, pool.value, lambda_=0.0, mu=mu
                 ).score,
                 strict=True,
             )

@@ -28,7 +28,7 @@ def exact_scores(pool: CandidatePool, t: int, seed: int) -> list[list[float]]:
     settings = [SPACE.start, *(SPACE.random(rng) for _ in range(SETTINGS - 1))]
     rows, terms = pool.candidates.rows(t), pool.term_rows(t)
     block, lengths = pool.tf_block(pool.candidates, t), pool.candidates.length[rows].tolist()
-    weights = list(zip(map(mpf, pool.p[terms].tolist()), pool.count[terms].tolist(), strict=True))
+    weights = list(zip(map(mpf, pool.value[terms].tolist()), pool.count[terms].tolist(), strict=True))
     table = []
     for lambda_, mu in np.array(settings).tolist():
         scores = []

@@ -62,7 +62,7 @@ class Evidence(Formula):
 
     def features(self, topic: TopicDocuments) -> NDArray[np.float64]:
         """Return the features of a topic's documents, shape (weights, documents), from -1 to 1 or so."""
-        weight = topic.counts * -np.log(topic.p)
+        weight = topic.counts * -np.log(topic.value)
         rarity = (weight / weight.sum())[:, None]
         length = np.log1p(topic.length)
         rows = []

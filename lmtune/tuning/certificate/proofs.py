@@ -173,7 +173,7 @@ def _columns(pool: CandidatePool, t: int) -> tuple[Integers, Integers, NDArray[n
     return (
         tf,
         pool.candidates.length[pool.candidates.rows(t)].astype(np.int64),
-        pool.p[terms],
+        pool.value[terms],
         pool.count[terms],
     )
 

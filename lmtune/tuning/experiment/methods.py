@@ -15,7 +15,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.progress import Progress, detail
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.coordinate_ascent import CoordinateAscent
+from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.experiment.smooth import smooth_form, smooth_lists
@@ -164,6 +164,10 @@ class FoldMethods:
             seed=self.plan.seed,
         ).fit(self.pool, topics=self.fold.train, progress=self._show)
         self._keep(f"direct-{measure}", ascent.results_)
+        agreeing, climbs = ascent.n_agreeing_, len(ascent.ends_)
+        detail(f"{self.name}, {measure.title}, {DIRECT}: {agreeing} of {climbs} climbs end within {AGREE:g}")
+        if agreeing == 1 < climbs:
+            self._remark(f"{DIRECT}: no other climb ended within {AGREE:g} of the best {measure.title}")
         climbed = ascent.results_[list(surface.names)].to_numpy()
         measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
         return Choice(ascent.best_params_, len(measured))

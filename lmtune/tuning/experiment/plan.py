@@ -19,6 +19,7 @@ from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
+from lmtune.tuning.grid import shape_for
 from lmtune.tuning.pairs import STAND_INS
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.spsa import EVALUATIONS, FEWEST
@@ -28,11 +29,13 @@ _MOST_POINTS = 1_000_000
 
 def _grid(text: str) -> tuple[int, ...]:
     points = (
-        tuple(map(int, text.split("x"))) if re.fullmatch(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5})+", text) else ()
+        tuple(map(int, text.split("x"))) if re.fullmatch(r"[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", text) else ()
     )
     if not points or math.prod(points) > _MOST_POINTS:
         raise InputError(
-            "bad --grid", value=text, accepted=f"points along each, such as 20x26; up to {_MOST_POINTS}"
+            "bad --grid",
+            value=text,
+            accepted=f"points along each, such as 20x26, or 520, up to {_MOST_POINTS}",
         )
     return points
 
@@ -50,7 +53,7 @@ class Plan:
     ranges : mapping of str to (low, high)
         Where to look for parameters, by name, where that differs from the model's own ranges.
     grid : tuple of int
-        Grid points along each parameter.
+        Grid points along each parameter, or how many settings; `lmtune.tuning.grid.shape_for` by default.
     ascents, restarts : int
         Coordinate ascents from the best grid points, and from random ones.
     optimizer : str
@@ -90,7 +93,13 @@ class Plan:
     model: str = option("two-stage", f"{', '.join(MODELS)}.", choices=MODELS)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     grid: tuple[int, ...] = option(
-        (20, 26), "Points along each parameter.", low=1, read=_grid, separator="x", metavar="NxN"
+        (),
+        f"Points along each parameter, or how many settings, spread over all; default: "
+        f"{'x'.join(map(str, shape_for(2)))} of two parameters, else {math.prod(shape_for(2))}.",
+        low=1,
+        read=_grid,
+        separator="x",
+        metavar="NxN",
     )
     ascents: int = option(3, "Coordinate ascents from the best grid points.", low=1, flag="")
     restarts: int = option(2, "Random restarts of the coordinate ascent.", low=0)
@@ -130,7 +139,9 @@ class Plan:
                     "no such further method, or one named twice", value=name, accepted=", ".join(ALSO)
                 )
         check(self)
-        _ = self.space  # the ranges are the model's
+        if not self.grid:
+            object.__setattr__(self, "grid", shape_for(len(self.space.names)))
+        self.space.check_grid(self.grid)  # and the ranges are the model's
         if self.certify is not None:
             check_tolerance(self.certify)
             proof_of(find_model(self.model).formula)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -105,10 +106,16 @@ def smooth_surfaces(
 
 
 def _every_other(settings: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark every other point along each parameter of a full grid, first and last included."""
+    """Mark every other point along each parameter of a full grid, first and last included.
+
+    Where settings are spread instead, as of two parameters every fourth is marked.
+    """
+    axes = [np.unique(values) for values in settings.T]
+    if math.prod(axis.size for axis in axes) != len(settings):
+        every_fourth: NDArray[np.bool_] = np.arange(len(settings)) % 4 == 0
+        return every_fourth
     marked = np.ones(len(settings), np.bool_)
-    for values in settings.T:
-        axis = np.unique(values)
+    for values, axis in zip(settings.T, axes, strict=True):
         places = np.linspace(0, axis.size - 1, axis.size // 2 + 1).round().astype(np.int64)
         marked &= np.isin(values, axis[places])
     return marked

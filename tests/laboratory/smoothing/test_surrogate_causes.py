@@ -37,7 +37,7 @@ def pairs_of(pool: CandidatePool) -> list[list[float]]:
     for t in range(len(pool.topics)):
         rows, terms = pool.judged.rows(t), pool.term_rows(t)
         tf, length = pool.tf_block(pool.judged, t), pool.judged.length[rows]
-        own = score(tf, length, pool.p[terms], lambda_=SETTING[0], mu=SETTING[1], count=pool.count[terms])
+        own = score(tf, length, pool.value[terms], lambda_=SETTING[0], mu=SETTING[1], count=pool.count[terms])
         relevant = pool.judged.gain[rows] >= 1
         if pool.terms[t] and relevant.any() and not relevant.all():
             found.append([float(a - b) for a, b in product(own[relevant], own[~relevant])])

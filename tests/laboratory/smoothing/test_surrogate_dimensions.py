@@ -27,7 +27,9 @@ def _in_a_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def test_the_features_are_the_scores_differences() -> None:
     rng = np.random.default_rng(0)
     tf, length = rng.integers(0, 9, (3, 12)), rng.integers(9, 400, 12)
-    topic = TopicDocuments(tf, length, np.array([0.01, 0.002, 0.1]), np.array([1, 2, 1]), 200.0)
+    topic = TopicDocuments(
+        tf, length, np.array([0.01, 0.002, 0.1]), np.array([1, 2, 1]), np.zeros(3, np.int8), 200.0
+    )
     formula = Evidence(7)
     space = ParameterSpace.of(formula)
     setting = space.random(rng)

@@ -1,0 +1,234 @@
+"""Examples with several labels and sparse features, as the extreme-classification repository has them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats import labelled_kernels as kernels
+from lmtune.formats.files import BOM, line_blocks, open_bytes, read_lines
+from lmtune.formats.letor_parsing import BLOCK_BYTES, nearest_float32
+from lmtune.formats.limits import within_lines
+
+HIGHEST = (1 << 31) - 1
+"""The largest number of examples, features or labels."""
+
+_HEADER = "EXAMPLES FEATURES LABELS"
+
+
+class Lists(NamedTuple):
+    """Ragged lists: list r is ``ids[starts[r]:starts[r + 1]]``, int64 (rows + 1,) and int32 (n,)."""
+
+    starts: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+    def places(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the items of some lists stand, one list behind the other, and new starts."""
+        counts = np.diff(self.starts)[rows]
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=starts[1:])
+        return np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], counts), starts
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The list of each item, int64 (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def repeated(self) -> int | None:
+        """Return the first list that holds something twice, None where there is none."""
+        keys = self.rows << 31 | self.ids
+        if (np.diff(keys) > 0).all():
+            return None
+        keys.sort()
+        twice = keys[1:][keys[1:] == keys[:-1]]
+        return int(twice[0] >> 31) if twice.size else None
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledExamples:
+    """Examples with labels, both numbered from 0.
+
+    Attributes
+    ----------
+    features, labels : int
+        How many there are.
+    bags : Lists
+        Each example's features, those that are not 0.
+    values : numpy.ndarray of float32, shape (n,)
+        Their values.
+    relevant : Lists
+        Each example's labels.
+    """
+
+    features: int
+    labels: int
+    bags: Lists
+    values: NDArray[np.float32]
+    relevant: Lists
+
+    def __len__(self) -> int:
+        return len(self.bags.starts) - 1
+
+    def select(self, rows: NDArray[np.int64]) -> LabelledExamples:
+        """Return the examples of these rows, in their order."""
+        (bag, starts), (own, label_starts) = self.bags.places(rows), self.relevant.places(rows)
+        relevant = Lists(label_starts, self.relevant.ids[own])
+        bags = Lists(starts, self.bags.ids[bag])
+        return LabelledExamples(self.features, self.labels, bags, self.values[bag], relevant)
+
+
+def read_labelled(
+    path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None
+) -> LabelledExamples:
+    """Read examples as the extreme-classification repository writes them.
+
+    The first line has the numbers of examples, features and labels; then comes a line an example,
+    ``LABEL,LABEL FEATURE:VALUE FEATURE:VALUE``, ids from 0, without labels or features perhaps. In
+    the two-file form neither file has labels before its pairs: the second one has the labels as
+    ``LABEL:1 LABEL:1``, and the first lines have two numbers.
+
+    Parameters
+    ----------
+    path : path-like
+        A file, plain or compressed.
+    labels : path-like, optional
+        The second file, of the two-file form.
+
+    Raises
+    ------
+    InputError
+        With file and line: at a first line that is no header; ids out of its range or twice in an
+        example; values that are no finite float32; another number of lines. As `open_bytes`.
+    """
+    if labels is None:
+        (_, features, count), relevant, bags, values = _read(path, 3)
+    else:
+        (examples, features), _, bags, values = _read(path, 2)
+        (named, count), _, relevant, _ = _read(labels, 2)
+        if named != examples:
+            raise InputError(
+                "another number of examples", file=labels, line=1, value=named, accepted=f"{examples}"
+            )
+    return LabelledExamples(features, count, bags, values, relevant)
+
+
+def read_rows(path: str | os.PathLike[str], examples: int, column: int) -> NDArray[np.int64]:
+    """Read a column of a file of splits: numbers of examples from 1, one a line; returned from 0."""
+    rows = []
+    for number, line in read_lines(path):
+        fields = line.split()
+        if not fields:
+            continue
+        text = fields[column - 1] if column <= len(fields) else ""
+        if not text.isdecimal() or not 1 <= int(text) <= examples:
+            accepted = f"an example's number, 1 to {examples}, in each of {column} columns or more"
+            raise InputError("bad row of a split", file=path, line=number, value=line, accepted=accepted)
+        rows.append(int(text) - 1)
+    return np.array(rows, np.int64)
+
+
+class _Read(NamedTuple):
+    sizes: tuple[int, ...]
+    labels: Lists
+    bags: Lists
+    values: NDArray[np.float32]
+
+
+def _read(path: str | os.PathLike[str], numbers: int) -> _Read:
+    """Read a file whose header has so many numbers."""
+    with open_bytes(path) as stream:
+        blocks = line_blocks(within_lines(iter(partial(stream.read, BLOCK_BYTES), b""), path))
+        first, _, rest = next(blocks, b"").partition(b"\n")
+        sizes = _sizes(path, first.removeprefix(BOM), numbers)
+        parts = [*_parse(path, itertools.chain([rest], blocks), *sizes)]
+    labels = _stacked([Lists(part.label_starts, part.label_ids) for part in parts])
+    bags = _stacked([Lists(part.starts, part.ids) for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    rows, given = len(bags.starts) - 1, sizes[0]
+    if rows < given or bags.starts[given] < len(bags.ids) or labels.starts[given] < len(labels.ids):
+        raise InputError(
+            "another number of examples than in the first line", file=path, value=rows, accepted=f"{given}"
+        )
+    labels, bags = (Lists(own.starts[: given + 1], own.ids) for own in (labels, bags))
+    for name, own in (("label", labels), ("feature", bags)):
+        if (row := own.repeated()) is not None:
+            raise InputError(f"{name} repeated in an example", file=path, line=row + 2, accepted="each once")
+    return _Read(sizes, labels, bags, values)
+
+
+def _sizes(path: str | os.PathLike[str], line: bytes, numbers: int) -> tuple[int, ...]:
+    fields = line.split()
+    if len(fields) != numbers or not all(re.fullmatch(rb"0*[1-9][0-9]{0,9}", own) for own in fields):
+        accepted = f"{_HEADER if numbers == 3 else 'ROWS COLUMNS'}, each 1 to {HIGHEST}"
+        raise InputError(
+            "no header", file=path, line=1, value=line.decode(errors="replace"), accepted=accepted
+        )
+    return tuple(min(int(own), HIGHEST) for own in fields)
+
+
+class Failure(NamedTuple):
+    """What `parse_block` cannot read: one of the kernels' codes, and where it begins and ends."""
+
+    code: int
+    begin: int
+    end: int
+
+
+def parse_block(raw: bytes, features: int, labels: int) -> kernels.Rows | Failure:
+    """Parse whole lines, each ending in a line feed; ids are below the numbers given."""
+    lines, pairs, commas = raw.count(b"\n"), raw.count(b":"), raw.count(b",")
+    rows = kernels.Rows(
+        label_starts=np.empty(lines + 1, np.int64),
+        label_ids=np.empty(lines + commas, np.int32),
+        starts=np.empty(lines + 1, np.int64),
+        ids=np.empty(pairs, np.int32),
+        values=np.empty(pairs, np.float32),
+        undecided=np.empty((pairs, 3), np.int64),
+    )
+    code, begin, end, count = kernels.parse(np.frombuffer(raw, np.uint8), features, labels, rows)
+    if code != kernels.DONE:
+        return Failure(code, begin, max(end, begin + 1))
+    for place, first, last in rows.undecided[:count].tolist():
+        rows.values[place] = nearest_float32(raw[first:last].decode())
+        if np.isinf(rows.values[place]):
+            return Failure(kernels.BAD_VALUE, first, last)
+    used, named = int(rows.starts[-1]), int(rows.label_starts[-1])
+    return rows._replace(ids=rows.ids[:used], values=rows.values[:used], label_ids=rows.label_ids[:named])
+
+
+def _parse(
+    path: str | os.PathLike[str], blocks: Iterable[bytes], examples: int, features: int, labels: int = 0
+) -> Iterator[kernels.Rows]:
+    """Parse blocks of whole lines, of which the first is the file's second."""
+    del examples
+    line = 2
+    for block in blocks:
+        raw = block if block.endswith(b"\n") or not block else block + b"\n"
+        rows = parse_block(raw, features, labels)
+        if isinstance(rows, Failure):
+            message, accepted = {
+                kernels.BAD_LABEL: ("bad label", f"labels from 0 to {labels - 1} with commas between"),
+                kernels.BAD_ID: ("bad feature", f"ID:VALUE with an ID from 0 to {features - 1}"),
+                kernels.BAD_VALUE: ("bad value", "a finite number within float32's range"),
+            }[rows.code]
+            place = line + raw.count(b"\n", 0, rows.begin)
+            token = raw[rows.begin : rows.end].decode(errors="backslashreplace")
+            raise InputError(message, file=path, line=place, value=token, accepted=accepted)
+        line += raw.count(b"\n")
+        yield rows
+
+
+def _stacked(parts: Sequence[Lists]) -> Lists:
+    counts = np.concatenate([np.diff(part.starts) for part in parts])
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return Lists(starts, np.concatenate([part.ids for part in parts]))
