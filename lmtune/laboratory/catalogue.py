@@ -24,6 +24,7 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "alpha": ("surrogates.alpha", "Alpha", True),
     "depth": ("surrogates.depth", "Depth", True),
     "losses": ("surrogates.losses", "Losses", True),
+    "sets": ("surrogates.sets", "Sets", True),
     "gamma": ("surrogates.gamma", "Gamma", True),
     "warm-up": ("surrogates.warm_up", "WarmUp", True),
     "k-song": ("surrogates.k_song", "KSongForms", True),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.surrogates.findings import compared, difference_of, mean_of, verdict
 from lmtune.laboratory.surrogates.pictures import value_picture
 from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, Case, Pair, Sweep, key
-from lmtune.laboratory.surrogates.trainings import grow
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
 from lmtune.reporting.figures.style import short
-from lmtune.reranking.lambdamart import TreeSettings
 from lmtune.reranking.loss_names import LAMBDAMART, parse_loss
 
 if TYPE_CHECKING:
@@ -150,18 +148,11 @@ class Losses(Sweep):
     def _rates_of(self, text: str) -> list[Case]:
         """Make one case a learning rate; trees have their own."""
         loss = parse_loss(text)
+        trained = {"network": self.network, "warm_up": self.warm_up, "warm_up_loss": "cross-entropy"}
         if loss.family == "trees":
-            trees = asdict(TreeSettings(**loss.options)) | {"measure": f"ndcg@{CHOSEN_AT}", "threads": 1}
-            return [self.case(text, grow, trees)]
-        trained = {
-            "loss": loss.name,
-            "loss_options": dict(loss.options),
-            "network": self.network,
-            "warm_up": self.warm_up,
-            "warm_up_loss": "cross-entropy",
-        }
+            return [self.loss_case(text, loss, {})]
         return [
-            self.network_case(f"{text}, rate {rate:g}", {**trained, "learning_rate": rate})
+            self.loss_case(f"{text}, rate {rate:g}", loss, {**trained, "learning_rate": rate})
             for rate in self.rates
         ]
 

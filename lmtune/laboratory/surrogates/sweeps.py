@@ -10,20 +10,24 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.surrogates.findings import compared, mean_of
 from lmtune.laboratory.surrogates.pictures import course_picture, value_picture
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
+from lmtune.reporting.figures.style import short
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lmtune.reporting.figures.style import Picture
+    from lmtune.reranking.loss_names import Loss
 
 QUERIES = ("validation", "test")
 
@@ -66,12 +70,15 @@ class Sweep(Experiment):
         no such picture.
     courses : tuple of str
         The courses that are drawn.
+    repeated : str
+        What intervals are over.
     """
 
     axis: ClassVar[str] = ""
     value_title: ClassVar[str] = ""
     course_title: ClassVar[str] = ""
     courses: ClassVar[tuple[str, ...]] = ()
+    repeated: ClassVar[str] = "trials"
 
     data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
     trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more", low=2)
@@ -122,6 +129,20 @@ class Sweep(Experiment):
         settings = {**own, **trained}
         parse_network(Settings.from_record(settings).network)
         return self.case(label, train, settings, **more)
+
+    def loss_case(self, label: str, loss: Loss, trained: Mapping[str, Any], **more: Any) -> Case:
+        """Make a case that trains a network as `network_case`, or where the loss says so grows trees."""
+        if loss.family == "trees":
+            from lmtune.laboratory.surrogates.trainings import grow
+            from lmtune.reranking.lambdamart import TreeSettings
+
+            trees = asdict(TreeSettings(**loss.options)) | {
+                "measure": f"ndcg@{self.main_cutoff}",
+                "threads": 1,
+            }
+            return self.case(label, grow, trees)
+        named = {"loss": loss.name, "loss_options": dict(loss.options)}
+        return self.network_case(label, named | dict(trained), **more)
 
     def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:
         """Make a case that trains on this sweep's data, and measures at its cutoffs."""
@@ -224,9 +245,27 @@ class Sweep(Experiment):
                     axis=self.axis,
                     cutoffs=self.measured_at,
                     queries=QUERIES,
+                    over=self.repeated,
                 )
             )
         return drawn
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say what the cases reach, and by how much those that are compared differ."""
+        said = []
+        for queries in QUERIES:
+            measure = f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries"
+            means = ", ".join(
+                f"{value} {short(mean_of(found, value, self.main_cutoff, queries))}"
+                for value in found["summary"]["value"].unique()
+            )
+            said.append(f"{measure}: {means}.")
+            said += [
+                f"{measure}, {a} minus {b}: {compared(found, a, b, self.main_cutoff, queries)}."
+                for family in self.comparisons()
+                for a, b in family
+            ]
+        return said
 
 
 def summary(trials: pd.DataFrame) -> pd.DataFrame:
