@@ -1,34 +1,41 @@
-"""Measure SONG's step at growing lists, sampled and whole; train on MovieLens-100K.
+"""Measure SONG's step at growing lists, sampled and whole; ratings of MovieLens-20M's shape.
 
     python benchmarks/long_lists.py
-    python benchmarks/long_lists.py --ratings ../shared/data/movielens100k/ratings.tsv
+    python benchmarks/long_lists.py --make 138493x26744x20000263 --ratings made.csv
+    python benchmarks/long_lists.py --ratings made.csv --threads 2
 
 A step draws the sample of 64 users, makes the loss on raw scores and goes backward; "with scorer"
 adds gathering 32 features an item, an MLP 64-32 forward and backward, and Adam. Milliseconds are
-processor time of this process, the median of repeated steps.
+processor time of this process, the median of repeated steps. Of ratings: seconds and the most
+memory so far, after reading, holding 5 + 5 out, measuring a NeuMF on every user, and some steps of
+training.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmtune.reranking.long_lists import LONG_LISTS, fit, score_all
+from lmtune.formats.ratings import read_ratings
+from lmtune.reranking.long_list_settings import LONG_LISTS
+from lmtune.reranking.long_lists import NeuMF, RatingLists, RatingsTask
+from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.loss_names import parse_loss
-from lmtune.reranking.ratings import held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.song import KSong, ListSampler, RelevantPairs, Song
 
 USERS, BATCH, FEATURES = 512, 64, 32
-LOSSES = ["song", "k-song:theoretical=false", "k-song", "cross-entropy"]
+LOSSES = ["song", "listnet"]
 
 
 def main() -> None:
@@ -36,20 +43,22 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     print(f"{platform.processor() or platform.machine()}, torch {torch.__version__}, ", end="")
     print(f"{options.threads} threads; milliseconds of processor time a step of {BATCH} lists")
-    if options.ratings is None or not options.skip_steps:
+    if options.make is not None:
+        users, items, count = map(int, options.make.split("x"))
+        make(users, items, count, options.ratings)
+    elif options.ratings is not None:
+        at_scale(options.ratings, options.steps)
+    else:
         steps(options.lengths)
-    if options.ratings is not None:
-        movielens(options.ratings, options.epochs, options.all_items)
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--ratings", type=Path, help="train on these, too")
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--all-items", action="store_true", help="train on whole lists, too")
-    parser.add_argument("--skip-steps", action="store_true", help="only train")
+    parser.add_argument("--make", help="USERSxITEMSxRATINGS, to write to --ratings")
+    parser.add_argument("--ratings", type=Path, help="read and measure these")
+    parser.add_argument("--steps", type=int, default=100, help="of training, by each of two losses")
     return parser.parse_args()
 
 
@@ -141,37 +150,53 @@ def median(step: Callable[[int], None], count: int) -> float:
     return statistics.median(times)
 
 
-def movielens(path: Path, epochs: int, all_items: bool) -> None:
-    """Train each loss, and print NDCG on each user's last five ratings beside popularity's."""
-    ratings = read_ratings(path)
-    split = leave_out(ratings, validation=5, test=5)
-    seen = np.concatenate([split.train, split.validation])
-    cutoffs = (10, 20, 50)
-    users, items = len(ratings.user_ids), len(ratings.item_ids)
-    print(f"\n{users:,} users, {items:,} items; NDCG of 5 held-out items among all not seen")
-    print(f"{'':36}" + "".join(f"{f'@{cutoff}':>9}" for cutoff in cutoffs) + f"{'CPU s':>9}")
+def make(users: int, items: int, count: int, path: Path) -> None:
+    """Write ratings: some users and items have far more than others, each user has 11 or more."""
+    random = np.random.default_rng(0)
+    sizes = random.lognormal(0.0, 1.2, users)
+    sizes = 11 + np.minimum(sizes * (1.25 * count - 11 * users) / sizes.sum(), 0.3 * items)
+    owners = np.repeat(np.arange(users, dtype=np.int64), sizes.astype(np.int64))
+    keys = np.unique(owners * items + (random.random(len(owners)) ** 2.5 * items).astype(np.int64))
+    kept = np.sort(random.permutation(len(keys))[:count])
+    with path.open("w") as stream:
+        stream.write("userId,movieId,rating,timestamp\n")
+        for part in np.array_split(keys[kept], 100):
+            rated = random.integers(1, 11, len(part)) / 2
+            times = random.integers(789_652_009, 1_427_784_002, len(part))
+            columns = (part // items + 1, part % items + 1, rated, times)
+            rows = zip(*(own.tolist() for own in columns), strict=True)
+            stream.writelines(f"{user},{item},{value},{time}\n" for user, item, value, time in rows)
 
-    def line(name: str, scores: NDArray[np.floating], seconds: float) -> None:
-        values = held_out_ndcg(scores, ratings, split.test, seen, cutoffs).mean(0)
-        figures = "".join(f"{value:9.4f}" for value in values)
-        print(f"{name:36}{figures}{seconds:9.1f}", flush=True)
 
-    popularity = np.bincount(ratings.items[split.train], minlength=items).astype(np.float64)
-    line("popularity", np.tile(popularity, (users, 1)), 0.0)
-    for others in (30, 0) if all_items else (30,):
-        for loss in LOSSES:
-            settings = replace(
-                LONG_LISTS,
-                loss=parse_loss(loss),
-                epochs=epochs,
-                list_size=10 + others if others else None,
-                list_relevant=10 if others else None,
-            )
-            start = time.process_time()
-            fitted = fit(ratings, split, settings, cutoffs=cutoffs)
-            seconds = time.process_time() - start
-            name = f"{loss}, {'10 + 30 items' if others else 'all items'}"
-            line(name, score_all(fitted.network), seconds)
+def at_scale(path: Path, count: int) -> None:
+    """Print what reading, measuring and some steps of training take."""
+    begin = time.perf_counter(), time.process_time()
+
+    def line(what: str) -> None:
+        nonlocal begin
+        wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"{what:48} {wall:8.1f} s {processor:8.1f} CPU s {most:6.2f} GB", flush=True)
+        begin = time.perf_counter(), time.process_time()
+
+    lists = RatingLists(read_ratings(path))
+    users, items = len(lists.ratings.user_ids), len(lists.ratings.item_ids)
+    line(f"{len(lists.ratings.users):,} ratings read")
+    held = lists.test
+    line(f"{len(held.users):,} of {users:,} users have 5 + 5 held out")
+    score = NeuMF(users, items).scorer()
+    held.sample(1_000, 0).ndcg(score)
+    line("NDCG over all items, of 1,000 users")
+    held.ndcg(score)
+    line(f"NDCG over all {items:,} items, of all users")
+    for loss in LOSSES:
+        settings = replace(LONG_LISTS, loss=parse_loss(loss), warm_up=0)
+        task = RatingsTask(lists, settings, "cpu")
+        run = TrainingRun(task, settings, "cpu")
+        line(f"{loss}: made ready")
+        for batch in islice(task.batches(0, 0), count):
+            run._step(batch, run.objective)
+        line(f"{loss}: {count} of {task.steps:,} steps of an epoch")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ def search(
     """
     find_model(model).check(setting)
     dataset = collection.load(("documents", "topics"), progress=progress)
-    index = collection.open_index(dataset, progress=progress)
+    positions = find_model(model).formula.needs_positions
+    index = collection.open_index(dataset, positions=positions, progress=progress)
     with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
         pool = CandidatePool.build(
             index,

@@ -42,7 +42,13 @@ def _named_range(text: str) -> tuple[str, tuple[float, float]]:
     return name.strip(), _range(f"--range {name}", "1,100000", bounds)
 
 
-_PARAMETERS = {parameter.name: parameter for model in MODELS.values() for parameter in model.parameters}
+# Names of several words have no short form.
+_PARAMETERS = {
+    parameter.name: parameter
+    for model in MODELS.values()
+    for parameter in model.parameters
+    if "_" not in parameter.name
+}
 _KEYWORDS = {"lambda": "lambda_"}
 
 

@@ -126,7 +126,11 @@ def ndcg(
 
 
 def ndcg_of_ranks(
-    lists: NDArray[np.int64], gains: NDArray[np.float64], ranks: NDArray[np.int64], cutoffs: Sequence[int]
+    lists: NDArray[np.int64],
+    gains: NDArray[np.float64],
+    above: NDArray[np.int64],
+    tied: NDArray[np.int64],
+    cutoffs: Sequence[int],
 ) -> NDArray[np.float64]:
     """Compute NDCG of lists of which only the relevant documents are known, with their ranks.
 
@@ -136,24 +140,31 @@ def ndcg_of_ranks(
         The list of each relevant document; those from 0 on have one at least.
     gains : numpy.ndarray of float64, shape (documents,)
         Gains above 0.
-    ranks : numpy.ndarray of int64, shape (documents,)
-        From 1.
+    above, tied : numpy.ndarray of int64, shape (documents,)
+        How many of the list's documents have a higher score, and how many the same, itself included.
     cutoffs : sequence of int
         Ranks down to which documents count.
 
     Returns
     -------
     numpy.ndarray of float64, shape (lists, cutoffs)
+        Means over all orders of documents of equal score.
     """
     order = np.lexsort((-gains, lists))
     first = np.searchsorted(lists[order], np.arange(int(lists.max()) + 1))
     best = np.empty(lists.size, np.int64)
-    best[order] = np.arange(lists.size) - first[lists[order]] + 1
+    best[order] = np.arange(lists.size) - first[lists[order]]
     out = np.empty((first.size, len(cutoffs)))
     for c, cutoff in enumerate(cutoffs):
+        discounts = np.append(0.0, np.cumsum(_discount(np.arange(cutoff))))
         reached, most = (
-            np.bincount(lists, weights=np.where(at <= cutoff, gains * _discount(at - 1), 0.0))
-            for at in (ranks, best)
+            np.bincount(
+                lists,
+                weights=gains
+                * (discounts[np.minimum(before + level, cutoff)] - discounts[np.minimum(before, cutoff)])
+                / level,
+            )
+            for before, level in ((above, tied), (best, np.ones_like(best)))
         )
         out[:, c] = reached / most
     return out

@@ -59,11 +59,14 @@ class Formula(ABC):
     dominance : str or None
         Which proofs of `lmtune.candidates.skyband` hold: ``"tf"`` where no score falls as a term
         frequency rises or the length falls; ``"e"`` for two-stage smoothing; None for no pruning.
+    needs_positions : bool
+        Whether it counts windows, so that an index must have positions.
     """
 
     name: str
     parameters: Sequence[Parameter]
     dominance: str | None = None
+    needs_positions: bool = False
 
     @abstractmethod
     def differentiate(

@@ -177,13 +177,13 @@ def _score(
         for i in range(docs):
             ratio[i] = keep / (mu + length[i])
             score[i] = 1.0 if product else 0.0
-        _add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
+        add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
     for w in range(1, count.size):
-        _add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
+        add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
 
 
 @compiled()
-def _add_term(
+def add_term(
     y: NDArray[np.float64],
     count: int,
     lambda_: float,

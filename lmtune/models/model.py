@@ -10,6 +10,7 @@ from lmtune.models.bm25 import BM25, LuceneBM25
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
+from lmtune.models.sdm import SDM
 from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
 
 
@@ -78,6 +79,21 @@ MODELS = {
             LUCENE_DIRICHLET.parameters,
         ),
         Model("bm25", "BM25 with exact document lengths", BM25(), BM25.parameters),
+        Model(
+            "sdm",
+            "Metzler and Croft's sequential dependence, Dirichlet smoothing",
+            SDM,
+            tuple(
+                replace(own, low=0.0, high=0.0) if own.name.startswith(LAMBDA.name) else own
+                for own in SDM.parameters
+            ),
+        ),
+        Model(
+            "sdm-two-stage",
+            "Metzler and Croft's sequential dependence, two-stage smoothing",
+            SDM,
+            SDM.parameters,
+        ),
         Model("lucene-bm25", "Lucene's BM25Similarity", LuceneBM25(), LuceneBM25.parameters),
     )
 }

@@ -104,15 +104,15 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         marks = ["".join(names[other] for other in own["better_than"][over]) for over in OVER]
         top = own["mean"] == best[own["empty"], own["measure"]]
         row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else "")))
-        if several:
-            row.append(Cell(f"± {short(own['half_width'])}", marks[1]))
+        row.append(Cell(f"± {short(own['half_width'])}", marks[1] if several else ""))
         if own["measure"] == measures[-1]:
             row.append(Cell("" if own["learning_rate"] is None else f"{own['learning_rate']:g}"))
-    headers = [Column(text) for measure in measures for text in [measure, "trials"][: 1 + several]]
+    over = "trials" if several else "queries"
+    headers = [Column(text) for measure in measures for text in [measure, over]]
     return Table(
         [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
         [[row for (own, _), row in rows.items() if own == convention] for convention in empty],
-        caption="Mean test values over queries and trials ± half of their 95% interval over trials",
+        caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
         legend=_legend(len(outcomes), several),
     )
 

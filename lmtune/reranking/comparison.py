@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.formats.digests import digest
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
+from lmtune.reranking.lambdamart import TreeSettings
 from lmtune.reranking.loop import Progress
 from lmtune.reranking.loss_names import Loss, parse_losses
 from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import Trained
+from lmtune.reranking.training import Training, TrainingOptions
 
 Report = Callable[[str, int, int, str], None]
+Tried = Scorer | Training
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
 """What losses are paired by, where they are tested."""
@@ -46,7 +52,7 @@ class Outcome:
         What is measured.
     queries : numpy.ndarray, shape (trials, queries, measures)
         Each test query's values; NaN for one without relevant documents.
-    trials : tuple of tuple of Trained
+    trials : tuple of tuple of Training
         One tuple a fold; empty for trees.
     """
 
@@ -54,10 +60,10 @@ class Outcome:
     rate: float
     measures: tuple[Measure, ...]
     queries: NDArray[np.float64]
-    trials: tuple[tuple[Trained, ...], ...] = ()
+    trials: tuple[tuple[Training, ...], ...] = ()
 
     @property
-    def trained(self) -> list[Trained]:
+    def trained(self) -> list[Training]:
         """All trainings, fold by fold."""
         return [one for own in self.trials for one in own]
 
@@ -72,8 +78,11 @@ class Outcome:
         return means[~np.isnan(means)] if empty == "skip" else np.nan_to_num(means)
 
     def interval(self, empty: Empty, measure: Measure) -> MeanInterval:
-        """Return the mean over trials with its 95% interval."""
-        return confidence_interval(self.by_trial(empty, measure).tolist())
+        """Return the mean with its 95% interval: over trials, or of a single trial over queries."""
+        values = self.by_trial(empty, measure)
+        if values.size == 1 and not np.isnan(values[0]):
+            values = self.by_query(empty, measure)
+        return confidence_interval(values.tolist())
 
 
 def contrasts(
@@ -117,8 +126,8 @@ def compare(
     rates: Sequence[float] = (),
     trials: int = 10,
     normalisation: Normalisation | None = None,
-    device: str = "cpu",
     report: Report | None = None,
+    **how: Unpack[TrainingOptions],
 ) -> list[Outcome]:
     """Train each loss several times and measure it on the test queries.
 
@@ -138,77 +147,174 @@ def compare(
         Trials a loss, 1 or more.
     normalisation : Normalisation, optional
         Of each fold's features, fitted to its training data; its defaults by default.
-    device : str
-        Where to train.
     report : callable, optional
         Called with (loss, steps done, steps in all, a few words).
+    **how
+        As for `compare_on`.
 
     Raises
     ------
     InputError
         As `lmtune.reranking.reranker.fit_scorer`.
     """
-    measures = reported(settings.measure)
-    scaled = [split.map((normalisation or Normalisation()).fit(split.train).transform) for split in splits]
+    folds = Folds(splits, normalisation or Normalisation())
+    return compare_on(folds, losses, settings, rates=rates, trials=trials, report=report, **how)
+
+
+def compare_on(
+    contest: Contest,
+    losses: Sequence[Loss | Sequence[Loss]],
+    settings: Settings,
+    *,
+    rates: Sequence[float] = (),
+    trials: int = 10,
+    report: Report | None = None,
+    **how: Unpack[TrainingOptions],
+) -> list[Outcome]:
+    """Train each loss several times on anything, and measure it on the test queries.
+
+    Parameters
+    ----------
+    contest : Contest
+        What to learn, and from what.
+    losses, settings, rates, trials, report
+        As for `compare`.
+    **how
+        As for `lmtune.reranking.training.fit`; each training has a folder of its own in ``checkpoint``.
+
+    Raises
+    ------
+    InputError
+        As the contest's `train`.
+    """
+    measures = contest.reported(settings.measure)
     outcomes = []
     for given in losses:
         some = [given] if isinstance(given, Loss) else given
         trees = some[0].family == "trees"
-        data = splits if trees else scaled
         asked = [
             replace(settings, loss=loss, learning_rate=rate)
             for loss in some
             for rate in ([] if trees else rates) or [settings.learning_rate]
         ]
-        tried = [_train(data, own, trials, device, report) for own in asked]
+        tried = [_train(contest, own, trials, how, report) for own in asked]
         place = int(np.argmax([np.mean([one.validation for own in found for one in own]) for found in tried]))
         best, loss = tried[place], asked[place].loss
-        tests = [split.test for split in data]
-        scores = [
-            [own[trial].score(test, device=device) for own, test in zip(best, tests, strict=True)]
-            for trial in range(trials)
-        ]
-        networks = tuple(tuple(one for one in own if isinstance(one, Trained)) for own in best)
+        device, tested = how.get("device", "cpu"), []
+        for trial in range(trials):
+            count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials)
+            tested.append(contest.measure([own[trial] for own in best], measures, device, count))
+        networks = tuple(tuple(one for one in own if isinstance(one, Training)) for own in best)
         rate = best[0][0].settings.learning_rate
-        values = np.array([measured(zip(tests, own, strict=True), measures) for own in scores])
-        outcomes.append(Outcome(str(loss), rate, measures, values, () if trees else networks))
+        outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), () if trees else networks))
     return outcomes
 
 
+class Contest(Protocol):
+    """What losses are held against each other on: lists with features, in folds, or ratings."""
+
+    @property
+    def folds(self) -> int:
+        """How many trainings a trial has."""
+
+    def reported(self, measure: str) -> tuple[Measure, ...]:
+        """Return what is measured where validation chooses by a measure."""
+
+    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Tried:
+        """Train what the settings' loss asks for."""
+
+    def measure(
+        self, trial: Sequence[Tried], measures: Sequence[Measure], device: str, progress: Count | None
+    ) -> NDArray[np.float64]:
+        """Measure a trial's trainings, one a fold, on the test queries, shape (queries, measures)."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Lists with features, in folds, as a `Contest`; trees take features as they come."""
+
+    splits: Sequence[RankingSplit]
+    normalisation: Normalisation
+
+    @cached_property
+    def scaled(self) -> list[RankingSplit]:
+        """The folds with features normalised for networks."""
+        return [split.map(self.normalisation.fit(split.train).transform) for split in self.splits]
+
+    @property
+    def folds(self) -> int:
+        """How many there are."""
+        return len(self.splits)
+
+    def reported(self, measure: str) -> tuple[Measure, ...]:
+        """Return what is measured: see `lmtune.reranking.reranker.reported`."""
+        return reported(measure)
+
+    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Scorer:
+        """Train on one fold: see `lmtune.reranking.reranker.fit_scorer`."""
+        split = self._data(settings)[fold]
+        return fit_scorer(split.train, split.validation, settings, **how)
+
+    def measure(
+        self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None
+    ) -> NDArray[np.float64]:
+        """Measure a trial on the test queries of all folds."""
+        del progress
+        tests = [self._data(own.settings)[fold].test for fold, own in enumerate(trial)]
+        scores = [own.score(test, device=device) for own, test in zip(trial, tests, strict=True)]
+        return measured(zip(tests, scores, strict=True), measures)
+
+    def _data(self, settings: Settings | TreeSettings) -> Sequence[RankingSplit]:
+        trees = isinstance(settings, TreeSettings) or settings.loss.family == "trees"
+        return self.splits if trees else self.scaled
+
+
+def _tell(report: Report, loss: str, trial: int, trials: int, done: int, total: int) -> None:
+    report(loss, trial * total + done, trials * total, f"trial {trial + 1}")
+
+
 def _train(
-    splits: Sequence[RankingSplit], settings: Settings, trials: int, device: str, report: Report | None
-) -> list[list[Scorer]]:
+    contest: Contest, settings: Settings, trials: int, how: TrainingOptions, report: Report | None
+) -> list[list[Tried]]:
     """Train every trial of every fold."""
     found = []
-    for number, split in enumerate(splits):
+    for number in range(contest.folds):
 
         def tell(done: int, total: int, words: str, number: int = number) -> None:
             if report is not None:
                 rate = "" if settings.loss.family == "trees" else f"rate {settings.learning_rate:g}, "
-                where = f"fold {number + 1}, " if len(splits) > 1 else ""
-                place, count = number * total + done, len(splits) * total
+                where = f"fold {number + 1}, " if contest.folds > 1 else ""
+                place, count = number * total + done, contest.folds * total
                 report(str(settings.loss), place, count, f"{rate}{where}{words}")
 
-        found.append(run_trials(split, settings, trials=trials, device=device, progress=tell))
+        def train(seeded: Settings, progress: Progress, number: int = number) -> Tried:
+            own: TrainingOptions = {**how, "progress": progress}
+            if (home := how.get("checkpoint")) is not None:
+                # Of all that the training is asked to do: other settings have another folder.
+                content = json.dumps(seeded.as_record()).encode()
+                name = f"{seeded.loss.name}-{digest(content):08x}-fold{number + 1}"
+                own["checkpoint"] = home / name
+            return contest.train(number, seeded, **own)
+
+        found.append(run_trials(train, settings, trials=trials, progress=tell))
     return found
 
 
 def run_trials(
-    split: RankingSplit,
+    train: Callable[[Settings, Progress], Tried],
     settings: Settings,
     *,
     trials: int = 10,
-    device: str = "cpu",
     progress: Progress | None = None,
-) -> list[Scorer]:
+) -> list[Tried]:
     """Train with the settings' seed and those that follow it.
 
     Parameters
     ----------
-    split : RankingSplit
-        What to learn from and to choose by, normalised for networks.
-    settings, device
-        As for `lmtune.reranking.training.fit`.
+    train : callable
+        Trains as settings say, and tells its progress.
+    settings : Settings
+        Of the first trial.
     trials : int
         How many.
     progress : callable, optional
@@ -217,7 +323,7 @@ def run_trials(
     Raises
     ------
     InputError
-        For fewer trials than one; as `lmtune.reranking.reranker.fit_scorer`.
+        For fewer trials than one; as `train`.
     """
     if trials < 1:
         raise InputError("bad number of trials", value=trials, accepted="1 or more")
@@ -228,8 +334,7 @@ def run_trials(
             if progress is not None:
                 progress(trial * total + done, trials * total, f"trial {trial + 1}, {words}")
 
-        seeded = replace(settings, seed=settings.seed + trial)
-        results.append(fit_scorer(split.train, split.validation, seeded, device=device, progress=report))
+        results.append(train(replace(settings, seed=settings.seed + trial), report))
     return results
 
 
@@ -246,9 +351,8 @@ def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
     if len(set(map(str, every))) < len(every):
         raise InputError("a loss is named twice", value=text, accepted="each once")
     for loss in every:
-        if loss.family != "trees":
-            replace(settings, loss=loss)  # raises where the other settings do not suit it
-        elif find_spec("lightgbm") is None:
+        replace(settings, loss=loss)  # raises where the other settings do not suit it
+        if loss.family == "trees" and find_spec("lightgbm") is None:
             raise MissingExtraError("lambdamart", "neural")
     parse_network(settings.network)
     return losses

@@ -6,37 +6,107 @@ Collaborative Filtering, WWW 2017 (the network).
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lmtune.errors import InputError
+from lmtune.formats.ratings import Ratings
+from lmtune.measures.measure import Measure, exponential_ndcg
+from lmtune.progress import Count
 from lmtune.reranking.batches import Batch
-from lmtune.reranking.loop import Epoch, TrainingRun
-from lmtune.reranking.loss_names import Loss
-from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg
+from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions, cutoff_of
+from lmtune.reranking.loop import TrainingRun
+from lmtune.reranking.ratings import HeldOut, RatingSplit, leave_out
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import ListSampler, RelevantPairs, reinitialise_last_layer
-from lmtune.reranking.training import own_randomness
+from lmtune.reranking.training import Training, TrainingOptions, check_device, run_through
 
-LONG_LISTS = Settings(
-    loss=Loss("song", family="song"),
-    warm_up_loss=Loss("cross-entropy", family="song"),
-    epochs=30,
-    warm_up=10,
-    batch_size=64,
-    list_size=40,
-    list_relevant=10,
-    learning_rate=0.003,
-    weight_decay=1e-7,
-)
-"""What long lists are trained with by default."""
+CUTOFFS = (10, 20, 50)
+"""Of the nDCG that is reported on test items."""
+
+_CHUNK = 1 << 17
+"""Numbers of a layer held at a time where all items are scored: they fit a processor's cache."""
+_CHUNK_ELSEWHERE = 1 << 25
+
+
+@dataclass(frozen=True, eq=False)
+class RatingLists:
+    """Users' rankings of all items, to learn from and to measure.
+
+    Attributes
+    ----------
+    ratings : Ratings
+    options : RankingOptions
+    """
+
+    ratings: Ratings
+    options: RankingOptions = field(default_factory=RankingOptions)
+
+    @cached_property
+    def split(self) -> RatingSplit:
+        """Which ratings are held out."""
+        count = self.options.held_out
+        return leave_out(self.ratings, validation=count, test=count)
+
+    @cached_property
+    def pairs(self) -> RelevantPairs:
+        """The training ratings as relevant pairs of lists of all items."""
+        rows, ratings = self.split.train, self.ratings
+        labels = ratings.values[rows] if self.options.graded else np.ones(len(rows), np.float32)
+        return RelevantPairs.from_rows(
+            ratings.users[rows], ratings.items[rows], labels, lengths=len(ratings.item_ids)
+        )
+
+    @cached_property
+    def validation(self) -> HeldOut:
+        """What chooses the epoch, among all items that are not in training."""
+        held = HeldOut.of(self.ratings, self.split.validation, self.split.train, graded=self.options.graded)
+        return held.sample(self.options.validation_users, seed=0)
+
+    @cached_property
+    def test(self) -> HeldOut:
+        """What tests measure, among all items in neither training nor validation."""
+        seen = np.concatenate([self.split.train, self.split.validation])
+        return HeldOut.of(self.ratings, self.split.test, seen, graded=self.options.graded)
+
+    @property
+    def folds(self) -> int:
+        """One: of each user the latest ratings are held out."""
+        return 1
+
+    def reported(self, measure: str) -> tuple[Measure, ...]:
+        """Return what is measured where validation chooses by a measure."""
+        return tuple(map(exponential_ndcg, sorted({cutoff_of(measure), *CUTOFFS})))
+
+    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> RatingsFit:
+        """Train a network: see `fit`."""
+        del fold
+        return fit(self, settings, **how)
+
+    def measure(
+        self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None = None
+    ) -> NDArray[np.float64]:
+        """Measure a network on the test items, shape (users, measures)."""
+        [fitted] = trial
+        cutoffs = [measure.cutoff or 0 for measure in measures]
+        return self.test.ndcg(fitted.network().to(device).scorer(), cutoffs, progress=progress)
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells these lists from others."""
+        own = hashlib.blake2b(repr(self.options).encode(), digest_size=16)
+        for array in (self.ratings.users, self.ratings.items, self.ratings.values, self.ratings.times):
+            own.update(np.ascontiguousarray(array).data)
+        return own.hexdigest()
 
 
 class NeuMF(nn.Module):
@@ -89,27 +159,57 @@ class NeuMF(nn.Module):
         scores: Tensor = self.last(torch.cat([factors, hidden], dim=-1)).squeeze(-1)
         return scores
 
+    @torch.no_grad()
+    def score_all(self, users: Tensor) -> Tensor:
+        """Score every item for users (B,), nothing dropped out; returns (B, items)."""
+        width = self.user_factors.embedding_dim
+        of_factors, of_hidden = self.last.weight[0, :width], self.last.weight[0, width:]
+        scores: Tensor = (self.user_factors(users) * of_factors) @ self.item_factors.weight.T + self.last.bias
+        of_users = self.of_user(self.user_inputs(users)).unsqueeze(2)
+        of_items = self.of_item(self.item_inputs.weight).T
+        layers = [layer for layer in self.perceptron if isinstance(layer, nn.Linear)]
+        numbers = _CHUNK if users.device.type == "cpu" else _CHUNK_ELSEWHERE
+        items = max(1, numbers // of_items.shape[0])
+        together = max(1, items // of_items.shape[1])
+        for first in range(0, of_items.shape[1], items):
+            chunk = of_items[:, first : first + items].contiguous()
+            for at in range(0, len(users), together):
+                hidden = (of_users[at : at + together] + chunk).relu_()
+                for layer in layers:
+                    hidden = (layer.weight @ hidden).add_(layer.bias[:, None]).relu_()
+                scores[at : at + together, first : first + items] += of_hidden @ hidden
+        return scores
 
-@dataclass(frozen=True, eq=False)
-class RatingsFit:
-    """A network trained on ratings.
+    def scorer(self) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+        """Return a function of users (B,) that scores every item, as `HeldOut.ndcg` takes it."""
+        device = self.last.weight.device
+
+        def score(users: NDArray[np.int64]) -> NDArray[np.float32]:
+            scores: NDArray[np.float32] = self.score_all(torch.from_numpy(users).to(device)).cpu().numpy()
+            return scores
+
+        return score
+
+
+@dataclass(frozen=True)
+class RatingsFit(Training):
+    """A NeuMF trained on ratings.
 
     Attributes
     ----------
-    network : NeuMF
-        With the weights of the best epoch.
-    history : tuple of Epoch
-        One row an epoch; losses are means over steps.
-    best_epoch : int
-        The first, after the warm-up, with the highest NDCG at the first cutoff.
-    ndcg : numpy.ndarray of float64, shape (epochs, cutoffs)
-        On the validation items.
+    users, items : int
+        How many of each it scores.
     """
 
-    network: NeuMF
-    history: tuple[Epoch, ...]
-    best_epoch: int
-    ndcg: NDArray[np.float64]
+    users: int
+    items: int
+
+    def network(self) -> NeuMF:
+        """Make the network with the weights of the best epoch."""
+        with torch.device("meta"):
+            network = NeuMF(self.users, self.items)
+        network.load_state_dict(self.weights, assign=True)
+        return network.eval()
 
 
 class RatingsTask:
@@ -120,53 +220,42 @@ class RatingsTask:
     As of `fit`.
     """
 
-    def __init__(
-        self,
-        ratings: Ratings,
-        split: RatingSplit,
-        settings: Settings,
-        *,
-        visits: int,
-        graded: bool,
-        cutoffs: Sequence[int],
-    ) -> None:
-        self.ratings, self.split, self.settings = ratings, split, settings
-        self.visits, self.graded, self.cutoffs = visits, graded, cutoffs
-        self.lists = training_pairs(ratings, split, graded=graded)
+    def __init__(self, lists: RatingLists, settings: Settings, device: str) -> None:
+        self.lists, self.settings, self.device = lists, settings, device
+        self.users, self.items = len(lists.ratings.user_ids), len(lists.ratings.item_ids)
         relevant = settings.relevant_of_sample or 1
         self.sampler = ListSampler(
-            self.lists,
-            len(ratings.item_ids),
+            lists.pairs,
+            self.items,
             relevant=relevant,
             others=(settings.list_size or relevant + 1) - relevant,
             seed=settings.seed,
         )
         torch.manual_seed(settings.seed)
-        self.network = NeuMF(len(ratings.user_ids), len(ratings.item_ids))
-        self.steps = math.ceil(len(self.lists.queries) * visits / settings.batch_size)
-        self.measured: list[NDArray[np.float64]] = []
+        self.network = NeuMF(self.users, self.items, dropout=settings.dropout).to(device)
+        self.steps = math.ceil(len(lists.pairs.queries) * lists.options.visits / settings.batch_size)
+        self.cutoff = cutoff_of(settings.measure)
 
     def pairs(self) -> RelevantPairs:
         """Return the training ratings."""
-        return self.lists
+        return self.lists.pairs
 
     def batches(self, epoch: int, start: int) -> Iterator[Batch]:
         """Yield an epoch's batches from a step on: each user is visited several times."""
         random = np.random.default_rng((self.settings.seed, epoch))
-        count, size = len(self.lists.queries), self.settings.batch_size
-        order = np.concatenate([random.permutation(count) for _ in range(self.visits)])
+        known, size = self.lists.pairs.queries, self.settings.batch_size
+        order = np.concatenate([random.permutation(len(known)) for _ in range(self.lists.options.visits)])
         for step in range(start, self.steps):
             positions = order[step * size : (step + 1) * size]
             if self.settings.list_size is None:
                 sample = self.sampler.all_items(positions)
             else:
                 sample = self.sampler.draw(positions, epoch=epoch, step=step)
-            mask, queries = sample.items >= 0, self.lists.queries[positions]
-            yield Batch(sample.labels, mask, sample.items, queries)
+            yield Batch(sample.labels, sample.items >= 0, sample.items, known[positions])
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
         """Return users and items."""
-        return torch.from_numpy(batch.queries[part]), torch.from_numpy(batch.rows[part])
+        return tuple(torch.from_numpy(own[part]).to(self.device) for own in (batch.queries, batch.rows))
 
     def weight(self, batch: Batch) -> int:
         """Return 1: epochs' losses are means over steps."""
@@ -178,90 +267,39 @@ class RatingsTask:
         reinitialise_last_layer(self.network, seed=self.settings.seed, layer=self.network.last)
 
     def measure(self) -> float:
-        """Return the mean NDCG on the validation items at the first cutoff; keep all."""
-        scores, split = score_all(self.network), self.split
-        values = held_out_ndcg(
-            scores, self.ratings, split.validation, split.train, self.cutoffs, graded=self.graded
-        )
-        self.measured.append(values.mean(0))
-        return float(self.measured[-1][0])
+        """Return the mean NDCG on the validation items."""
+        return float(self.lists.validation.ndcg(self.network.scorer(), [self.cutoff]).mean())
 
 
 def fit(
-    ratings: Ratings,
-    split: RatingSplit,
+    lists: RatingLists,
     settings: Settings = LONG_LISTS,
     *,
-    visits: int = 4,
-    graded: bool = False,
-    cutoffs: Sequence[int] = (10, 20, 50),
     watch: Callable[[TrainingRun], None] | None = None,
+    **how: Unpack[TrainingOptions],
 ) -> RatingsFit:
-    """Train on ``split.train``; keep the epoch, after the warm-up, with the best NDCG.
+    """Train on the ratings not held out; keep the epoch, after the warm-up, with the best NDCG.
 
     Parameters
     ----------
-    ratings, split
-        From `read_ratings` and `leave_out`.
+    lists : RatingLists
+        What to learn from and to choose by.
     settings : Settings
-        All but the network and the measure. `list_size` items are sampled for each user and step,
+        All but the network. `list_size` items are sampled for each user and step,
         `list_relevant` of them relevant; without, a step takes every item of a list.
-    visits : int
-        How often an epoch visits each user.
-    graded : bool
-        Whether labels are the ratings; otherwise 1.
-    cutoffs : sequence of int
-        Of the NDCG on the validation items, ranked among all that are not in training; the first
-        one chooses the epoch.
     watch : callable, optional
         Called after each epoch with the training in progress.
+    **how
+        As for `lmtune.reranking.training.fit`.
 
     Raises
     ------
     InputError
-        For numbers out of range, or a loss that is no longer finite.
+        For an unknown device, a checkpoint of another training, or a loss that is no longer finite.
     """
-    if visits < 1:
-        raise InputError("visits is too small", value=visits, accepted="1 or more")
-    relevant = settings.relevant_of_sample
-    if settings.list_size is not None and not 0 < (relevant or 0) < settings.list_size:
-        raise InputError(
-            "bad number of relevant items",
-            value=relevant,
-            accepted=f"1 or more, fewer than the {settings.list_size} sampled",
-        )
-    with own_randomness("cpu"):
-        task = RatingsTask(ratings, split, settings, visits=visits, graded=graded, cutoffs=cutoffs)
-        run = TrainingRun(task, settings, "cpu")
-        while not run.finished:
-            run.train_epoch(lambda: None, None, None)
-            if watch is not None:
-                watch(run)
-    task.network.load_state_dict(run.best)
-    return RatingsFit(task.network, tuple(run.history), run.best_epoch, np.array(task.measured))
-
-
-def training_pairs(ratings: Ratings, split: RatingSplit, *, graded: bool = False) -> RelevantPairs:
-    """Take the training ratings as relevant pairs of lists of all items."""
-    rows = split.train
-    labels = ratings.values[rows] if graded else np.ones(len(rows))
-    return RelevantPairs.from_rows(
-        ratings.users[rows], ratings.items[rows], labels, lengths=len(ratings.item_ids)
-    )
-
-
-@torch.no_grad()
-def score_all(network: NeuMF, *, batch: int = 128) -> NDArray[np.float32]:
-    """Score every item for every user, float32 (U, I), in evaluation mode."""
-    was = network.training
-    network.eval()
-    users = network.user_factors.num_embeddings
-    items = torch.arange(network.item_factors.num_embeddings)
-    every = torch.arange(users)
-    parts = [
-        network(some, items.expand(len(some), -1))
-        for some in (every[at : at + batch] for at in range(0, users, batch))
-    ]
-    network.train(was)
-    scores: NDArray[np.float32] = torch.cat(parts).numpy()
-    return scores
+    device = how.get("device", "cpu")
+    check_device(device)
+    identity = {"settings": settings.as_record(), "data": lists.digest}
+    run = run_through(lambda: RatingsTask(lists, settings, device), settings, identity, how, watch)
+    sizes = {"users": len(lists.ratings.user_ids), "items": len(lists.ratings.item_ids)}
+    return RatingsFit.of(run, **sizes)

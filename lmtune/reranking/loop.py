@@ -212,14 +212,15 @@ class TrainingRun:
         )
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return all that `restore` needs: tensors, and what JSON can hold."""
-        tensors = {"totals": self.totals}
-        tensors |= checkpoints.prefixed("network", self.network.state_dict())
-        tensors |= checkpoints.prefixed("best", self.best)
-        tensors |= checkpoints.prefixed("optimizer", checkpoints.pack_optimizer(self.optimizer))
-        tensors |= checkpoints.prefixed("loss", self.objective.state())
-        if self.warm is not None:
-            tensors |= checkpoints.prefixed("warm-up", self.warm.state())
+        """Return all that `restore` needs: tensors, and what JSON can hold; once finished little."""
+        tensors = checkpoints.prefixed("best", self.best)
+        if not self.finished:
+            tensors |= {"totals": self.totals}
+            tensors |= checkpoints.prefixed("network", self.network.state_dict())
+            tensors |= checkpoints.prefixed("optimizer", checkpoints.pack_optimizer(self.optimizer))
+            tensors |= checkpoints.prefixed("loss", self.objective.state())
+            if self.warm is not None:
+                tensors |= checkpoints.prefixed("warm-up", self.warm.state())
         record = {
             "epoch": self.epoch,
             "step": self.step,
@@ -231,17 +232,19 @@ class TrainingRun:
 
     def restore(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Go back to a state."""
-        self.network.load_state_dict(checkpoints.without_prefix("network", tensors))
         self.best = checkpoints.without_prefix("best", tensors)
+        self.epoch, self.step = record["epoch"], record["step"]
+        self.best_epoch = record["best_epoch"]
+        self.history = [Epoch(**row) for row in record["history"]]
+        self.seconds = list(record["seconds"])
+        if self.finished:
+            return
+        self.network.load_state_dict(checkpoints.without_prefix("network", tensors))
         checkpoints.unpack_optimizer(self.optimizer, checkpoints.without_prefix("optimizer", tensors))
         self.objective.restore(checkpoints.without_prefix("loss", tensors))
         if self.warm is not None:
             self.warm.restore(checkpoints.without_prefix("warm-up", tensors))
         self.totals = tensors["totals"].to(self.device)
-        self.epoch, self.step = record["epoch"], record["step"]
-        self.best_epoch = record["best_epoch"]
-        self.history = [Epoch(**row) for row in record["history"]]
-        self.seconds = list(record["seconds"])
 
 
 def _seed(*numbers: int) -> int:

@@ -161,11 +161,11 @@ def _read_network(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Rerank
     arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
     trained = Trained(
         Settings.from_record(kept["settings"]),
-        len(kept["features"]),
         without_prefix("network", tensors),
         tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in _rows(files[_HISTORY])),
         tuple(float(spent) for _, spent in _rows(files[_SECONDS])),
         kept["best_epoch"],
+        len(kept["features"]),
     )
     trained.network()  # to see that it can be made
     return Reranker(trained, Normaliser.from_arrays(arrays), tuple(kept["features"]), kept["facts"])

@@ -1,96 +1,21 @@
-"""Ratings of items by users as lists to rank: reading, holding some out, NDCG over all items."""
+"""Ratings of items by users as lists to rank: holding some out, NDCG over all items, in blocks."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.files import read_lines
+from lmtune.formats.ratings import Ratings
+from lmtune.measures.list_kernels import count_above
 from lmtune.measures.lists import ndcg_of_ranks
+from lmtune.progress import Count
 
-_ACCEPTED = "user TAB item TAB rating TAB time, whole numbers but for the rating"
-
-
-@dataclass(frozen=True, eq=False)
-class Ratings:
-    """Ratings, users and items numbered from 0 in ascending order of their ids.
-
-    Attributes
-    ----------
-    users, items : int64 (n,)
-        Numbers.
-    values : float64 (n,)
-        Ratings, above 0.
-    times : int64 (n,)
-        When.
-    user_ids, item_ids : int64 (U,), (I,)
-        The ids in the file.
-    """
-
-    users: NDArray[np.int64]
-    items: NDArray[np.int64]
-    values: NDArray[np.float64]
-    times: NDArray[np.int64]
-    user_ids: NDArray[np.int64]
-    item_ids: NDArray[np.int64]
-
-
-def read_ratings(path: str | os.PathLike[str]) -> Ratings:
-    """Read ratings as MovieLens-100K has them: user, item, rating and time, separated by tabs.
-
-    Parameters
-    ----------
-    path : path-like
-        The file, compressed or not.
-
-    Returns
-    -------
-    Ratings
-
-    Raises
-    ------
-    InputError
-        For lines with other fields, ratings that are not above 0, and an item rated twice by one
-        user.
-    """
-    rows: list[tuple[int, int, float, int]] = []
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            user, item, value, time = line.split("\t")
-            rows.append((int(user), int(item), float(value), int(time)))
-        except ValueError:
-            raise InputError("not a rating", file=path, line=number, value=line, accepted=_ACCEPTED) from None
-        if not (0.0 < rows[-1][2] < np.inf):
-            raise InputError(
-                "rating out of range", file=path, line=number, value=rows[-1][2], accepted="above 0"
-            )
-    if not rows:
-        raise InputError("no ratings", file=path, accepted=_ACCEPTED)
-    users, items, values, times = zip(*rows, strict=True)
-    user_ids, user_numbers = np.unique(np.array(users, np.int64), return_inverse=True)
-    item_ids, item_numbers = np.unique(np.array(items, np.int64), return_inverse=True)
-    keys = np.sort(user_numbers * len(item_ids) + item_numbers)
-    twice = np.flatnonzero(keys[1:] == keys[:-1])
-    if twice.size:
-        first, second = divmod(int(keys[twice[0]]), len(item_ids))
-        pair = int(user_ids[first]), int(item_ids[second])
-        raise InputError("an item rated twice by one user", file=path, value=pair)
-    return Ratings(
-        user_numbers.astype(np.int64),
-        item_numbers.astype(np.int64),
-        np.array(values),
-        np.array(times, np.int64),
-        user_ids,
-        item_ids,
-    )
+_BLOCK = 64
+"""Users whose scores of all items are held at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,59 +36,124 @@ def leave_out(ratings: Ratings, *, validation: int = 1, test: int = 1) -> Rating
     Raises
     ------
     InputError
-        For numbers below 1.
+        For numbers below 1, or where no user has enough ratings.
     """
     for name, value in (("validation", validation), ("test", test)):
         if value < 1:
             raise InputError(f"{name} is too small", value=value, accepted="1 or more")
     order = np.lexsort((ratings.items, ratings.times, ratings.users))
     counts = np.bincount(ratings.users)
-    ends = np.cumsum(counts)
+    enough = counts > validation + test
+    if not enough.any():
+        raise InputError(
+            "no user has enough ratings",
+            value=f"{int(counts.max())} at most",
+            accepted=f"{validation + test + 1} or more, {validation} to validate and {test} to test with",
+        )
     of_user = ratings.users[order]
-    left = ends[of_user] - np.arange(len(order))  # 1 for a user's last rating
-    enough = counts[of_user] > validation + test
-    tested = enough & (left <= test)
-    chosen = enough & ~tested & (left <= test + validation)
+    left = np.cumsum(counts)[of_user] - np.arange(len(order))  # 1 for a user's last rating
+    left[~enough[of_user]] = len(order) + 1
+    tested = left <= test
+    chosen = ~tested & (left <= test + validation)
     return RatingSplit(order[~tested & ~chosen], order[chosen], order[tested])
 
 
-def held_out_ndcg(
-    scores: NDArray[np.floating],
-    ratings: Ratings,
-    held_out: NDArray[np.int64],
-    seen: NDArray[np.int64],
-    cutoffs: Sequence[int] = (10, 20, 50),
-    *,
-    graded: bool = False,
-) -> NDArray[np.float64]:
-    """Compute NDCG of held-out items in each user's ranking of all items but the seen ones.
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out items of users, and the items that are left out of their rankings.
 
-    Parameters
+    Attributes
     ----------
-    scores : float (U, I)
-        Of every item for every user; not NaN.
-    held_out, seen : int64
-        Row numbers of `ratings`: the relevant ones, and those left out of the ranking.
-    cutoffs : sequence of int
-        Ranks that count.
-    graded : bool
-        Gains 2^rating - 1; otherwise 1.
-
-    Returns
-    -------
-    float64 (users with held-out items, cutoffs)
-        Users in ascending order. An item that ties with others is ranked behind them.
+    users : int64 (U',)
+        Those with held-out items, ascending.
+    starts, seen_starts : int64 (U + 1,)
+        User u has the held-out items ``starts[u]`` to ``starts[u + 1] - 1``; so for those left out.
+    items, gains : int32 and float64 (n,)
+        Held-out items, and what each counts.
+    seen : int32 (m,)
+        Items left out.
     """
-    users = np.unique(ratings.users[held_out])
-    ranked = scores.astype(np.float64)
-    ranked[ratings.users[seen], ratings.items[seen]] = -np.inf
-    row: NDArray[np.int64] = np.searchsorted(users, ratings.users[held_out])
-    gain = np.exp2(ratings.values[held_out]) - 1.0 if graded else np.ones(len(held_out))
-    own = ranked[ratings.users[held_out], ratings.items[held_out]]
-    # Behind every item of the same score, the other held-out ones too: those share the last rank.
-    rank = (ranked[users[row]] >= own[:, None]).sum(axis=1)
-    shared = np.lexsort((gain, rank, row))
-    for here, before in pairwise(shared[::-1]):
-        if row[here] == row[before]:
-            rank[before] = min(rank[before], rank[here] - 1)
-    return ndcg_of_ranks(row, gain, rank, cutoffs)
+
+    users: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    items: NDArray[np.int32]
+    gains: NDArray[np.float64]
+    seen_starts: NDArray[np.int64]
+    seen: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls, ratings: Ratings, held_out: NDArray[np.int64], seen: NDArray[np.int64], *, graded: bool = False
+    ) -> HeldOut:
+        """Take the rows `held_out` for relevant items, and leave the rows `seen` out of rankings.
+
+        With `graded` gains are 2^rating - 1, otherwise 1.
+        """
+        starts, rows = _by_user(ratings, held_out)
+        seen_starts, others = _by_user(ratings, seen)
+        gains = np.exp2(ratings.values[rows].astype(np.float64)) - 1.0 if graded else np.ones(len(rows))
+        items, left = (ratings.items[own].astype(np.int32) for own in (rows, others))
+        return cls(np.flatnonzero(np.diff(starts)), starts, items, gains, seen_starts, left)
+
+    def sample(self, count: int | None, seed: int) -> HeldOut:
+        """Draw `count` of the users; all where there are no more, or by default."""
+        if count is None or count >= len(self.users):
+            return self
+        drawn = np.random.default_rng(seed).choice(self.users, count, replace=False)
+        return replace(self, users=np.sort(drawn))
+
+    def ndcg(
+        self,
+        score: Callable[[NDArray[np.int64]], NDArray[np.floating]],
+        cutoffs: Sequence[int] = (10, 20, 50),
+        *,
+        progress: Count | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute NDCG of the held-out items in each user's ranking of all items not left out.
+
+        Parameters
+        ----------
+        score : callable
+            Takes users (B,) and gives their scores of every item, (B, I), which are overwritten.
+        cutoffs : sequence of int
+            Ranks that count.
+        progress : callable, optional
+            Called with (users done, users in all).
+
+        Returns
+        -------
+        float64 (U', cutoffs)
+            Items of equal score stand in every order equally often: the mean over these.
+
+        Raises
+        ------
+        InputError
+            For scores that are not finite.
+        """
+        counts = np.diff(self.starts)[self.users]
+        ends = np.cumsum(counts)
+        above, tied = np.empty((2, int(counts.sum())), np.int64)
+        for first in range(0, len(self.users), _BLOCK):
+            users = self.users[first : first + _BLOCK]
+            scores = score(users)
+            if not np.isfinite(scores).all():
+                raise InputError(
+                    "the scores are no longer finite",
+                    accepted="a smaller learning rate, clipping, or another loss",
+                )
+            begin = int(ends[first] - counts[first])
+            seen = self.seen_starts, self.seen
+            count_above(scores, users, self.starts, self.items, *seen, above[begin:], tied[begin:])
+            if progress is not None:
+                progress(min(first + _BLOCK, len(self.users)), len(self.users))
+        rows = np.arange(len(above)) - np.repeat(ends - counts, counts)
+        gains = self.gains[rows + np.repeat(self.starts[self.users], counts)]
+        return ndcg_of_ranks(np.repeat(np.arange(len(counts)), counts), gains, above, tied, cutoffs)
+
+
+def _by_user(ratings: Ratings, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each user's rows begin, and the rows user by user."""
+    users = ratings.users[rows]
+    starts = np.zeros(len(ratings.user_ids) + 1, np.int64)
+    np.cumsum(np.bincount(users, minlength=len(ratings.user_ids)), out=starts[1:])
+    return starts, rows[np.argsort(users, kind="stable")]

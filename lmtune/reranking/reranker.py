@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,25 +16,15 @@ from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measur
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
-from lmtune.reranking.loop import Progress
 from lmtune.reranking.normalisation import Normalisation, Normaliser
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import Trained
+from lmtune.reranking.training import Trained, TrainingOptions
 
 CUTOFFS = (1, 3, 5, 10)
 """Of the nDCG that is reported on test queries."""
 
 
 Scorer = Trained | LambdaMart
-
-
-class TrainingOptions(TypedDict, total=False):
-    """Where and how a training goes on, as `lmtune.reranking.training.fit` takes it."""
-
-    device: str
-    checkpoint: Path | None
-    checkpoint_every: int | None
-    progress: Progress | None
 
 
 @dataclass(frozen=True, eq=False)

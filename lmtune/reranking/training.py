@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import torch
@@ -22,23 +22,30 @@ from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.loop import Epoch, Progress, TrainingRun
+from lmtune.reranking.loop import Epoch, Progress, Task, TrainingRun
 from lmtune.reranking.networks import Attention, Pointwise, make_network
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 
 
+class TrainingOptions(TypedDict, total=False):
+    """Where and how a training goes on, as `fit` takes it."""
+
+    device: str
+    checkpoint: Path | None
+    checkpoint_every: int | None
+    progress: Progress | None
+
+
 @dataclass(frozen=True)
-class Trained:
-    """A trained network and how it came about.
+class Training:
+    """A training that has come to its end.
 
     Attributes
     ----------
     settings : Settings
         What was asked for.
-    features : int
-        Features that the network takes.
     weights : dict of str to Tensor
         Those of the best epoch, on the CPU.
     history : tuple of Epoch
@@ -50,11 +57,16 @@ class Trained:
     """
 
     settings: Settings
-    features: int
     weights: dict[str, Tensor]
     history: tuple[Epoch, ...]
     seconds: tuple[float, ...]
     best_epoch: int
+
+    @classmethod
+    def of(cls, run: TrainingRun, **more: Any) -> Self:
+        """Take what a run has come to, and a subclass's own attributes."""
+        history, seconds = tuple(run.history), tuple(run.seconds)
+        return cls(run.settings, run.best, history, seconds, run.best_epoch, **more)
 
     @property
     def validation(self) -> float:
@@ -73,6 +85,19 @@ class Trained:
             f"best epoch {self.best_epoch} of {len(self.history)}, "
             f"validation {parse_list_measure(self.settings.measure)} {self.validation:.4f}"
         )
+
+
+@dataclass(frozen=True)
+class Trained(Training):
+    """A network trained on features.
+
+    Attributes
+    ----------
+    features : int
+        Features that the network takes.
+    """
+
+    features: int
 
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights, ready to score.
@@ -217,43 +242,73 @@ def fit(
         For unknown names, data that do not fit, a checkpoint of another training, or a loss that
         is no longer finite.
     """
-    _check(train, validation, device)
+    check_device(device)
+    _check(train, validation)
+    digest = _digest(train, validation) if checkpoint else ""  # which takes a while
+    identity = {"settings": settings.as_record(), "data": digest}
+    how = TrainingOptions(
+        device=device, checkpoint=checkpoint, checkpoint_every=checkpoint_every, progress=progress
+    )
+    run = run_through(lambda: ListTask(train, validation, settings, device), settings, identity, how, watch)
+    return Trained.of(run, features=train.features.shape[1])
+
+
+def run_through(
+    make: Callable[[], Task],
+    settings: Settings,
+    identity: Mapping[str, Any],
+    how: TrainingOptions,
+    watch: Callable[[TrainingRun], None] | None = None,
+) -> TrainingRun:
+    """Train to the end, from where an interrupted training of the same identity has stopped.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the task; what it draws for it is the training's own.
+    settings : Settings
+        Of the training.
+    identity : mapping
+        What it is of, as JSON holds it.
+    how, watch
+        As for `fit`.
+
+    Raises
+    ------
+    InputError
+        As `fit`.
+    """
+    device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
     with own_randomness(device):
-        run = TrainingRun(ListTask(train, validation, settings, device), settings, device)
-        identity: dict[str, Any] = {}
-        if checkpoint is not None:
-            identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
-            kept = checkpoints.load_checkpoint(checkpoint, identity)
-            if kept is not None:
-                run.restore(*kept)
+        run = TrainingRun(make(), settings, device)
+        kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
+        if kept is not None:
+            run.restore(*kept)
 
         def save() -> None:
             if checkpoint is not None and distributed.rank() == 0:
                 checkpoints.save_checkpoint(checkpoint, identity, *run.state())
 
         while not run.finished:
-            run.train_epoch(save, checkpoint_every, progress)
+            run.train_epoch(save, how.get("checkpoint_every"), how.get("progress"))
             save()
             if watch is not None:
                 watch(run)
-        return Trained(
-            settings,
-            train.features.shape[1],
-            run.best,
-            tuple(run.history),
-            tuple(run.seconds),
-            run.best_epoch,
-        )
+        return run
 
 
-def _check(train: RankingData, validation: RankingData | None, device: str) -> None:
-    for name, data in check_training_data(train, validation).items():
-        if not np.isfinite(data.features).all():
-            raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
+def check_device(device: str) -> None:
+    """Raise InputError for a device that torch does not have."""
     kind = device.partition(":")[0]
     if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
         accepted = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no CUDA device)"
         raise InputError("no such device", value=device, accepted=accepted)
+
+
+def _check(train: RankingData, validation: RankingData | None) -> None:
+    for name, data in check_training_data(train, validation).items():
+        if not np.isfinite(data.features).all():
+            raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
 
 
 @contextmanager

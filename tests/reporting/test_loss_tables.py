@@ -97,7 +97,13 @@ def test_the_same_numbers_in_all_formats() -> None:
         loss_table(OUTCOMES, "html")
 
 
-def test_one_trial_has_no_interval() -> None:
-    one = Outcome("x", 0.1, MEASURES, np.full((1, 2, 4), 0.5))
-    assert "±" not in loss_table([one], empty=["skip"])
-    assert json.loads(loss_table([one], "json", empty=["skip"]))[0]["half_width"] is None
+def test_one_trial_has_its_interval_over_queries() -> None:
+    values = np.random.default_rng(2).random((1, 9, 4))
+    values[0, 8] = np.nan
+    one = Outcome("x", 0.1, MEASURES, values)
+    half = confidence_interval(values[0, :8, 0].tolist()).half
+    header, row = loss_table([one], empty=["skip"]).splitlines()
+    assert header.split()[4] == "queries" and f"± {half:.4f}".replace("0.", ".") in row
+    assert json.loads(loss_table([one], "json", empty=["skip"]))[0]["half_width"] == pytest.approx(half)
+    single = Outcome("x", 0.1, MEASURES, values[:, :1])
+    assert json.loads(loss_table([single], "json", empty=["skip"]))[0]["half_width"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +12,18 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.long_lists import LONG_LISTS, NeuMF, fit, score_all, training_pairs  # noqa: E402
+from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
+from lmtune.reranking import long_lists  # noqa: E402
+from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions  # noqa: E402
+from lmtune.reranking.long_lists import NeuMF, RatingLists, RatingsFit, fit  # noqa: E402
+from lmtune.reranking.loop import TrainingRun  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss  # noqa: E402
-from lmtune.reranking.ratings import Ratings, held_out_ndcg, leave_out, read_ratings  # noqa: E402
 
 SMALL = replace(
     LONG_LISTS, epochs=3, warm_up=2, batch_size=10, list_relevant=4, list_size=12, learning_rate=0.05
 )
-LOSSES = ["song", "k-song:cutoff=10:theoretical=false", "k-song:cutoff=10", "cross-entropy"]
+LOSSES = ["song", "k-song:cutoff=10:theoretical=false", "k-song:cutoff=10", "cross-entropy", "ranknet"]
+LOSSES += ["listnet", "listmle", "lambdarank", "approxndcg", "neuralndcg"]
 
 
 def blocks() -> Ratings:
@@ -39,75 +44,110 @@ def test_neumf_scores_each_pair_by_itself() -> None:
     alone = network(users[:1], items[:1, 1:2])
     torch.testing.assert_close(alone[0, 0], scores[0, 1])
     torch.testing.assert_close(scores[1, 1], scores[1, 2])
-    torch.testing.assert_close(torch.tensor(score_all(network, batch=2))[2, 4], scores[0, 0])
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("layers", [(32, 16), (7,), (8, 6, 4)])
+def test_all_items_are_scored_as_one_by_one(layers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is held at a time: many users and items, or few of either."""
+    network = NeuMF(9, 50, layers=layers, dropout=0.5)
+    for weights in network.parameters():
+        torch.nn.init.normal_(weights)
+    users = torch.tensor([8, 0, 3, 3, 5])
+    whole = network.eval()(users, torch.arange(50).expand(5, -1)).detach()
+    network.train()
+    for numbers in (1, 200, 1 << 17):
+        monkeypatch.setattr(long_lists, "_CHUNK", numbers)
+        torch.testing.assert_close(network.score_all(users), whole, rtol=1e-4, atol=1e-4)
+
+
+def reached(lists: RatingLists, fitted: RatingsFit) -> float:
+    return float(lists.measure([fitted], lists.reported("ndcg@10"), "cpu")[:, 0].mean())
+
+
+@pytest.mark.parametrize(
+    ("loss", "whole"), [*((own, False) for own in LOSSES), *((own, True) for own in LOSSES[:4])]
+)
 def test_learns(loss: str, whole: bool) -> None:
-    ratings = blocks()
-    split = leave_out(ratings, validation=2, test=2)
+    lists = RatingLists(blocks(), RankingOptions(held_out=2, visits=8))
     settings = replace(SMALL, loss=parse_loss(loss))
     if whole:
         settings = replace(settings, list_size=None, list_relevant=None)
-    fitted = fit(ratings, split, settings, visits=8, cutoffs=(10,))
-    seen = np.concatenate([split.train, split.validation])
-    reached = held_out_ndcg(score_all(fitted.network), ratings, split.test, seen, (10,)).mean()
+    fitted = fit(lists, settings)
     random = np.random.default_rng(1).standard_normal((40, 60))
-    chance = held_out_ndcg(random, ratings, split.test, seen, (10,)).mean()
-    assert reached > 2 * chance
-    assert fitted.best_epoch == len(fitted.history) == len(fitted.ndcg) == 3
+    assert reached(lists, fitted) > 2 * lists.test.ndcg(lambda users: random[users], (10,)).mean()
+    assert fitted.best_epoch == len(fitted.history) == 3
 
 
 def test_is_seeded() -> None:
-    ratings = blocks()
-    split = leave_out(ratings)
+    lists = RatingLists(blocks(), RankingOptions(held_out=1, visits=1))
     brief = replace(SMALL, epochs=2, warm_up=1)
-    first, again = (fit(ratings, split, brief, visits=1) for _ in range(2))
+    first, again = (fit(lists, brief) for _ in range(2))
     assert first.history == again.history
-    other = fit(ratings, split, replace(brief, seed=1), visits=1)
+    other = fit(lists, replace(brief, seed=1))
     assert other.history != first.history
+
+
+def test_a_training_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    lists = RatingLists(blocks(), RankingOptions(held_out=1, visits=2))
+    whole = fit(lists, SMALL)
+
+    def stop(run: TrainingRun) -> None:
+        if run.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(lists, SMALL, watch=stop, checkpoint=tmp_path)
+    for _ in range(2):  # what has ended is there at once
+        resumed = fit(lists, SMALL, checkpoint=tmp_path)
+        assert resumed.history == whole.history
+        assert all(torch.equal(resumed.weights[name], whole.weights[name]) for name in whole.weights)
+    [state] = tmp_path.glob("state-*")
+    assert state.stat().st_size < 1.1 * sum(4 * own.numel() for own in whole.weights.values()) + 4096
+    with pytest.raises(InputError, match="checkpoint of another data"):
+        fit(RatingLists(blocks(), RankingOptions(held_out=2, visits=2)), SMALL, checkpoint=tmp_path)
 
 
 def test_graded_pairs() -> None:
     ratings = blocks()
-    split = leave_out(ratings)
-    pairs = training_pairs(ratings, split, graded=True)
-    assert (pairs.lengths == 60).all()
-    assert sorted(pairs.labels) == sorted(ratings.values[split.train])
-    assert (training_pairs(ratings, split).labels == 1).all()
+    graded = RatingLists(ratings, RankingOptions(held_out=1, graded=True))
+    assert (graded.pairs.lengths == 60).all()
+    assert sorted(graded.pairs.labels) == sorted(ratings.values[graded.split.train])
+    assert (RatingLists(ratings).pairs.labels == 1).all()
 
 
 def test_the_best_epoch_is_none_of_the_warm_up() -> None:
-    ratings = blocks()
-    split = leave_out(ratings, validation=2, test=2)
+    lists = RatingLists(blocks(), RankingOptions(held_out=2, visits=8))
     # The last layer's first epoch is far behind the warm-up's last.
     settings = replace(SMALL, loss=parse_loss("song"), epochs=9, warm_up=8, learning_rate=0.02)
-    fitted = fit(ratings, split, settings, visits=8, cutoffs=(10,))
-    assert fitted.ndcg[:8, 0].max() > fitted.ndcg[8, 0]
-    scores = score_all(fitted.network)
-    reached = held_out_ndcg(scores, ratings, split.validation, split.train, (10,)).mean()
-    assert reached == pytest.approx(fitted.ndcg[-1, 0])
+    fitted = fit(lists, settings)
+    course = [row.validation for row in fitted.history]
+    assert max(course[:8]) > course[8] == fitted.validation
+    assert lists.validation.ndcg(fitted.network().scorer(), (10,)).mean() == pytest.approx(course[8])
     with pytest.raises(InputError, match="no epoch is left"):
-        fit(ratings, split, replace(settings, warm_up=9), cutoffs=(10,))
+        replace(settings, warm_up=9)
 
 
-def test_bad_settings() -> None:
-    for settings, visits, message in (
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"list_relevant": None, "loss": parse_loss("ranknet"), "warm_up": 0}, "bad number of relevant"),
         (
-            replace(SMALL, list_relevant=None, loss=parse_loss("ranknet"), warm_up=0),
-            1,
-            "bad number of relevant",
-        ),
-        (
-            replace(SMALL, list_relevant=12, loss=parse_loss("ranknet"), warm_up=0),
-            1,
+            {"list_relevant": 12, "loss": parse_loss("ranknet"), "warm_up": 0},
             "bad number of relevant items: 12",
         ),
-        (SMALL, 0, "visits is too small: 0"),
-    ):
-        with pytest.raises(InputError, match=message):
-            fit(blocks(), leave_out(blocks()), settings, visits=visits)
+        ({"measure": "mrr"}, "no measure of held-out items: 'mrr'"),
+        ({"measure": "ndcg"}, "no measure of held-out items"),
+        ({"loss": parse_loss("lambdamart")}, "trees need features"),
+    ],
+)
+def test_bad_settings(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(SMALL, **wrong)
+
+
+def test_bad_device() -> None:
+    with pytest.raises(InputError, match="no such device: 'tpu'"):
+        fit(RatingLists(blocks()), SMALL, device="tpu")
 
 
 @pytest.mark.slow
@@ -115,15 +155,11 @@ def test_movielens(shared_data: Path) -> None:
     """A few epochs rank unseen items better than their popularity does."""
     ratings = read_ratings(shared_data / "movielens100k" / "ratings.tsv")
     assert (len(ratings.user_ids), len(ratings.item_ids)) == (943, 1682)
-    split = leave_out(ratings, validation=5, test=5)
-    fitted = fit(ratings, split, replace(LONG_LISTS, epochs=12, warm_up=6), visits=3)
-    seen = np.concatenate([split.train, split.validation])
-    popularity = np.bincount(ratings.items[split.train], minlength=1682)
-    baseline, reached = (
-        held_out_ndcg(scores, ratings, split.test, seen, (10,)).mean()
-        for scores in (np.tile(popularity, (943, 1)).astype(np.float32), score_all(fitted.network))
-    )
-    assert reached > 1.1 * baseline
+    lists = RatingLists(ratings, RankingOptions(held_out=5, visits=3))
+    fitted = fit(lists, replace(LONG_LISTS, epochs=12, warm_up=6))
+    popularity = np.bincount(ratings.items[lists.split.train], minlength=1682).astype(np.float64)
+    baseline = lists.test.ndcg(lambda users: np.tile(popularity, (len(users), 1)), (10,)).mean()
+    assert reached(lists, fitted) > 1.1 * baseline
     ours = fitted.history[6:]
     assert ours[-1].loss < ours[0].loss
     assert ours[-1].validation > ours[0].validation

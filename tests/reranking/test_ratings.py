@@ -1,96 +1,99 @@
-"""Reading ratings, holding the latest out, and NDCG against trec_eval."""
+"""Holding the latest ratings out, and NDCG over all items in blocks."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.reranking.ratings import Ratings, held_out_ndcg, leave_out, read_ratings
+from lmtune.formats.ratings import Ratings
+from lmtune.measures.lists import ndcg
+from lmtune.reranking import ratings as module
+from lmtune.reranking.ratings import HeldOut, leave_out
 
-LINES = "7\t30\t5\t100\n7\t10\t3\t200\n7\t20\t4\t200\n2\t10\t1\t50\n7\t40\t2.5\t10\n"
-
-
-def made(tmp_path: Path, text: str) -> Ratings:
-    file = tmp_path / "ratings.tsv"
-    file.write_bytes(text.encode())
-    return read_ratings(file)
+USERS, ITEMS = 30, 40
 
 
-@pytest.mark.parametrize("text", [LINES, LINES.replace("\n", "\r\n"), f"\ufeff{LINES}\n"])
-def test_read(tmp_path: Path, text: str) -> None:
-    ratings = made(tmp_path, text)
-    assert ratings.user_ids.tolist() == [2, 7]
-    assert ratings.item_ids.tolist() == [10, 20, 30, 40]
-    assert ratings.users.tolist() == [1, 1, 1, 0, 1]
-    assert ratings.items.tolist() == [2, 0, 1, 0, 3]
-    assert ratings.values.tolist() == [5, 3, 4, 1, 2.5]
-    assert ratings.times.tolist() == [100, 200, 200, 50, 10]
+def made(count: int = 600) -> Ratings:
+    random = np.random.default_rng(3)
+    users, items = np.divmod(random.permutation(USERS * ITEMS)[:count], ITEMS)
+    values = random.integers(1, 11, count) / 2
+    return Ratings(users, items, values, np.arange(count), np.arange(USERS), np.arange(ITEMS))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "no ratings"),
-        ("1\t2\t3\n", ":1: not a rating"),
-        ("1\t2\t3\t4\n1\tx\t3\t4\n", ":2: not a rating"),
-        ("1\t2\t0\t4\n", ":1: rating out of range: 0.0"),
-        ("1\t2\tnan\t4\n", ":1: rating out of range"),
-        ("1\t2\t3\t4\n1\t2\t5\t9\n", "rated twice"),
-    ],
-)
-def test_wrong_files(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        made(tmp_path, text)
-
-
-def test_leave_out(tmp_path: Path) -> None:
-    split = leave_out(made(tmp_path, LINES))
+def test_leave_out() -> None:
+    users, items = np.array([1, 1, 1, 0, 1]), np.array([2, 0, 1, 0, 3])
+    times = np.array([100, 200, 200, 50, 10])
+    ratings = Ratings(users, items, np.ones(5), times, np.arange(2), np.arange(4))
+    split = leave_out(ratings)
     assert split.test.tolist() == [2]  # time 200, the higher item
     assert split.validation.tolist() == [1]
-    assert sorted(split.train) == [0, 3, 4]  # user 2 has too few
+    assert sorted(split.train) == [0, 3, 4]  # user 0 has too few
     with pytest.raises(InputError, match="test is too small: 0"):
-        leave_out(made(tmp_path, LINES), test=0)
+        leave_out(ratings, test=0)
+    with pytest.raises(InputError, match="no user has enough ratings: '4 at most'; accepted: 11 or more"):
+        leave_out(ratings, validation=5, test=5)
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_ndcg_is_that_of_whole_lists(
+    graded: bool, kind: type[np.floating], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores of few values: most items tie with others, held-out ones too."""
+    monkeypatch.setattr(module, "_BLOCK", 7)
+    ratings, cutoffs = made(), (1, 5, 20)
+    held_out, seen = np.arange(150), np.arange(200, 600)  # those between are ranked, not relevant
+    scores = np.random.default_rng(4).integers(0, 6, (USERS, ITEMS)).astype(kind)
+    held = HeldOut.of(ratings, held_out, seen, graded=graded)
+    told: list[tuple[int, int]] = []
+    found = held.ndcg(lambda users: scores[users], cutoffs, progress=lambda *far: told.append(far))
+    assert len(held.users) == len(found) > 7 and told[-1] == (len(found), len(found))
+    for user, values in zip(held.users, found, strict=True):
+        labels = np.zeros(ITEMS)
+        own = held_out[ratings.users[held_out] == user]
+        labels[ratings.items[own]] = ratings.values[own] if graded else 1.0
+        ranked = np.setdiff1d(np.arange(ITEMS), ratings.items[seen][ratings.users[seen] == user])
+        whole = SimpleNamespace(labels=labels[ranked], starts=np.array([0, len(ranked)]), docnos=None)
+        np.testing.assert_allclose(values, ndcg(scores[user, ranked], whole, cutoffs)[0], atol=1e-14)
 
 
 @pytest.mark.parametrize("graded", [False, True])
 def test_ndcg_is_trec_evals(graded: bool) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    random = np.random.default_rng(3)
-    users, items = np.divmod(random.permutation(6 * 30)[:90], 30)
-    values = random.integers(1, 6, 90).astype(float)
-    ratings = Ratings(users, items, values, np.arange(90), np.arange(6), np.arange(30))
-    held_out, seen = np.arange(40), np.arange(40, 90)
-    scores = random.standard_normal((6, 30))
-    given = held_out_ndcg(scores, ratings, held_out, seen, (3, 10, 20), graded=graded)
+    ratings = made()
+    held_out, seen = np.arange(100), np.arange(100, 600)
+    values = np.ceil(ratings.values)
+    ratings = Ratings(ratings.users, ratings.items, values, ratings.times, np.arange(USERS), np.arange(ITEMS))
+    scores = np.random.default_rng(5).standard_normal((USERS, ITEMS))
+    given = HeldOut.of(ratings, held_out, seen, graded=graded).ndcg(lambda users: scores[users], (3, 10, 20))
     qrels: dict[str, dict[str, int]] = {}
     for row in held_out:
         gain = int(2 ** values[row]) - 1 if graded else 1
-        qrels.setdefault(str(users[row]), {})[str(items[row])] = gain
+        qrels.setdefault(str(ratings.users[row]), {})[str(ratings.items[row])] = gain
     run: dict[str, dict[str, float]] = {user: {} for user in qrels}
     for user in run:
-        hidden = set(items[seen][users[seen] == int(user)])
-        run[user] = {str(i): float(scores[int(user), i]) for i in range(30) if i not in hidden}
+        hidden = set(ratings.items[seen][ratings.users[seen] == int(user)])
+        run[user] = {str(i): float(scores[int(user), i]) for i in range(ITEMS) if i not in hidden}
     measured = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.3,10,20"}).evaluate(run)
-    wanted = [[measured[str(u)][f"ndcg_cut_{k}"] for k in (3, 10, 20)] for u in np.unique(users[:40])]
+    known = np.unique(ratings.users[held_out])
+    wanted = [[measured[str(u)][f"ndcg_cut_{k}"] for k in (3, 10, 20)] for u in known]
     np.testing.assert_allclose(given, wanted, atol=1e-12)
 
 
-def test_ties_rank_held_out_items_last() -> None:
-    ratings = Ratings(
-        np.array([0, 0, 0]),
-        np.array([0, 1, 2]),
-        np.array([1.0, 3.0, 1.0]),
-        np.arange(3),
-        np.arange(1),
-        np.arange(5),
-    )
-    flat = held_out_ndcg(np.zeros((1, 5)), ratings, np.array([0, 1]), np.array([2]), (4,))
-    # Four items are ranked; the two held-out ones take the last two places.
-    ideal = 1 + 1 / np.log2(3)
-    assert flat[0, 0] == pytest.approx((1 / np.log2(4) + 1 / np.log2(5)) / ideal)
-    graded = held_out_ndcg(np.zeros((1, 5)), ratings, np.array([0, 1]), np.array([2]), (4,), graded=True)
-    ideal = 7 + 1 / np.log2(3)
-    assert graded[0, 0] == pytest.approx((1 / np.log2(4) + 7 / np.log2(5)) / ideal)
+def test_a_sample_of_users_is_measured_as_among_all() -> None:
+    held = HeldOut.of(made(), np.arange(150), np.arange(200, 600))
+    scores = np.random.default_rng(6).standard_normal((USERS, ITEMS))
+
+    def score(users: NDArray[np.int64]) -> NDArray[np.float64]:
+        return scores[users]
+
+    some = held.sample(9, seed=1)
+    assert len(some.users) == 9 and held.sample(None, 0) is held is held.sample(1_000, 0)
+    places = np.searchsorted(held.users, some.users)
+    np.testing.assert_array_equal(some.ndcg(score, (5,)), held.ndcg(score, (5,))[places])
+    with pytest.raises(InputError, match="no longer finite"):
+        held.ndcg(lambda users: np.full((len(users), ITEMS), np.nan), (5,))

@@ -18,13 +18,14 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.digests import sealed, unsealed  # noqa: E402
 from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
-from lmtune.reranking.comparison import compare, empty_queries, history_rows, run_trials  # noqa: E402
+from lmtune.reranking.comparison import Tried, compare, empty_queries, history_rows, run_trials  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
 from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
+from lmtune.reranking.loop import Progress  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
-from lmtune.reranking.reranker import CUTOFFS, Reranker, learn  # noqa: E402
+from lmtune.reranking.reranker import CUTOFFS, Reranker, fit_scorer, learn  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402
 
@@ -39,16 +40,20 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def train(settings: Settings, progress: Progress) -> Tried:
+    return fit_scorer(TRAIN, VALIDATION, settings, progress=progress)
+
+
 def test_trials_differ_by_seed_alone() -> None:
     seen: list[tuple[int, int]] = []
-    found = run_trials(SPLIT, SMALL, trials=3, progress=lambda done, total, _: seen.append((done, total)))
+    found = run_trials(train, SMALL, trials=3, progress=lambda done, total, _: seen.append((done, total)))
     assert [one.settings.seed for one in found] == [0, 1, 2]
     assert seen == [(step, 18) for step in range(1, 19)]
     alone, third = fit(TRAIN, VALIDATION, replace(SMALL, seed=2)), found[2]
     assert isinstance(third, Trained)
     assert all(torch.equal(alone.weights[name], third.weights[name]) for name in alone.weights)
     with pytest.raises(InputError, match="bad number of trials: 0"):
-        run_trials(SPLIT, SMALL, trials=0)
+        run_trials(train, SMALL, trials=0)
 
 
 def test_losses_are_compared_by_what_their_trials_reach() -> None:
@@ -94,7 +99,7 @@ def test_validation_chooses_among_a_loss_s_options() -> None:
 
 
 def test_trees_of_trials_have_their_own_seeds() -> None:
-    one, other = run_trials(SPLIT, replace(SMALL, loss=TREES, seed=3), trials=2)
+    one, other = run_trials(train, replace(SMALL, loss=TREES, seed=3), trials=2)
     assert isinstance(one, LambdaMart) and isinstance(other, LambdaMart)
     assert (one.settings.seed, other.settings.seed, one.settings.rounds) == (3, 4, 5)
     assert one.text != other.text

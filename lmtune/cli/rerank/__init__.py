@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from lmtune.cli.groups import Member, of_module
 from lmtune.cli.parameters import Tuned
@@ -30,6 +32,24 @@ class Machine:
             torch.set_num_threads(self.threads)
 
 
+@dataclass(frozen=True)
+class Checkpoints:
+    """What is kept on the way."""
+
+    checkpoint: Path | None = option(
+        None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"
+    )
+    checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.", low=1)
+
+    def folders(self) -> list[Path]:
+        """Return what is written, and read."""
+        return [] if self.checkpoint is None else [self.checkpoint]
+
+    def options(self) -> dict[str, Any]:
+        """Return what `lmtune.reranking.training.TrainingOptions` has of these."""
+        return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
+
+
 def tuned_features(
     features: FeatureSettings, tuned: Tuned, collection: Collection
 ) -> tuple[FeatureSettings, Collection]:
@@ -52,7 +72,7 @@ def tuned_features(
 
 def members() -> Iterator[Member]:
     """Yield the group's commands."""
-    for name in ("train", "crossval", "apply", "compare", "importance"):
+    for name in ("train", "crossval", "apply", "compare", "ratings", "importance"):
         yield of_module(f"lmtune.cli.rerank.{name}", name, before=_need_neural)
     yield of_module("lmtune.cli.rerank.features", "features")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from lmtune.cli.rerank import Machine
+from lmtune.cli.rerank import Checkpoints, Machine
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import name_of
 from lmtune.formats.folders import check_directory
@@ -59,6 +59,7 @@ def compare(
     trials: Trials,
     settings: Annotated[Settings, "loss", "learning_rate"],
     normalisation: Normalisation,
+    checkpoints: Checkpoints,
     machine: Machine,
     output: LossesOutput,
 ) -> None:
@@ -71,7 +72,7 @@ def compare(
     losses = comparison.read_losses(trials.losses, settings)
     if output.output is not None:
         reads = [Path(name) for name in (folder, trials.validation) if name is not None]
-        check_directory(output.output, KIND, reads=reads)
+        check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
     with timed(f"{folder}: read"):
         folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
     missing = comparison.empty_queries(folds)
@@ -84,9 +85,10 @@ def compare(
             replace(settings, learning_rate=trials.rates[0]),
             rates=trials.rates,
             trials=trials.trials,
-            device=machine.device,
             report=progress,
             normalisation=normalisation,
+            device=machine.device,
+            **checkpoints.options(),
         )
     conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # both are one where none is missing
     if output.output is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Machine, tuned_features
+from lmtune.cli.rerank import Checkpoints, Machine, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Learning:
+class Learning(Checkpoints):
     """What is learnt from."""
 
     run: Path | None = option(None, "A TREC run.")
@@ -34,10 +34,6 @@ class Learning:
         "What to choose the epoch by: a share such as 0.2 of the training topics, or some of these; of LETOR"
         " files a share of the queries, or a file with one a line.",
     )
-    checkpoint: Path | None = option(
-        None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"
-    )
-    checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.")
 
     def files(self, data: str | None, collection: Collection) -> list[Path]:
         """Return what is read, and what is written besides the output."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lmtune.formats.ratings import read_ratings
 from lmtune.laboratory.data import load
 from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
 from lmtune.reranking import lambdamart, long_lists
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData, RankingSplit
+from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
 from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.loss_names import Loss
-from lmtune.reranking.ratings import Ratings, RatingSplit, held_out_ndcg, leave_out, read_ratings
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import SONGS, RelevantPairs
@@ -112,31 +113,30 @@ def train_on_ratings(
     Parameters
     ----------
     path : str
-        A file as `lmtune.reranking.ratings.read_ratings` takes.
+        A file as `lmtune.formats.ratings.read_ratings` takes.
     settings : mapping
         Of `lmtune.reranking.settings.Settings`, besides `long_lists.LONG_LISTS`.
     cutoffs, watched
-        As for `train`; the first cutoff chooses the epoch.
+        As for `train`; nDCG at the first cutoff chooses the epoch.
     """
-    ratings, split = _ratings(path)
-    asked = Settings.from_record(long_lists.LONG_LISTS.as_record() | dict(settings))
-    pairs = long_lists.training_pairs(ratings, split)
+    lists = _lists(path)
+    asked = LongListSettings.from_record(
+        LONG_LISTS.as_record() | dict(settings) | {"measure": f"ndcg@{cutoffs[0]}"}
+    )
     objective: list[float] = []
 
     def watch(run: TrainingRun) -> None:
-        scores = long_lists.score_all(run.task.network)
-        objective.append(objective_of_ratings(pairs, scores, asked.loss))
+        score = run.task.network.scorer()
+        objective.append(objective_of_ratings(lists.pairs, score, asked.loss))
 
-    fitted = long_lists.fit(ratings, split, asked, cutoffs=tuple(cutoffs), watch=watch if watched else None)
-    seen = np.concatenate([split.train, split.validation])
-    scores = long_lists.score_all(fitted.network)
-    tested = held_out_ndcg(scores, ratings, split.test, seen, cutoffs)
-    courses = {"validation": fitted.ndcg[:, 0].tolist()} | ({"objective": objective} if watched else {})
+    fitted = long_lists.fit(lists, asked, watch=watch if watched else None)
+    score = fitted.network().scorer()
+    courses = {"validation": [epoch.validation for epoch in fitted.history]}
     return {
-        "validation": fitted.ndcg[fitted.best_epoch - 1].tolist(),
-        "test": tested.mean(axis=0).tolist(),
+        "validation": lists.validation.ndcg(score, cutoffs).mean(axis=0).tolist(),
+        "test": lists.test.ndcg(score, cutoffs).mean(axis=0).tolist(),
         "best_epoch": fitted.best_epoch,
-        "courses": courses,
+        "courses": courses | ({"objective": objective} if watched else {}),
     }
 
 
@@ -156,14 +156,22 @@ def whole_objective(
     return _objective(pairs, blocks, loss)
 
 
-def objective_of_ratings(pairs: RelevantPairs, scores: NDArray[np.floating], loss: Loss) -> float:
-    """Compute what `whole_objective` does for users' lists of all items, scores (U, I)."""
-    labels = np.zeros(scores.shape)
-    labels[np.repeat(pairs.queries, pairs.counts), pairs.items] = pairs.labels
-    items = np.arange(scores.shape[1], dtype=np.int64)
-    users = (pairs.queries[first : first + _LISTS] for first in range(0, len(pairs.queries), _LISTS))
-    blocks = ((scores[own], labels[own], own, np.tile(items, (len(own), 1))) for own in users)
-    return _objective(pairs, blocks, loss)
+def objective_of_ratings(
+    pairs: RelevantPairs, score: Callable[[NDArray[np.int64]], NDArray[np.floating]], loss: Loss
+) -> float:
+    """Compute what `whole_objective` does for users' lists of all items, as `HeldOut.ndcg` scores them."""
+
+    def blocks() -> Iterator[tuple[Any, Any, Any, Any]]:
+        for first in range(0, len(pairs.queries), _LISTS):
+            users = pairs.queries[first : first + _LISTS]
+            scores = score(users)
+            labels = np.zeros(scores.shape)
+            own = slice(pairs.starts[first], pairs.starts[first + len(users)])
+            rows = np.repeat(np.arange(len(users)), pairs.counts[first : first + len(users)])
+            labels[rows, pairs.items[own]] = pairs.labels[own]
+            yield scores, labels, users, np.tile(np.arange(scores.shape[1]), (len(users), 1))
+
+    return _objective(pairs, blocks(), loss)
 
 
 def _objective(pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], asked: Loss) -> float:
@@ -186,9 +194,8 @@ def _objective(pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]]
 
 
 @lru_cache(maxsize=1)
-def _ratings(path: str) -> tuple[Ratings, RatingSplit]:
-    ratings = read_ratings(path)
-    return ratings, leave_out(ratings, validation=HELD_OUT, test=HELD_OUT)
+def _lists(path: str) -> long_lists.RatingLists:
+    return long_lists.RatingLists(read_ratings(path), RankingOptions(held_out=HELD_OUT))
 
 
 def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:

@@ -89,7 +89,7 @@ def test_the_objective_of_ratings() -> None:
     labels = random.integers(0, 3, (70, 9)) * (random.random((70, 9)) < 0.3)
     users, items = np.nonzero(labels)
     pairs = RelevantPairs.from_rows(users, items, labels[users, items], lengths=9)
-    found = objective_of_ratings(pairs, scores, song_loss(2.0))
+    found = objective_of_ratings(pairs, scores.__getitem__, song_loss(2.0))
     terms = [slow_objective(scores[u], labels[u], 2.0) for u in np.unique(users)]
     assert found == pytest.approx(np.mean(terms), rel=1e-5)
 
