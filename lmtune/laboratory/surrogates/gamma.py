@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from lmtune.errors import InputError
 from lmtune.laboratory.surrogates.long_lists import QUICK, TRAINED, LongLists
 from lmtune.laboratory.surrogates.sweeps import Case, Pair, number
 from lmtune.options import option
@@ -29,6 +30,12 @@ class Gamma(LongLists):
         ("moving-average",), "moving-average, storm, msvr, msvr-sp: how estimates move", fewest=1
     )
     loss: str = option("song", "song, k-song, or cross-entropy, the warm-up's", choices=TRAINED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.gammas) * len(self.estimators) < 2:
+            accepted = "two gammas or two estimators at least"
+            raise InputError("nothing to compare", value=number(self.gammas[0]), accepted=accepted)
 
     def cases(self) -> list[Case]:
         """Return one training an estimator and gamma."""

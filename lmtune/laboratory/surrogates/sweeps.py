@@ -17,7 +17,7 @@ import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.surrogates.findings import compared, mean_of
+from lmtune.laboratory.surrogates.findings import LEVEL, compared, mean_of
 from lmtune.laboratory.surrogates.pictures import course_picture, value_picture
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
@@ -103,6 +103,11 @@ class Sweep(Experiment):
     def main_cutoff(self) -> int:
         """The cutoff that chooses the epoch."""
         return CHOSEN_AT
+
+    @property
+    def told_at(self) -> tuple[int, ...]:
+        """The cutoffs of which sentences tell."""
+        return (self.main_cutoff,)
 
     def network_case(self, label: str, trained: Mapping[str, Any], **more: Any) -> Case:
         """Make a case that trains a network.
@@ -254,17 +259,23 @@ class Sweep(Experiment):
         """Say what the cases reach, and by how much those that are compared differ."""
         said = []
         for queries in QUERIES:
-            measure = f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries"
-            means = ", ".join(
-                f"{value} {short(mean_of(found, value, self.main_cutoff, queries))}"
-                for value in found["summary"]["value"].unique()
+            for cutoff in self.told_at:
+                measure = f"{exponential_ndcg(cutoff)} on the {queries} queries"
+                means = ", ".join(
+                    f"{value} {short(mean_of(found, value, cutoff, queries))}"
+                    for value in found["summary"]["value"].unique()
+                )
+                said.append(f"{measure}: {means}.")
+                said += [
+                    f"{measure}, {a} minus {b}: {compared(found, a, b, cutoff, queries)}."
+                    for family in self.comparisons()
+                    for a, b in family
+                ]
+            p_values = found["differences"].query(f"queries == '{queries}'")["p_holm"]
+            said.append(
+                f"{(p_values < LEVEL).sum()} of {len(p_values)} comparisons at nDCG@"
+                f"{', '.join(map(str, self.measured_at))} on the {queries} queries are significant."
             )
-            said.append(f"{measure}: {means}.")
-            said += [
-                f"{measure}, {a} minus {b}: {compared(found, a, b, self.main_cutoff, queries)}."
-                for family in self.comparisons()
-                for a, b in family
-            ]
         return said
 
 

@@ -150,6 +150,7 @@ def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
         ("gamma", {"sampled": 3}, "bad number of relevant items: 3"),
         ("gamma", {"least": 0}, "bad least: 0; accepted: 1 or more"),
         ("gamma", {"gammas": ()}, "too few gammas"),
+        ("gamma", {"gammas": (0.3,)}, "nothing to compare: '0.3'"),
         ("gamma", {"estimators": ("no",)}, "estimator"),
         ("gamma", {"loss": "ranknet"}, "unknown loss: 'ranknet'"),
         ("sets", {"data": "artificial:6"}, "bad sets"),
