@@ -252,7 +252,7 @@ class ColumnarIndex:
                     "the index has no such field",
                     file=self.path,
                     value=name,
-                    accepted=f"an index built by: lmtune index ... --fields {name} --output {self.path}",
+                    accepted=f"an index built by: lmtune index ... --fields {name},... --output {self.path}",
                 )
             self._fields[name] = found
         return self._fields[name]

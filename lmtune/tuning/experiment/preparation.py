@@ -125,8 +125,9 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
         test=split.test_topics,
         seed=plan.seed,
     )
-    positions = find_model(plan.model).formula.needs_positions
-    index = collection.open_index(dataset, positions=positions, progress=progress)
+    formula = find_model(plan.model).formula
+    collection = replace(collection, fields=formula.fields)
+    index = collection.open_index(dataset, positions=formula.needs_positions, progress=progress)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)
