@@ -64,12 +64,7 @@ class Sets(Sweep):
 
     def cases(self) -> list[Case]:
         """Return one training a loss."""
-        trained = {
-            "network": self.network,
-            "learning_rate": self.learning_rate,
-            "list_size": self.list_size or None,
-        }
-        return [self.loss_case(own, parse_loss(own), trained, least_steps=_STEPS) for own in self.losses]
+        return [self._case(text) for text in self.losses]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare all losses with the first."""
@@ -95,6 +90,17 @@ class Sets(Sweep):
         sets = found.pop("trials").rename(columns={"trial": "set"})
         sets["set"] = np.array(self.sets)[sets["set"] - 1]
         return {"sets": sets, **found}
+
+    def _case(self, text: str) -> Case:
+        loss = parse_loss(text)
+        trained = {
+            "loss": loss.name,
+            "loss_options": dict(loss.options),
+            "network": self.network,
+            "learning_rate": self.learning_rate,
+            "list_size": self.list_size or None,
+        }
+        return self.network_case(text, trained, least_steps=_STEPS)
 
 
 def _average(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

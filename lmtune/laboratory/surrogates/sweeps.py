@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lmtune.reporting.figures.style import Picture
-    from lmtune.reranking.loss_names import Loss
 
 QUERIES = ("validation", "test")
 
@@ -134,20 +133,6 @@ class Sweep(Experiment):
         settings = {**own, **trained}
         parse_network(Settings.from_record(settings).network)
         return self.case(label, train, settings, **more)
-
-    def loss_case(self, label: str, loss: Loss, trained: Mapping[str, Any], **more: Any) -> Case:
-        """Make a case that trains a network as `network_case`, or where the loss says so grows trees."""
-        if loss.family == "trees":
-            from lmtune.laboratory.surrogates.trainings import grow
-            from lmtune.reranking.lambdamart import TreeSettings
-
-            trees = asdict(TreeSettings(**loss.options)) | {
-                "measure": f"ndcg@{self.main_cutoff}",
-                "threads": 1,
-            }
-            return self.case(label, grow, trees)
-        named = {"loss": loss.name, "loss_options": dict(loss.options)}
-        return self.network_case(label, named | dict(trained), **more)
 
     def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:
         """Make a case that trains on this sweep's data, and measures at its cutoffs."""

@@ -33,22 +33,6 @@ SHORT = {"data": "artificial:6x10", "trials": 2, "epochs": 2, "batch_size": 3}
 TINY: dict[str, dict[str, Any]] = {
     "alpha": {**SHORT, "network": "b:4", "alphas": (1.0, 5.0, 10.0), "alike": (5.0, 10.0)},
     "depth": {**SHORT, "networks": ("b64", "mlp:8-4", "mlp:8")},
-    "losses": {
-        **SHORT,
-        "data": "artificial:16x20",
-        "network": "mlp:4",
-        "warm_up": 1,
-        "rates": (0.01, 0.1),
-        "losses": (
-            "ranknet",
-            "listmle",
-            "approxndcg:alpha=5",
-            "approxndcg",
-            "song",
-            "k-song:cutoff=3",
-            "lambdamart:rounds=3:min_rows=10:min_hessian=0.01",
-        ),
-    },
     "sets": {
         **SHORT,
         "data": "artificial:6x10,artificial:5x12,artificial:8x10",
@@ -62,7 +46,6 @@ TINY: dict[str, dict[str, Any]] = {
 VALUES = {
     "alpha": ["1", "5", "10"],
     "depth": ["B64", "MLP:8-4", "MLP:8"],
-    "losses": ["RankNet", "ListMLE", "ApproxNDCG:alpha=5", "ApproxNDCG", "SONG", "K-SONG", "LambdaMART"],
     "sets": ["ranknet", "song", "lambdamart:rounds=3:min_rows=10:min_hessian=0.01"],
     "gamma": ["0.3", "1"],
     "warm-up": ["SONG, cold", "SONG, warm-up", "K-SONG, cold", "K-SONG, warm-up"],
@@ -142,11 +125,6 @@ def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
         ("alpha", {"alike": (7.0,)}, "not swept: 7.0; accepted: 1, 5, 10"),
         ("alpha", {"network": "b65"}, "unknown network"),
         ("depth", {"networks": ("b64",)}, "too few networks"),
-        ("losses", {"losses": ("no",)}, "unknown loss: 'no'"),
-        ("losses", {"losses": ("lambdamart:no=1",)}, "no such option"),
-        ("losses", {"rates": ()}, "too few rates"),
-        ("losses", {"rates": (0.0,)}, "bad rates: 0.0; accepted: a positive number"),
-        ("losses", {"losses": ("song", "song:gamma=0.5", "song")}, "twice"),
         ("gamma", {"sampled": 3}, "bad number of relevant items: 3"),
         ("gamma", {"least": 0}, "bad least: 0; accepted: 1 or more"),
         ("gamma", {"gammas": ()}, "too few gammas"),
