@@ -15,6 +15,7 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "map-smoothness": ("smoothing.map_smoothness", "MapSmoothness", False),
     "map-optimality": ("smoothing.map_optimality", "MapOptimality", False),
     "estimators": ("smoothing.estimators", "Estimators", False),
+    "parameters": ("smoothing.parameters", "Parameters", False),
     "surrogates": ("smoothing.surrogates", "Surrogates", False),
     "spsa": ("spsa.spsa", "SpsaVersusFdsa", False),
     "smoothness": ("spsa.smoothness", "Smoothness", True),
