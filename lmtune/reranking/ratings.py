@@ -95,9 +95,9 @@ class HeldOut:
         items, left = (ratings.items[own].astype(np.int32) for own in (rows, others))
         return cls(np.flatnonzero(np.diff(starts)), starts, items, gains, seen_starts, left)
 
-    def sample(self, count: int | None, seed: int) -> HeldOut:
-        """Draw `count` of the users; all where there are no more, or by default."""
-        if count is None or count >= len(self.users):
+    def sample(self, count: int, seed: int) -> HeldOut:
+        """Draw `count` of the users; all where there are no more."""
+        if count >= len(self.users):
             return self
         drawn = np.random.default_rng(seed).choice(self.users, count, replace=False)
         return replace(self, users=np.sort(drawn))

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
-from lmtune.reranking import long_lists  # noqa: E402
+from lmtune.reranking import long_lists, loop  # noqa: E402
 from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions  # noqa: E402
 from lmtune.reranking.long_lists import NeuMF, RatingLists, RatingsFit, fit  # noqa: E402
 from lmtune.reranking.loop import TrainingRun  # noqa: E402
@@ -87,7 +87,11 @@ def test_is_seeded() -> None:
     assert other.history != first.history
 
 
-def test_a_training_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [0, loop._MANY_WEIGHTS])
+def test_a_training_that_was_interrupted_ends_as_one_that_was_not(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_MANY_WEIGHTS", many)
     lists = RatingLists(blocks(), RankingOptions(held_out=1, visits=2))
     whole = fit(lists, SMALL)
 

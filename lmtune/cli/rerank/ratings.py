@@ -58,6 +58,8 @@ def ratings(
     note(f"{len(lists.ratings.users):,} ratings of {len(lists.ratings.item_ids):,} items by {users:,} users")
     if tested < users:
         note(f"{users - tested:,} users have too few ratings to hold any out: they are learnt from alone")
+    if (chosen := len(lists.validation.users)) < tested:
+        note(f"each epoch is measured on {chosen:,} of {tested:,} users (--validation-users)")
     with stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
         outcomes = comparison.compare_on(
             lists,
