@@ -98,7 +98,7 @@ class RatingLists:
         """Measure a network on the test items, shape (users, measures)."""
         [fitted] = trial
         cutoffs = [measure.cutoff or 0 for measure in measures]
-        return self.test.ndcg(fitted.network().to(device).scorer(), cutoffs, progress=progress)
+        return fitted.network().to(device).ndcg(self.test, cutoffs, progress)
 
     @cached_property
     def digest(self) -> str:
@@ -190,6 +190,24 @@ class NeuMF(nn.Module):
 
         return score
 
+    def ndcg(
+        self, held: HeldOut, cutoffs: Sequence[int], progress: Count | None = None
+    ) -> NDArray[np.float64]:
+        """Compute `HeldOut.ndcg`, on the CPU by as many threads as torch has."""
+        score, threads = self.scorer(), torch.get_num_threads()
+        if self.last.weight.device.type != "cpu" or threads == 1:
+            return held.ndcg(score, cutoffs, progress=progress)
+
+        def alone(users: NDArray[np.int64]) -> NDArray[np.float32]:
+            # Threads of torch's own would wait for each other at each of many small steps.
+            torch.set_num_threads(1)
+            return score(users)
+
+        try:
+            return held.ndcg(alone, cutoffs, threads=threads, progress=progress)
+        finally:
+            torch.set_num_threads(threads)
+
 
 @dataclass(frozen=True)
 class RatingsFit(Training):
@@ -268,7 +286,7 @@ class RatingsTask:
 
     def measure(self) -> float:
         """Return the mean NDCG on the validation items."""
-        return float(self.lists.validation.ndcg(self.network.scorer(), [self.cutoff]).mean())
+        return float(self.network.ndcg(self.lists.validation, [self.cutoff]).mean())
 
 
 def fit(

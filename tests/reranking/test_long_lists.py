@@ -78,6 +78,19 @@ def test_learns(loss: str, whole: bool) -> None:
     assert fitted.best_epoch == len(fitted.history) == 3
 
 
+def test_threads_do_not_change_what_is_measured() -> None:
+    held = RatingLists(blocks(), RankingOptions(held_out=2)).test
+    network, before = NeuMF(40, 60), torch.get_num_threads()
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found = network.ndcg(held, (5, 10))
+            np.testing.assert_array_equal(found, held.ndcg(network.scorer(), (5, 10)))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_is_seeded() -> None:
     lists = RatingLists(blocks(), RankingOptions(held_out=1, visits=1))
     brief = replace(SMALL, epochs=2, warm_up=1)
