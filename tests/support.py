@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.candidates.columns import ColumnLists, starts
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import top_positions
-from lmtune.indexing.index import Postings
+from lmtune.indexing.index import Positions, Postings
 
 
 class TinyIndex:
@@ -41,6 +41,13 @@ class TinyIndex:
             return None
         docs, tfs = zip(*self._postings[term], strict=True)
         return Postings(np.array(docs, np.int32), np.array(tfs, np.int32))
+
+    def positions(self, term: str) -> Positions | None:
+        found = self.postings(term)
+        if found is None:
+            return None
+        held = [at for doc in found.docs for at, token in enumerate(self._tokens[doc]) if token == term]
+        return Positions(*found, np.array(held, np.int32))
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         return [self._docnos[int(doc)] for doc in docs]

@@ -33,6 +33,7 @@ ROOMS = [
     "surrogates",
     "tuning",
     "reranking",
+    "fusion",
     "reporting",
     "pyterrier",
     "laboratory",

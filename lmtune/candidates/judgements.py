@@ -97,7 +97,7 @@ def frequencies(postings: Sequence[Postings | None], docs: NDArray[np.int32]) ->
     """Return how often each of some columns occurs in documents, shape (columns, documents)."""
     tf = np.zeros((len(postings), docs.size), np.int32)
     for row, found in zip(tf, postings, strict=True):
-        if found is not None:
+        if found is not None and found.docs.size:
             at = np.minimum(np.searchsorted(found.docs, docs), found.docs.size - 1)
             row[:] = np.where(found.docs[at] == docs, found.tfs[at], 0)
     return tf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -248,6 +248,7 @@ class CandidatePool(Shown):
             self.group,
             self.longest,
             self.mean_length,
+            self.formula.field_lengths(self.index, columns.doc),
         )
 
     def require(self, settings: NDArray[np.float64], depth: int) -> None:
@@ -334,7 +335,7 @@ class _Builder:
     def __init__(self, index: Index, formula: Formula) -> None:
         self.index = index
         self.formula = formula
-        self.size = CollectionSize.of(index)
+        self.size = cache(lambda group: CollectionSize.of(formula.part(index, group)))
         self.lengths = formula.lengths(index)
         # All documents by length ascending, docno descending; and each one's place there.
         self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
@@ -356,14 +357,15 @@ class _Builder:
         columns = self.formula.columns(query)
         found = zip(columns, self.formula.look_up(self.index, columns), strict=True)
         held = [(column, postings) for column, postings in found if postings is not None]
-        columns, postings = [column for column, _ in held], [own for _, own in held]
+        columns = [column for column, _ in held]
         known = {column.term for column in columns}
         for term in dict.fromkeys(term for term in query if term not in known):
             self.unknown_terms[term] = self.unknown_terms.get(term, 0) + 1
-        for own in postings:
+        for column, own in held:
             cf = int(own.tfs.sum(dtype=np.int64))
-            self.value.append(self.formula.term_value(TermCounts(cf, own.docs.size, self.size)))
-        docs, tf = self._matching(postings)
+            counts = TermCounts(cf, own.docs.size, self.size(column.group))
+            self.value.append(self.formula.term_value(counts))
+        docs, tf = self._matching([own for _, own in held])
         self.candidates.append(
             doc=docs, length=self.lengths[docs], gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf
         )

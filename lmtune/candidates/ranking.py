@@ -66,6 +66,7 @@ def rank(
             pool.count[terms],
             pool.group[terms],
             pool.mean_length,
+            pool.formula.field_lengths(pool.index, pool.candidates.doc[rows][top]),
         )
         scores, _ = pool.formula.differentiate(topic, vector)
         yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)

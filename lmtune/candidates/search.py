@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
@@ -48,7 +48,7 @@ def search(
     collection : Collection
         Documents and topics, or an index that stands for the documents.
     model : str
-        One of `lmtune.models.model.MODELS`.
+        A name that `lmtune.models.model.find_model` knows.
     setting : mapping of str to float
         Its parameters by name.
     hits : int
@@ -61,9 +61,11 @@ def search(
     InputError
         For a setting outside the model's domain, and whatever is missing or malformed.
     """
-    find_model(model).check(setting)
+    known = find_model(model)
+    known.check(setting)
+    collection = replace(collection, fields=known.formula.fields)
     dataset = collection.load(("documents", "topics"), progress=progress)
-    index = collection.open_index(dataset, progress=progress)
+    index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
     with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
         pool = CandidatePool.build(
             index,

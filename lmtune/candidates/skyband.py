@@ -67,12 +67,13 @@ def skyband(
         The run depth K, at least 1; 1000 by default.
     mode : {"auto", "e", "tf"}
         ``"tf"`` drops documents that K others match or exceed in every term at no greater
-        length; that holds at every setting. ``"e"`` compares the elementary symmetric
-        polynomials of tf / P(w|C), which drops several times more, and holds up to `lambda_high`
-        and `mu_high`. ``"auto"`` decides for each topic: tf where the margin that rounding asks
-        of e-dominance would keep documents that tf-dominance drops (lambda_high near 1), or where
-        the products of a long query could leave the range of a double; and tf for the model
-        lucene-dirichlet, whose floor e-dominance does not know.
+        length, of each field where the formula takes these; that holds at every setting. ``"e"``
+        compares the elementary symmetric polynomials of tf / P(w|C), which drops several times
+        more, and holds up to `lambda_high` and `mu_high`. ``"auto"`` decides for each topic: tf
+        where the margin that rounding asks of e-dominance would keep documents that tf-dominance
+        drops (lambda_high near 1), or where the products of a long query could leave the range of a
+        double; and tf for the model lucene-dirichlet, whose floor e-dominance does not know, and
+        for others.
     lambda_high, mu_low, mu_high : float
         The parameters that the pool will be asked for: lambda up to `lambda_high`, and mu from
         `mu_low` to `mu_high`, by default .9999, 1e-6 and 1e6. A lambda_high of 1 or an infinite
@@ -151,6 +152,10 @@ def _topic(
     if docs <= depth:
         return np.arange(docs), False
     tf = pool.tf_block(pool.candidates, t)
+    lengths = pool.formula.field_lengths(pool.index, pool.candidates.doc[rows])
+    if lengths.size:
+        # What a field lacks of the longest is better greater, as a frequency is.
+        tf = np.concatenate((tf, lengths.max(axis=1, keepdims=True) - lengths))
     p, count = pool.value[terms], pool.count[terms]
     group = np.empty(docs, np.int32)
     first = np.empty(docs, np.int32)

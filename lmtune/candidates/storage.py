@@ -28,7 +28,7 @@ from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.formats.digests import parse_json
 from lmtune.formats.files import atomic_write
 from lmtune.formats.locks import locked, tidy
-from lmtune.indexing.index import Index
+from lmtune.indexing.index import Index, field_index
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -145,16 +145,18 @@ def stored_pool(
     InputError
         As `extract_pruned`, and where the file cannot be written.
     """
+    formula = find_model(model).formula
     wanted: dict[str, Any] = {
         "format": FORMAT,
         "pruning": skyband.VERSION,
-        "index": index.fingerprint,
+        "index": "/".join(
+            own.fingerprint for own in (index, *(field_index(index, f) for f in formula.fields))
+        ),
         "topics": _digest(topics),
         **skyband.DEFAULT,
         **exactness,
     }
-    formula = find_model(model).formula
-    of_model = "" if formula.name == TWO_STAGE.name else f"-{formula.name}"
+    of_model = "" if formula.name == TWO_STAGE.name else f"-{formula.name.replace(':', '-')}"
     if of_model:
         wanted["model"] = formula.name
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.models.model import MODELS, find_model
+from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, read
@@ -42,7 +42,13 @@ def _named_range(text: str) -> tuple[str, tuple[float, float]]:
     return name.strip(), _range(f"--range {name}", "1,100000", bounds)
 
 
-_PARAMETERS = {parameter.name: parameter for model in MODELS.values() for parameter in model.parameters}
+# Names of several words have no short form.
+_PARAMETERS = {
+    parameter.name: parameter
+    for model in MODELS.values()
+    for parameter in model.parameters
+    if "_" not in parameter.name
+}
 _KEYWORDS = {"lambda": "lambda_"}
 
 
@@ -121,7 +127,7 @@ class Tuned:
 class Setting:
     """The model and its parameters."""
 
-    model: str | None = option(None, f"{', '.join(MODELS)}; default: {TWO_STAGE.name}.", choices=MODELS)
+    model: str | None = option(None, f"{NAMES} or fields with --fields; default: {TWO_STAGE.name}.")
     given: tuple[tuple[str, float], ...] = option(
         (),
         "A parameter's value; repeat it for several. Default: the model's own.",
@@ -131,16 +137,15 @@ class Setting:
         metavar="NAME=VALUE",
     )
 
-    @property
-    def values(self) -> dict[str, float]:
-        """The values of all parameters by name, the model's own where none is given."""
-        model = self.model or TWO_STAGE.name
+    def values(self, model: str) -> dict[str, float]:
+        """Return the values of all parameters of a model by name, its own where none is given."""
         return {**find_model(model).default, **_by_name(model, "--set", self.given, _shorts(self))}
 
     def of(self, tuned: Tuned, collection: Collection) -> FinalSetting:
         """Return the setting that is given, or the tuned one, which nothing may contradict."""
         if tuned.results is None:
-            return FinalSetting(self.model or TWO_STAGE.name, self.values, collection)
+            model = named_model(self.model or TWO_STAGE.name, collection.fields)
+            return FinalSetting(model, self.values(model), collection)
         flags = [f"--set {name}" for name, _ in self.given]
         flags += [flag for flag, value in _shorts(self).items() if value is not None]
         if flags:

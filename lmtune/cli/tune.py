@@ -12,6 +12,7 @@ from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.formats.folders import check_directory
+from lmtune.models.model import named_model
 from lmtune.options import option
 from lmtune.progress import timed
 from lmtune.reporting.keeping import keep_results
@@ -45,7 +46,8 @@ def tune(
     """Tune a model's parameters; report on held-out topics."""
     collections = named_collections(datasets or [], collection)
     check_names([own.name for own in collections])
-    searching = Plan(**plan, ranges=ranges.of(plan.get("model", Plan.model)))
+    model = named_model(plan.get("model", Plan.model), collection.fields)
+    searching = Plan(**plan | {"model": model}, ranges=ranges.of(model))
     if output.output is not None:
         reads = [file for own in collections for file in own.files()]
         check_directory(output.output, KIND, reads=[*reads, *split.files(), collection.indexes])

@@ -31,6 +31,8 @@ class Building:
         Its folder; by default where `lmtune.datasets.collection.Collection` looks for it.
     engine : {"embedded", "lucene"}
         lmtune's own, or Lucene through Anserini.
+    positions : bool
+        Whether to keep where terms stand.
     workers : int or None
         Processes, for Lucene threads; as many as cores by default.
     memory : int
@@ -46,6 +48,7 @@ class Building:
     engine: str = option(
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
+    positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
     workers: int | None = option(None, "Processes; default: the cores.", low=1)
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
@@ -110,6 +113,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
             path,
             analyzer,
             fields=collection.fields,
+            positions=building.positions,
             workers=building.workers,
             memory_bytes=building.memory << 20,
             progress=lambda done, total: progress(f"indexing {source.name}", done, total),

@@ -166,8 +166,10 @@ class Collection:
                     note(f"{NAME}: wrote {written.topics_file} and {written.qrels_file}")
         return dataset
 
-    def open_index(self, dataset: Dataset, *, progress: Progress = silent) -> AnyIndex:
-        """Open the named index, or the dataset's own, built where it is missing or stale.
+    def open_index(
+        self, dataset: Dataset, *, positions: bool = False, progress: Progress = silent
+    ) -> AnyIndex:
+        """Open the named index, or the dataset's own, built where it is missing, stale or lacks positions.
 
         Raises
         ------
@@ -175,7 +177,7 @@ class Collection:
             For an index that is not there, is stale or damaged or has another analysis than wanted, and
             documents that cannot be indexed.
         """
-        opened = self._open(dataset, progress)
+        opened = self._open(dataset, positions, progress)
         for field in self.fields:
             field_index(opened, field)
         if self.analysis is not None:
@@ -191,7 +193,7 @@ class Collection:
                 )
         return opened
 
-    def _open(self, dataset: Dataset, progress: Progress) -> AnyIndex:
+    def _open(self, dataset: Dataset, positions: bool, progress: Progress) -> AnyIndex:
         index = None if self.index is None else find_index(self.index)
         if index is None and dataset.documents is None and dataset.index is not None:
             index = self._standing_for(dataset)
@@ -211,6 +213,7 @@ class Collection:
             dataset.documents,
             self.analyzer(),
             fields=self.fields,
+            positions=positions,
             home=self.indexes,
             progress=lambda done, total: progress(f"indexing {dataset.name}", done, total),
             on_build=lambda path, reason: note(f"{dataset.name}: indexing to {path} ({reason})"),

@@ -42,6 +42,7 @@ def build_index(
     analyzer: Analyzer,
     *,
     fields: Sequence[str] = (),
+    positions: bool = False,
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
     progress: Callable[[int, int], None] | None = None,
@@ -62,6 +63,8 @@ def build_index(
         Turns text into terms.
     fields : sequence of str
         Fields of the documents to index too, as `build_field` does.
+    positions : bool
+        Whether to keep where terms stand, but for the fields: a byte or two a token.
     workers : int, optional
         How many processes read and analyse, at least 1; by default the number of cores.
         With 1, or little input, this process does it.
@@ -86,7 +89,7 @@ def build_index(
         as `build_field`.
     """
     with atomic_directory(path, manifest.KIND) as folder:
-        made = _write(source, folder, analyzer, workers, memory_bytes, progress)
+        made = _write(source, folder, analyzer, workers, memory_bytes, progress, positions)
         for field in fields:
             build_field(source, folder, field, analyzer, workers=workers, memory_bytes=memory_bytes)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
@@ -132,19 +135,20 @@ def _write(
     workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
+    positions: bool = False,
 ) -> manifest.Manifest:
     """Write an index into an empty folder."""
     if workers is not None and workers < 1:
         raise InputError("bad number of workers", value=workers, accepted="1 or more")
     with unchanged(source):
         digest = source.digest()
-        inverted = _given_postings(source, analyzer, progress)
+        inverted = None if positions else _given_postings(source, analyzer, progress)
         if inverted is not None:
             columns = write_inverted(inverted, folder)
             tokens = int(inverted.lengths.sum(dtype=np.int64))
         else:
             columns, tokens = _index_text(
-                source, folder, analyzer, workers or cores(), memory_bytes, progress
+                source, folder, analyzer, workers or cores(), memory_bytes, progress, positions
             )
     made = manifest.Manifest(
         source=source.name,
@@ -155,7 +159,7 @@ def _write(
         total_terms=tokens,
         unique_terms=columns["term_cfs"].count,
         num_postings=columns["posting_docs"].count,
-        columns={name: columns[name] for name in manifest.COLUMNS},
+        columns={name: columns[name] for name in (*manifest.COLUMNS, *manifest.POSITIONS) if name in columns},
     )
     manifest.write_manifest(folder, made)
     return made
@@ -179,11 +183,12 @@ def _index_text(
     workers: int,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
+    positions: bool,
 ) -> tuple[dict[str, StoredColumn], int]:
     """Write the columns; return them and the number of tokens."""
     scratch = folder / "runs"
     scratch.mkdir()
-    runs = _invert(source, scratch, analyzer, workers, memory_bytes, progress)
+    runs = _invert(source, scratch, analyzer, workers, memory_bytes, progress, positions)
     if not runs:
         raise InputError("no documents", file=source.name, accepted="at least one document")
     try:
@@ -202,6 +207,7 @@ def _invert(
     workers: int,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
+    positions: bool,
 ) -> list[SortedRun]:
     done, size = 0, source.size
 
@@ -216,7 +222,7 @@ def _invert(
     alone = workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS
     # Workers cannot import what only the caller's script defines.
     if alone or type(first[0]).__module__ == "__main__":
-        inverter = Inverter(analyzer, folder, "run", memory_bytes)
+        inverter = Inverter(analyzer, folder, "run", memory_bytes, positions)
         for batch in itertools.chain(first, batches):
             inverter.add(batch.read())
             report(batch.size)
@@ -230,6 +236,7 @@ def _invert(
         workers=workers,
         memory_bytes=memory_bytes // workers,
         task_bytes=min(max(share, _LEAST_SHARE), most),
+        positions=positions,
         report=report,
     )
 

@@ -52,6 +52,7 @@ def index_for(
     *,
     name: str = "documents",
     fields: Sequence[str] = (),
+    positions: bool = False,
     home: str | os.PathLike[str] = HOME,
     progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
@@ -70,6 +71,8 @@ def index_for(
         What to call documents that have no name: their index stands under it.
     fields : sequence of str
         Fields of the documents that the index must have too; see `ColumnarIndex.field`.
+    positions : bool
+        Whether the index must have positions; one without is built anew.
     home : path-like
         The folder that holds built indexes.
     progress : callable or bool, optional
@@ -91,9 +94,10 @@ def index_for(
     report, path = counted(progress, "indexing"), cached_path(source, analyzer, home)
 
     def build() -> ColumnarIndex:
-        return build_index(source, path, analyzer, progress=report)
+        return build_index(source, path, analyzer, positions=positions, progress=report)
 
-    index = _current([path, _plain_path(source, analyzer, home)], source, analyzer, build, on_build)
+    places = [path, _plain_path(source, analyzer, home)]
+    index = _current(places, source, analyzer, build, on_build, positions)
     for field, view in views.items():
         build_it = partial(build_field, source, index.path, field, analyzer, progress=report)
         _current([index.path / FIELDS / field], view, analyzer, build_it, on_build)
@@ -106,16 +110,17 @@ def _current(
     analyzer: Analyzer,
     build: Callable[[], ColumnarIndex],
     on_build: Callable[[Path, str], None] | None,
+    positions: bool = False,
 ) -> ColumnarIndex:
     """Return the index that is current in one of some places, or build it in the first."""
     for place in places:
-        found, _ = _open_current(place, source, analyzer)
+        found, _ = _open_current(place, source, analyzer, positions)
         if found is not None:
             tidy(place)
             return found
     with locked(places[0]):
         # Whoever held the lock may have built it.
-        found, reason = _open_current(places[0], source, analyzer)
+        found, reason = _open_current(places[0], source, analyzer, positions)
         if found is not None:
             return found
         if on_build is not None:
@@ -123,11 +128,13 @@ def _current(
         return build()
 
 
-def _open_current(path: Path, source: DocumentSource, analyzer: Analyzer) -> tuple[ColumnarIndex | None, str]:
+def _open_current(
+    path: Path, source: DocumentSource, analyzer: Analyzer, positions: bool
+) -> tuple[ColumnarIndex | None, str]:
     """Return the index if it is current, or None and why not."""
     try:
         index = ColumnarIndex.open(path)
     except InputError as error:
         return None, error.message
-    reason = index.stale_reason(source, analyzer)
+    reason = index.stale_reason(source, analyzer, positions=positions)
     return (index, "") if reason is None else (None, reason)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
 from lmtune.indexing.docnos import Docnos
-from lmtune.indexing.index import Postings
-from lmtune.indexing.manifest import FIELDS, FILE, Manifest, make_fingerprint, read_manifest
+from lmtune.indexing.index import Positions, Postings
+from lmtune.indexing.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -176,11 +176,40 @@ class ColumnarIndex:
         begin, end = self._offsets.pair(number)
         return Postings(self._docs[begin:end], self._tfs[begin:end].astype(np.int32, copy=False))
 
+    @property
+    def has_positions(self) -> bool:
+        """Whether the index was built with positions."""
+        return POSITIONS.keys() <= self._columns.keys()
+
+    def positions(self, term: str) -> Positions | None:
+        """Return where a term stands, or None where the collection lacks the term.
+
+        Raises
+        ------
+        InputError
+            For an index that was built without positions.
+        """
+        from lmtune.indexing.position_kernels import decode
+
+        if not self.has_positions:
+            raise InputError(
+                "the index has no positions",
+                file=self.path,
+                accepted=f"an index built by: lmtune index ... --positions --output {self.path}",
+            )
+        number, found = self._terms.find(encode(term)), self.postings(term)
+        if found is None:
+            return None
+        begin, end = self._columns["position_offsets"].pair(number)
+        return Positions(*found, decode(self._columns["positions"][begin:end], found.tfs))
+
     def terms(self) -> list[str]:
         """Return the whole vocabulary, in ascending code-point order."""
         return [decode(term) for term in self._terms[:]]
 
-    def stale_reason(self, source: DocumentSource, analyzer: Analyzer) -> str | None:
+    def stale_reason(
+        self, source: DocumentSource, analyzer: Analyzer, *, positions: bool = False
+    ) -> str | None:
         """Say why the index does not stand for documents and analysis.
 
         Parameters
@@ -189,17 +218,21 @@ class ColumnarIndex:
             The documents that are wanted.
         analyzer : Analyzer
             The analysis that is wanted.
+        positions : bool
+            Whether positions are wanted.
 
         Returns
         -------
         str or None
-            The reason in a few words: the index is of other documents or another analysis; None
-            if it is current.
+            The reason in a few words: the index is of other documents or another analysis, or lacks
+            positions; None if it is current.
         """
         if self.manifest.analyzer_fingerprint != analyzer.fingerprint:
             return "the index was built with another analysis"
         if self.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
             return "the index was built from other documents"
+        if positions and not self.has_positions:
+            return "the index was built without positions"
         return None
 
     def field(self, name: str) -> ColumnarIndex:
@@ -219,7 +252,7 @@ class ColumnarIndex:
                     "the index has no such field",
                     file=self.path,
                     value=name,
-                    accepted=f"an index built by: lmtune index ... --fields {name} --output {self.path}",
+                    accepted=f"an index built by: lmtune index ... --fields {name},... --output {self.path}",
                 )
             self._fields[name] = found
         return self._fields[name]

@@ -26,6 +26,22 @@ class Postings(NamedTuple):
     tfs: NDArray[np.int32]
 
 
+class Positions(NamedTuple):
+    """Where a term stands in the documents that hold it.
+
+    Attributes
+    ----------
+    docs, tfs : numpy.ndarray of int32, shape (df,)
+        As of `Postings`.
+    positions : numpy.ndarray of int32, shape (cf,)
+        Its places among a document's tokens, from 0 on, ascending; document by document.
+    """
+
+    docs: NDArray[np.int32]
+    tfs: NDArray[np.int32]
+    positions: NDArray[np.int32]
+
+
 class CollectionSize(NamedTuple):
     """How large a collection is.
 
@@ -151,3 +167,18 @@ def field_index(index: Index, name: str) -> Index:
             f"the index of {index.name} has no fields", value=name, accepted="one that `lmtune index` built"
         )
     return index.field(name)
+
+
+@runtime_checkable
+class PositionalIndex(Protocol):
+    """An index that can have kept where terms stand."""
+
+    def positions(self, term: str) -> Positions | None:
+        """Return where a term stands, or None where the collection lacks the term.
+
+        Raises
+        ------
+        InputError
+            Where it was not kept; the message says which command does.
+        """
+        ...

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Peak bytes for each buffered token: 5 as it waits, the rest while it is inverted.
 _BYTES_PER_TOKEN = 40
+_BYTES_PER_POSITION = 24
 # Offsets within a run are 32-bit; one more document comes on top.
 _MOST_TOKENS = 1 << 30
 # Bytes for each distinct raw token that the cache of analysed tokens remembers.
@@ -40,7 +41,8 @@ class SortedRun:
 
     Sections: ``lengths``, ``docnos``, ``docno_bounds`` tell about documents; ``terms`` (in
     ascending order), ``term_bounds``, ``dfs``, ``cfs`` about terms; ``docs`` (counted from the
-    run's first document) and ``tfs`` are the postings.
+    run's first document) and ``tfs`` are the postings. With positions, ``positions`` are their bytes
+    and ``position_sizes`` says how many each term has.
     """
 
     path: Path
@@ -97,13 +99,19 @@ class Inverter:
         What their file names start with; of its own for every inverter in a folder.
     memory_bytes : int
         The memory budget.
+    positions : bool
+        Whether to keep where tokens stand.
     """
 
-    def __init__(self, analyzer: Analyzer, folder: Path, prefix: str, memory_bytes: int) -> None:
+    def __init__(
+        self, analyzer: Analyzer, folder: Path, prefix: str, memory_bytes: int, positions: bool = False
+    ) -> None:
+        self._positions = positions
+        per_token = _BYTES_PER_TOKEN + _BYTES_PER_POSITION * positions
         self._analyzer = analyzer
         self._folder = folder
         self._prefix = prefix
-        self._most_tokens = min(max(1, memory_bytes * 3 // 4 // _BYTES_PER_TOKEN), _MOST_TOKENS)
+        self._most_tokens = min(max(1, memory_bytes * 3 // 4 // per_token), _MOST_TOKENS)
         self._most_cached = max(1, memory_bytes // 4 // _BYTES_PER_CACHED)
         self._numbers = _TermNumbers(analyzer)
         self._written = 0
@@ -137,9 +145,13 @@ class Inverter:
     def _flush(self) -> None:
         tokens = np.frombuffer(self._tokens, np.int32)
         dropped = tokens < 0
-        ends = np.frombuffer(self._ends, np.int64)
-        ends = ends - np.searchsorted(np.flatnonzero(dropped), ends)
-        sections = _invert(tokens[~dropped], ends, self._numbers.terms)
+        whole = np.frombuffer(self._ends, np.int64)
+        ends = whole - np.searchsorted(np.flatnonzero(dropped), whole)
+        positions = None
+        if self._positions:
+            kept = np.flatnonzero(~dropped)
+            positions = kept - whole[np.searchsorted(whole, kept, "right") - 1]
+        sections = _invert(tokens[~dropped], ends, self._numbers.terms, positions)
         sections["lengths"] = np.diff(ends).astype(np.int32)
         sections |= _pack("docno", self._docnos)
         path = self._folder / f"{self._prefix}-{self._written}.run"
@@ -150,7 +162,9 @@ class Inverter:
             self._numbers = _TermNumbers(self._analyzer)
 
 
-def _invert(tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str]) -> dict[str, NDArray[Any]]:
+def _invert(
+    tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str], positions: NDArray[np.int64] | None
+) -> dict[str, NDArray[Any]]:
     """Sort tokens, given document by document, into postings by (term, document)."""
     from scipy.sparse import csr_array
 
@@ -159,13 +173,24 @@ def _invert(tokens: NDArray[np.int32], ends: NDArray[np.int64], terms: list[str]
     used.sort(key=names.__getitem__)
     place = np.zeros(len(terms), np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
-    ones = np.ones(len(tokens), np.int32)
-    # Compressed rows to compressed columns is a counting sort, linear and stable.
-    matrix = csr_array((ones, place[tokens], ends.astype(np.int32)), shape=(len(ends) - 1, len(used))).tocsc()
+
+    def by_term(values: NDArray[Any]) -> Any:
+        # Compressed rows to compressed columns is a counting sort, linear and stable.
+        rows = values.astype(np.int32), place[tokens], ends.astype(np.int32)
+        return csr_array(rows, shape=(len(ends) - 1, len(used))).tocsc()
+
+    matrix = by_term(np.ones(len(tokens), np.int32))
     matrix.sum_duplicates()
     dfs = np.diff(matrix.indptr)
     most = int(matrix.data.max(initial=0))
-    return {
+    found = {}
+    if positions is not None:
+        from lmtune.indexing.position_kernels import encode as encode_positions
+
+        found["positions"], found["position_sizes"] = encode_positions(
+            by_term(positions).data, matrix.data, dfs
+        )
+    return found | {
         "docs": matrix.indices.astype("<i4", copy=False),
         "tfs": matrix.data.astype(tf_dtype(most)),
         "dfs": dfs.astype("<i4", copy=False),

@@ -33,11 +33,17 @@ COLUMNS = {
 }
 """The columns of an index, each a file of that name, and what they hold."""
 
+POSITIONS = {
+    "positions": "each posting's positions as gaps, in 7 bits a byte, the lowest first",
+    "position_offsets": "where each term's positions begin, and where the last one's end",
+}
+"""Further columns of an index with positions."""
+
 
 FIELDS = "fields"
 """The folder in an index that holds an index of each field."""
 
-KIND = FolderKind(FILE, (FILE, *COLUMNS, "candidates/*", f"{FIELDS}/*/*"))
+KIND = FolderKind(FILE, (FILE, *COLUMNS, *POSITIONS, "candidates/*", f"{FIELDS}/*/*"))
 """An index's folder, pruned candidates and fields in it; building replaces no folder that holds more."""
 
 
@@ -145,7 +151,8 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse(content: dict[str, Any]) -> Manifest:
     # The checksum held, so this is what `write_manifest` wrote.
     fields = {name: content[name] for name in Manifest.__dataclass_fields__}
-    fields["columns"] = read_columns(content["columns"], COLUMNS)
+    named = [*COLUMNS, *(name for name in POSITIONS if name in content["columns"])]
+    fields["columns"] = read_columns(content["columns"], named)
     return Manifest(**fields)
 
 

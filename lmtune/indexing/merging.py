@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -84,28 +84,35 @@ def merge_postings(runs: list[SortedRun], folder: Path, memory_bytes: int) -> di
     -------
     dict of str to StoredColumn
         ``terms``, ``term_bytes``, ``term_cfs``, ``posting_offsets``, ``posting_docs`` and
-        ``posting_tfs``.
+        ``posting_tfs``; ``positions`` and ``position_offsets`` where the runs have positions.
     """
     vocabulary = _number_terms(runs)
     columns: dict[str, StoredColumn] = {}
     columns["terms"], columns["term_bytes"] = write_strings(
         folder / "terms", folder / "term_bytes", [vocabulary]
     )
-    dfs, cfs = _add_frequencies(runs, len(vocabulary))
+    terms = len(vocabulary)
     del vocabulary
-    offsets = np.concatenate([[0], np.cumsum(dfs)]).astype(np.int64)
-    columns["term_cfs"] = write_column(folder / "term_cfs", "<i8", cfs)
+    columns["term_cfs"] = write_column(folder / "term_cfs", "<i8", _sum(runs, terms, "cfs"))
+    most = max(1, memory_bytes // _BYTES_PER_POSTING)
+    offsets = _bounds(_sum(runs, terms, "dfs"))
     columns["posting_offsets"] = write_column(folder / "posting_offsets", "<i8", offsets)
     tf_type = max((run.sections["tfs"].dtype for run in runs), key=_width)
-    blocks = _cut(offsets, max(1, memory_bytes // _BYTES_PER_POSTING))
     with (
         ColumnWriter(folder / "posting_docs", "<i4") as docs,
         ColumnWriter(folder / "posting_tfs", tf_type) as tfs,
     ):
-        for block_docs, block_tfs in _merge_blocks(runs, offsets, blocks, tf_type):
-            docs.write(block_docs)
-            tfs.write(block_tfs)
+        for block in _merge_blocks(runs, offsets, most, "dfs", {"docs": "<i4", "tfs": tf_type}):
+            docs.write(block["docs"])
+            tfs.write(block["tfs"])
         columns["posting_docs"], columns["posting_tfs"] = docs.close(), tfs.close()
+    if "positions" in runs[0].sections:
+        offsets = _bounds(_sum(runs, terms, "position_sizes"))
+        columns["position_offsets"] = write_column(folder / "position_offsets", "<i8", offsets)
+        with ColumnWriter(folder / "positions", "|u1") as positions:
+            for block in _merge_blocks(runs, offsets, most, "position_sizes", {"positions": "|u1"}):
+                positions.write(block["positions"])
+            columns["positions"] = positions.close()
     return columns
 
 
@@ -128,14 +135,16 @@ def _number_terms(runs: list[SortedRun]) -> list[bytes]:
     return vocabulary
 
 
-def _add_frequencies(runs: list[SortedRun], terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return document and collection frequencies."""
-    dfs, cfs = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
+def _sum(runs: list[SortedRun], terms: int, section: str) -> NDArray[np.int64]:
+    """Add up what runs say of each term."""
+    total = np.zeros(terms, np.int64)
     for run in runs:
-        places = _read_places(run)
-        dfs[places] += run.read("dfs")
-        cfs[places] += run.read("cfs")
-    return dfs, cfs
+        total[_read_places(run)] += run.read(section)
+    return total
+
+
+def _bounds(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _read_places(run: SortedRun, begin: int = 0, end: int | None = None) -> NDArray[np.int32]:
@@ -157,28 +166,34 @@ def _cut(offsets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _merge_blocks(
-    runs: list[SortedRun], offsets: NDArray[np.int64], cuts: NDArray[np.int64], tf_type: str
-) -> Iterator[tuple[NDArray[np.int32], NDArray[Any]]]:
-    """Yield the postings (docs, tfs) of one block of terms after the other."""
+    runs: list[SortedRun], offsets: NDArray[np.int64], most: int, sizes: str, sections: Mapping[str, str]
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the values of sections, of one block of terms after the other.
+
+    `sizes` is the section that says how many values each term has there, `offsets` where they begin
+    in all runs together; `sections` has their types. A block has at most `most`, or one term's.
+    """
+    cuts = _cut(offsets, most)
     bases = np.cumsum([0, *(run.sections["lengths"].size for run in runs)])
     bounds = [np.searchsorted(_read_places(run), cuts) for run in runs]
     taken = [0] * len(runs)
     for block, (first, last) in enumerate(pairwise(cuts.tolist())):
-        # Where the next posting of each term goes: documents are in the order of the runs.
+        # Where the next value of each term goes: documents are in the order of the runs.
         free = offsets[first:last] - offsets[first]
-        docs = np.empty(offsets[last] - offsets[first], np.int32)
-        tfs = np.empty(len(docs), tf_type)
+        size = offsets[last] - offsets[first]
+        values = {name: np.empty(size, dtype) for name, dtype in sections.items()}
         for at, run in enumerate(runs):
             begin, end = int(bounds[at][block]), int(bounds[at][block + 1])
             if begin == end:
                 continue
             terms = _read_places(run, begin, end) - first
-            dfs = run.read("dfs", begin, end)
-            ends = np.cumsum(dfs, dtype=np.int64)
+            own = run.read(sizes, begin, end)
+            ends = np.cumsum(own, dtype=np.int64)
             count = int(ends[-1])
-            places = np.repeat(free[terms] - (ends - dfs), dfs) + np.arange(count)
-            docs[places] = run.read("docs", taken[at], taken[at] + count) + np.int32(bases[at])
-            tfs[places] = run.read("tfs", taken[at], taken[at] + count)
-            free[terms] += dfs
+            places = np.repeat(free[terms] - (ends - own), own) + np.arange(count)
+            for name, into in values.items():
+                found = run.read(name, taken[at], taken[at] + count)
+                into[places] = found + np.int32(bases[at]) if name == "docs" else found
+            free[terms] += own
             taken[at] += count
-        yield docs, tfs
+        yield values

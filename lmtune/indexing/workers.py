@@ -23,6 +23,7 @@ def invert_in_processes(
     workers: int,
     memory_bytes: int,
     task_bytes: int,
+    positions: bool,
     report: Callable[[int], None],
 ) -> list[SortedRun]:
     """Invert batches in worker processes.
@@ -44,6 +45,8 @@ def invert_in_processes(
         The memory budget of each.
     task_bytes : int
         How much input a worker takes at a time.
+    positions : bool
+        Whether to keep where tokens stand.
     report : callable
         Called in this thread with the size of each finished batch.
 
@@ -61,7 +64,7 @@ def invert_in_processes(
 
     def work(worker: Worker) -> Iterator[int | tuple[int, list[SortedRun]]]:
         """Feed one worker: batch sizes, then (task, runs)."""
-        worker.tell((analyzer, folder, f"worker{tasks.number()}", memory_bytes))
+        worker.tell((analyzer, folder, f"worker{tasks.number()}", memory_bytes, positions))
         for task, part in tasks:
             for batch in part:
                 worker.ask(batch)

@@ -104,7 +104,7 @@ def measure_settings(
         out[:, :, slow] = from_runs(pool, settings, names, topics, depth, progress)
     if not fast:
         return out
-    targets = _targets(pool, [measures[m] for m in fast], depth)
+    targets = targets_of(pool, [measures[m] for m in fast], depth)
     if regions is not None:
         regions.require(pool, depth)
     cells = np.full(len(settings), OUTSIDE) if regions is None else regions.cells(settings)
@@ -203,7 +203,8 @@ def measure(
     )
 
 
-def _targets(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> kernels.Targets:
+def targets_of(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> kernels.Targets:
+    """Return what measures take of a pool's judgements."""
     counts = [pool.judged_counts(m.rel) for m in measures]
     return kernels.Targets(
         kind=np.array([_kind_code(m) for m in measures], np.int64),

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, Postings, TermCounts
-from lmtune.models.kernels import Documents, TopicDocuments
-from lmtune.models.parameter import Parameter
+from lmtune.models.kernels import NO_FIELDS, Documents, TopicDocuments
+from lmtune.models.parameter import Parameter, shares
+
+# What a person types is rounded; no order depends on it.
+_OFF = 1e-3
 
 
 class QueryColumn(NamedTuple):
@@ -58,12 +61,19 @@ class Formula(ABC):
         them, with equal bounds.
     dominance : str or None
         Which proofs of `lmtune.candidates.skyband` hold: ``"tf"`` where no score falls as a term
-        frequency rises or the length falls; ``"e"`` for two-stage smoothing; None for no pruning.
+        frequency rises or the length falls, in any field; ``"e"`` for two-stage smoothing; None for
+        no pruning.
+    needs_positions : bool
+        Whether it counts windows, so that an index must have positions.
+    fields : tuple of str
+        The fields of documents that an index must have.
     """
 
     name: str
     parameters: Sequence[Parameter]
     dominance: str | None = None
+    needs_positions: bool = False
+    fields: tuple[str, ...] = ()
 
     @abstractmethod
     def differentiate(
@@ -89,9 +99,13 @@ class Formula(ABC):
         """Return what to look up of an analysed query: each distinct term, by default."""
         return [QueryColumn(term, 0, count) for term, count in Counter(query).items()]
 
+    def part(self, index: Index, group: int) -> Index:  # noqa: ARG002 - all groups are of the whole text
+        """Return where columns of a group are counted: the index, or that of a field of the documents."""
+        return index
+
     def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
         """Return each column's documents and frequencies there, None for one that no document holds."""
-        return [index.postings(column.term) for column in columns]
+        return [self.part(index, column.group).postings(column.term) for column in columns]
 
     def term_value(self, term: TermCounts) -> float:
         """Return what scoring takes of a term: P(w|C), its share of the collection's tokens."""
@@ -100,6 +114,10 @@ class Formula(ABC):
     def lengths(self, index: Index) -> NDArray[np.int32]:
         """Return the lengths of all documents, shape (num_docs,)."""
         return np.asarray(index.lengths)
+
+    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:  # noqa: ARG002
+        """Return documents' lengths in each of `fields`, shape (fields, documents)."""
+        return NO_FIELDS
 
     def check(self, settings: NDArray[np.float64]) -> None:
         """Raise unless settings, shape (settings, parameters), are in the domain.
@@ -118,6 +136,11 @@ class Formula(ABC):
                     value=float(values[values != parameter.low][0]),
                     accepted=f"{parameter.low:g}, as in ParameterSpace.of({self.name!r})",
                 )
+        for names, axes in shares(self.parameters).items():
+            sums = settings[:, axes].sum(axis=1)
+            if (np.abs(sums - 1.0) > _OFF).any():
+                off = float(sums[np.argmax(np.abs(sums - 1.0))])
+                raise InputError(f"{names} do not add up to 1", value=off, accepted="shares of 1")
 
     def prepare(self, documents: Documents) -> Documents:
         """Compute once what `rank_scores` would compute anew for each setting."""

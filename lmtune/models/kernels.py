@@ -22,6 +22,10 @@ _SAFE_LOG = 600.0
 _LARGEST_WEIGHT = 200
 
 
+NO_FIELDS = np.empty((0, 0), np.int32)
+"""Lengths in the fields of documents, for formulas that take none."""
+
+
 class Documents(NamedTuple):
     """Documents of some topics, one topic after another.
 
@@ -47,6 +51,8 @@ class Documents(NamedTuple):
         The length of the collection's longest document.
     mean_length : float
         The mean length of the collection's documents.
+    field_length : numpy.ndarray of int32, shape (fields, documents)
+        Document lengths in each field, where the formula takes them.
     """
 
     docs: NDArray[np.int64]
@@ -59,6 +65,7 @@ class Documents(NamedTuple):
     group: NDArray[np.int8]
     longest: int
     mean_length: float
+    field_length: NDArray[np.int32] = NO_FIELDS
 
     def of(self, topics: NDArray[np.int64] | slice) -> Documents:
         """Return the documents of some of the topics; the columns are shared."""
@@ -70,7 +77,7 @@ class Documents(NamedTuple):
             length, columns = self.length[slice(*docs)].astype(np.int64), slice(*terms)
             tf = self.tf[slice(*tfs)].astype(np.int64).reshape(terms[1] - terms[0], length.size)
             own = self.value[columns], self.counts[columns], self.group[columns]
-            yield TopicDocuments(tf, length, *own, self.mean_length)
+            yield TopicDocuments(tf, length, *own, self.mean_length, self.field_length[:, slice(*docs)])
 
 
 @compiled()
@@ -177,13 +184,13 @@ def _score(
         for i in range(docs):
             ratio[i] = keep / (mu + length[i])
             score[i] = 1.0 if product else 0.0
-        _add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
+        add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
     for w in range(1, count.size):
-        _add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
+        add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
 
 
 @compiled()
-def _add_term(
+def add_term(
     y: NDArray[np.float64],
     count: int,
     lambda_: float,
@@ -228,6 +235,8 @@ class TopicDocuments(NamedTuple):
         Which of the formula's kinds of columns each is.
     mean_length : float
         The mean length of the collection's documents.
+    field_length : numpy.ndarray of int32, shape (fields, documents)
+        Document lengths in each field, where the formula takes them.
     """
 
     tf: NDArray[np.int64]
@@ -236,6 +245,7 @@ class TopicDocuments(NamedTuple):
     counts: NDArray[np.int64]
     group: NDArray[np.int8]
     mean_length: float
+    field_length: NDArray[np.int32] = NO_FIELDS
 
 
 @compiled()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError
 from lmtune.models.bm25 import BM25, LuceneBM25
+from lmtune.models.fields import PREFIX, Fields
 from lmtune.models.formula import Formula
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
+from lmtune.models.sdm import SDM
 from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
 
 
@@ -78,10 +80,28 @@ MODELS = {
             LUCENE_DIRICHLET.parameters,
         ),
         Model("bm25", "BM25 with exact document lengths", BM25(), BM25.parameters),
+        Model(
+            "sdm",
+            "Metzler and Croft's sequential dependence, Dirichlet smoothing",
+            SDM,
+            tuple(
+                replace(own, low=0.0, high=0.0) if own.name.startswith(LAMBDA.name) else own
+                for own in SDM.parameters
+            ),
+        ),
+        Model(
+            "sdm-two-stage",
+            "Metzler and Croft's sequential dependence, two-stage smoothing",
+            SDM,
+            SDM.parameters,
+        ),
         Model("lucene-bm25", "Lucene's BM25Similarity", LuceneBM25(), LuceneBM25.parameters),
     )
 }
-"""All models by name."""
+"""All models by name, but for mixtures of fields, which say of which."""
+
+NAMES = f"{', '.join(MODELS)}, {PREFIX}title,body"
+"""What models are called, for a reader."""
 
 
 def find_model(model: str | Model | Formula) -> Model:
@@ -96,16 +116,45 @@ def find_model(model: str | Model | Formula) -> Model:
         return model
     if isinstance(model, Formula):
         return Model(model.name, model.name, model, tuple(model.parameters))
-    if model not in MODELS:
-        raise InputError("unknown model", value=model, accepted=", ".join(MODELS))
-    return MODELS[model]
+    found = known_model(model)
+    if found is None:
+        raise InputError("unknown model", value=model, accepted=NAMES)
+    return found
+
+
+def known_model(name: str) -> Model | None:
+    """Return the model of a name, None for one that only its user knows."""
+    if not name.startswith(PREFIX):
+        return MODELS.get(name)
+    formula = Fields(name.removeprefix(PREFIX).split(","))
+    return Model(name, "a mixture of the fields' language models", formula, formula.parameters)
+
+
+def named_model(name: str, fields: Sequence[str]) -> str:
+    """Return the name of the model that is asked for, with the fields that it mixes.
+
+    Raises
+    ------
+    InputError
+        For ``fields`` without fields, and fields beside another model.
+    """
+    if name == PREFIX[:-1] and fields:
+        return PREFIX + ",".join(fields)
+    if name == PREFIX[:-1] or fields:
+        raise InputError(
+            "--fields goes with --model fields, and the model with it",
+            value=name,
+            accepted="--model fields --fields title,contents",
+        )
+    return name
 
 
 def described(name: str) -> list[str]:
     """Say which model a result is of, for its reader; nothing of two-stage smoothing."""
     if name == TWO_STAGE.name:
         return []
-    return [f"model: {name}, {MODELS[name].what}" if name in MODELS else f"model: {name}"]
+    known = known_model(name)
+    return [f"model: {name}, {known.what}" if known else f"model: {name}"]
 
 
 def label(model: str, text: str) -> str:

@@ -109,6 +109,9 @@ class Parameter:
         Where descents begin; `default` if None.
     unit : str
         What it is counted in, such as ``"tokens"``.
+    share : str
+        Parameters of one such name add up to 1 in every setting. What is searched of each is its size
+        beside the others: spaces divide by the sum.
 
     Raises
     ------
@@ -124,6 +127,7 @@ class Parameter:
     what: str = ""
     start: float | None = None
     unit: str = ""
+    share: str = ""
 
     def __post_init__(self) -> None:
         if self.scale not in _SCALES:
@@ -233,6 +237,15 @@ class Parameter:
         low, high = self.unbounded
         at = -math.inf if self.scale == "logit" and value <= 0.0 else self._scale.coordinate(value)
         return not low + _EDGE < at < high - _EDGE
+
+
+def shares(parameters: Sequence[Parameter]) -> dict[str, list[int]]:
+    """Return the places of parameters that add up to 1, by their names as a text."""
+    axes: dict[str, list[int]] = {}
+    for axis, parameter in enumerate(parameters):
+        if parameter.share:
+            axes.setdefault(parameter.share, []).append(axis)
+    return {", ".join(parameters[axis].name for axis in own): own for own in axes.values()}
 
 
 def as_settings(

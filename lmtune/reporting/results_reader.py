@@ -16,7 +16,7 @@ from lmtune.errors import InputError
 from lmtune.formats.digests import read_json, read_whole, unsealed
 from lmtune.formats.folders import is_folder
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.models.model import MODELS
+from lmtune.models.model import known_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.reporting.results_files import (
     ACCEPTED,
@@ -239,7 +239,8 @@ def _settings(
     file: CsvFile, folder: Path, model: str
 ) -> Iterator[tuple[_Key, int, dict[str, Any], dict[str, float]]]:
     """Read the lines that have a setting: whose it is, the line's number, its columns and the setting."""
-    known = [parameter.name for parameter in MODELS[model].parameters] if model in MODELS else []
+    found = known_model(model)
+    known = [parameter.name for parameter in found.parameters] if found else []
     lines, table = file.read(folder, parameters=known)
     names = [name for name in table if name not in file.columns and name not in file.more]
     for place, line in enumerate(lines):

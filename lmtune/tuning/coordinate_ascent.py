@@ -151,7 +151,7 @@ def _climb(
     space: ParameterSpace, begin: NDArray[np.float64], sizes: Mapping[str, float], rng: np.random.Generator
 ) -> Generator[list[Point], list[float], Point]:
     """Ask for lines of settings; be sent their means; return the end."""
-    here = tuple(p.move(x, 0.0) for p, x in zip(space.parameters, begin.tolist(), strict=True))
+    here = _moved(space, tuple(begin.tolist()), np.zeros(begin.size))
     [value] = yield [here]
     for halving in range(_HALVINGS + 1):
         first = np.array([sizes[parameter.name] for parameter in space.parameters]) * 0.5**halving
@@ -181,4 +181,5 @@ def _directions(space: ParameterSpace, rng: np.random.Generator) -> Iterator[NDA
 
 def _moved(space: ParameterSpace, here: Point, distances: NDArray[np.float64]) -> Point:
     ways = zip(space.parameters, here, distances.tolist(), strict=True)
-    return tuple(parameter.move(x, distance) if distance else x for parameter, x, distance in ways)
+    moved = [parameter.move(x, distance) for parameter, x, distance in ways]
+    return tuple(space.settled(np.array(moved)).tolist())

@@ -13,7 +13,9 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
-from lmtune.models.parameter import Parameter, Setting, as_settings
+from lmtune.models.parameter import Parameter, Setting, as_settings, shares
+
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,13 @@ class ParameterSpace:
                     value=ranges[name],
                     accepted=f"{name} = {value:g}",
                 )
+        for parameter in model.parameters:
+            if parameter.share and parameter.name in ranges:
+                raise InputError(
+                    f"{parameter.name} has no range of its own: it is a share of 1",
+                    value=ranges[parameter.name],
+                    accepted=", ".join(p.name for p in model.parameters if not p.share),
+                )
         bounds = [
             ranges.get(parameter.name, (parameter.low, parameter.high)) for parameter in model.parameters
         ]
@@ -71,8 +80,28 @@ class ParameterSpace:
                 for parameter, (low, high) in zip(model.parameters, bounds, strict=True)
             )
         )
-        model.formula.check(np.array([space.low, space.high]))
+        model.formula.check(space.settled(np.array([space.low, space.high])))
         return space
+
+    def settled(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum.
+
+        Those that add up to 1 but for rounding stay as they are.
+        """
+        settings = np.array(settings, np.float64)
+        for axes in shares(self.parameters).values():
+            sums = settings[..., axes].sum(axis=-1, keepdims=True)
+            settings[..., axes] /= np.where(np.abs(sums - 1.0) < _ROUNDING, 1.0, sums)
+        return settings
+
+    def replaced(self, vector: NDArray[np.float64], axis: int, value: float) -> NDArray[np.float64]:
+        """Return a setting with another value of one parameter; other shares keep their proportions."""
+        setting = vector.copy()
+        for axes in shares(self.parameters).values():
+            if axis in axes:
+                setting[axes] *= (1.0 - value) / (1.0 - setting[axis])
+        setting[axis] = value
+        return setting
 
     def require(self, model: Model | Formula) -> None:
         """Raise `InputError` unless this space is of a model's parameters, fixed where the model's are."""
@@ -145,9 +174,13 @@ class ParameterSpace:
         """
         self.check_grid(shape)
         if len(shape) < len(self.parameters):
-            return self._spread(shape[0])
+            return self.settled(self._spread(shape[0]))
         axes = [parameter.grid(points) for parameter, points in zip(self.parameters, shape, strict=True)]
-        return np.array(list(itertools.product(*axes)))
+        settings = self.settled(np.array(list(itertools.product(*axes))))
+        if not shares(self.parameters):
+            return settings
+        # Those of one ratio differ by their rounding.
+        return settings[np.sort(np.unique(settings.round(12), axis=0, return_index=True)[1])]
 
     def check_grid(self, shape: Sequence[int]) -> None:
         """Raise `InputError` unless `grid` takes a shape."""
@@ -176,11 +209,11 @@ class ParameterSpace:
 
     def clip(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest setting inside the box."""
-        return np.clip(vector, self.low, self.high)
+        return self.settled(np.clip(vector, self.low, self.high))
 
     def random(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a setting, each parameter evenly on its scale."""
-        return np.array([parameter.random(rng) for parameter in self.parameters])
+        return self.settled(np.array([parameter.random(rng) for parameter in self.parameters]))
 
     @property
     def unbounded_box(self) -> tuple[tuple[float, float], ...]:
@@ -188,15 +221,23 @@ class ParameterSpace:
         return tuple(parameter.unbounded for parameter in self.parameters)
 
     def to_unbounded(self, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the point of `unbounded_box` next to a setting."""
+        """Return the point of `unbounded_box` next to a setting; the largest of shares is its bound there."""
+        vector = np.array(vector, np.float64)
+        for axes in shares(self.parameters).values():
+            vector[axes] *= self.high[axes].max() / vector[axes].max()
         return np.array([p.to_unbounded(x) for p, x in zip(self.parameters, map(float, vector), strict=True)])
 
     def from_unbounded(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the setting of a point of `unbounded_box`."""
-        return np.array([p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)])
+        values = [p.from_unbounded(x) for p, x in zip(self.parameters, point.tolist(), strict=True)]
+        return self.settled(np.array(values))
 
     def chain(self, gradient: NDArray[np.float64], vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a gradient in the parameters into one in the unbounded coordinates."""
+        gradient = gradient.copy()
+        for axes in shares(self.parameters).values():
+            # A share that grows takes from all of them.
+            gradient[axes] -= gradient[axes] @ vector[axes]
         at = zip(self.parameters, gradient.tolist(), vector.tolist(), strict=True)
         return np.array([parameter.chain(derivative, value) for parameter, derivative, value in at])
 

@@ -15,14 +15,15 @@ from lmtune.errors import InputError
 
 
 def test_values_by_name_and_the_models_own_for_the_rest() -> None:
-    assert Setting().values == {"lambda": 0.0, "mu": 1000.0}
-    assert Setting(given=(("mu", 300.0),)).values == {"lambda": 0.0, "mu": 300.0}
-    assert Setting("jelinek-mercer").values == {"lambda": 0.1, "mu": 0.0}
+    assert Setting().values("two-stage") == {"lambda": 0.0, "mu": 1000.0}
+    assert Setting(given=(("mu", 300.0),)).values("two-stage") == {"lambda": 0.0, "mu": 300.0}
+    assert Setting("jelinek-mercer").values("jelinek-mercer") == {"lambda": 0.1, "mu": 0.0}
     short: dict[str, Any] = {"lambda_": 0.4, "mu": 7.0}
     assert Setting(**short) == Setting(**short)
-    assert Setting(**short).values == Setting(given=(("mu", 7.0), ("lambda", 0.4))).values
+    by_name = Setting(given=(("mu", 7.0), ("lambda", 0.4)))
+    assert Setting(**short).values("two-stage") == by_name.values("two-stage")
     short = {"k1": 1.2, "b": 0.75}
-    assert Setting("bm25", **short).values == short
+    assert Setting("bm25", **short).values("bm25") == short
 
 
 def test_ranges_by_name() -> None:
@@ -51,7 +52,7 @@ def test_ranges_by_name() -> None:
 )
 def test_what_a_model_does_not_have(model: str, setting: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as found:
-        _ = Setting(model, **setting).values
+        Setting(model, **setting).values(model)
     assert str(found.value) == message
 
 

@@ -37,7 +37,7 @@ def apply(
         str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
     ],
     reranking: Reranking,
-    collection: Annotated[Collection, "qrels"],
+    collection: Annotated[Collection, "qrels", "fields"],
     machine: Machine,
 ) -> None:
     """Rerank a run, or score a LETOR file, by a trained model."""

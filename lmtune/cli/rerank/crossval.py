@@ -54,7 +54,7 @@ def crossval(
     ],
     crossing: Crossing,
     learning: Learning,
-    collection: Collection,
+    collection: Annotated[Collection, "fields"],
     features: FeatureSettings,
     settings: Settings,
     normalisation: Normalisation,

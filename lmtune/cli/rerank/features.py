@@ -31,7 +31,7 @@ class Files:
 def features(
     dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
     files: Files,
-    collection: Collection,
+    collection: Annotated[Collection, "fields"],
     settings: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:

@@ -65,7 +65,7 @@ def train(
     ],
     training: Training,
     learning: Learning,
-    collection: Collection,
+    collection: Annotated[Collection, "fields"],
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
-from lmtune.models.model import MODELS
+from lmtune.models.model import known_model
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
@@ -93,9 +93,9 @@ def chosen_parameters(result: CollectionResult) -> pd.DataFrame:
 
 def parameter_axes(result: CollectionResult) -> list[ParameterAxis]:
     """Return a model's axes; those of one that nobody knows here are told by what was chosen."""
-    if result.model in MODELS:
-        parameters = MODELS[result.model].parameters
-        return [ParameterAxis(own.name, own.unit, own.scale == "log") for own in parameters]
+    known = known_model(result.model)
+    if known is not None:
+        return [ParameterAxis(own.name, own.unit, own.scale == "log") for own in known.parameters]
     return best_axes(chosen_parameters(result).drop(columns=["measure", "method", "fold"]))
 
 
@@ -116,8 +116,8 @@ class _Collection:
         self.result = result
         self.axes = parameter_axes(result)
         self.parameters = [axis.name for axis in self.axes]
-        fixed = MODELS[result.model].fixed if result.model in MODELS else {}
-        self.free = [axis for axis in self.axes if axis.name not in fixed]
+        known = known_model(result.model)
+        self.free = [axis for axis in self.axes if known is None or axis.name not in known.fixed]
 
     def trace(self, name: str, columns: Sequence[str]) -> pd.DataFrame | None:
         table = self.result.traces.get(name)

@@ -12,7 +12,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, parse_measures
-from lmtune.models.model import MODELS, find_model
+from lmtune.models.model import NAMES, find_model
 from lmtune.options import check, option
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
@@ -49,7 +49,7 @@ class Plan:
     measures : tuple of Measure
         The table's measures.
     model : str
-        A name in `lmtune.models.model.MODELS`.
+        A name that `lmtune.models.model.find_model` knows.
     ranges : mapping of str to (low, high)
         Where to look for parameters, by name, where that differs from the model's own ranges.
     grid : tuple of int
@@ -90,7 +90,7 @@ class Plan:
         read=str,
         separator=None,
     )
-    model: str = option("two-stage", f"{', '.join(MODELS)}.", choices=MODELS)
+    model: str = option("two-stage", f"{NAMES} or fields with --fields.")
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     grid: tuple[int, ...] = option(
         (),

@@ -14,6 +14,7 @@ from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
+from lmtune.models.model import find_model
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.tuning.experiment.plan import Plan
@@ -124,7 +125,9 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
         test=split.test_topics,
         seed=plan.seed,
     )
-    index = collection.open_index(dataset, progress=progress)
+    formula = find_model(plan.model).formula
+    collection = replace(collection, fields=formula.fields)
+    index = collection.open_index(dataset, positions=formula.needs_positions, progress=progress)
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)

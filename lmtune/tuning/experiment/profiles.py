@@ -89,10 +89,8 @@ def _along(space: ParameterSpace, fit: Fit) -> list[Place]:
     places: list[Place] = []
     for parameter in space.free or space.parameters[:1]:
         axis = space.parameters.index(parameter)
-        for value in np.union1d(parameter.grid(_POINTS), through[axis]).tolist():
-            setting = through.copy()
-            setting[axis] = value
-            places.append((parameter.name, value, setting))
+        values = np.union1d(parameter.grid(_POINTS), through[axis]).tolist()
+        places += [(parameter.name, value, space.replaced(through, axis, value)) for value in values]
     return places
 
 
@@ -104,7 +102,7 @@ def _across(space: ParameterSpace, begin: Fit, end: Fit) -> list[Place]:
     places: list[Place] = []
     for position in _ACROSS.round(12).tolist():
         between = zip(space.parameters, *(end.tolist() for end in ends), strict=True)
-        setting = np.array([p.between(low, high, position) for p, low, high in between])
+        setting = space.settled(np.array([p.between(low, high, position) for p, low, high in between]))
         if position in (0.0, 1.0):
             setting = ends[int(position)]
         if (space.clip(setting) == setting).all():

@@ -1,0 +1,105 @@
+"""``lmtune fuse``: add runs up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from lmtune.cli.messages import note, on_screen
+from lmtune.cli.screen import stages, utf8_output
+from lmtune.errors import InputError
+from lmtune.formats.digests import read_json
+from lmtune.formats.outputs import check_file
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import check_tag, read_run, write_run
+from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
+from lmtune.fusion.runs import RunSet
+from lmtune.measures.significance.run_files import run_labels
+from lmtune.options import check, option
+from lmtune.reporting.fusion_tables import fusion_table, legend
+from lmtune.reporting.table import STYLES
+
+
+@dataclass(frozen=True)
+class FusionOutput:
+    """What is printed and written."""
+
+    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    output: Path | None = option(None, "Write the first method's run of all topics; .gz compresses.")
+    run_tag: str | None = option(None, "Default: lmtune-METHOD.")
+    source: Path | None = option(
+        None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
+    )
+
+
+def fuse(
+    files: Annotated[
+        list[Path], "Judgements, then two or more runs; with --from runs alone.", "QRELS RUN..."
+    ],
+    options: FusionOptions,
+    output: FusionOutput,
+) -> None:
+    """Fuse runs; tune the weights, and judge them on held-out topics."""
+    if output.output is not None:
+        check_file(output.output, reads=[*files, *filter(None, [output.source])])
+    if output.run_tag is not None:
+        check_tag(output.run_tag)
+    if output.source is not None:
+        if output.output is None:
+            raise InputError("nowhere to write to", accepted="--output RUN")
+        _apply(output.source, files, output)
+        return
+    qrels, *runs = files
+    loaded = _read(runs)
+    judged = read_qrels(qrels)
+    with stages() as progress:
+        found = fuse_runs(loaded, judged, options, progress=progress)
+        if output.output is not None:
+            _write(output.output, loaded, found.best.chosen, options, output.run_tag)
+    with utf8_output() as stream:
+        stream.write(on_screen(fusion_table(found, output.style)))
+    if output.style in ("csv", "json"):
+        note(legend(found))
+
+
+def _read(files: list[Path]) -> RunSet:
+    if len(files) < 2:
+        raise InputError("nothing to fuse", value=[str(own) for own in files], accepted="two runs or more")
+    for place, own in enumerate(files):
+        if own.resolve() in [other.resolve() for other in files[:place]]:
+            raise InputError("the run is given twice", file=own, accepted="each run once")
+    return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+
+
+def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
+    """Fuse runs with what was chosen before; they are told by their names, or else by their order."""
+    accepted = "what lmtune fuse --format json printed"
+    content = read_json(source, {"output": dict, "options": dict}, accepted=accepted)
+    kept = content["options"]
+    try:
+        chosen = Chosen(**content["output"])
+        options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
+        check(options)
+        weights = {str(name): float(weight) for name, weight in chosen.weights.items()}
+        METHODS[chosen.method].columns(options, float(chosen.constant))
+        if not all(0.0 <= weight < float("inf") for weight in weights.values()):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError("not a fusion", file=source, accepted=accepted) from None
+    loaded = _read(files)
+    if len(loaded.names) != len(weights):
+        raise InputError(
+            "another number of runs", file=source, value=list(loaded.names), accepted=", ".join(weights)
+        )
+    if set(loaded.names) != set(weights):
+        pairs = [f"{own} for {name}" for own, name in zip(loaded.names, weights, strict=True)]
+        note(f"runs of other names, taken in their order: {', '.join(pairs)}")
+        weights = dict(zip(loaded.names, weights.values(), strict=True))
+    assert output.output is not None
+    _write(output.output, loaded, replace(chosen, weights=weights), options, output.run_tag)
+
+
+def _write(path: Path, runs: RunSet, chosen: Chosen, options: FusionOptions, tag: str | None) -> None:
+    write_run(path, rankings(runs, chosen, options), tag=tag or f"lmtune-{chosen.method}")
+    note(f"wrote {len(runs.docs)} topics to {path}, fused by {chosen.method}")

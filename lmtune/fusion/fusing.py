@@ -1,0 +1,436 @@
+"""Fuse runs by several methods; weights are chosen on some topics and judged on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.datasets.folds import Fold, make_folds
+from lmtune.errors import InputError
+from lmtune.formats.runs import Ranking
+from lmtune.fusion.lines import EQUAL, Line
+from lmtune.fusion.normalisation import (
+    NORMALISATIONS,
+    RRF_K,
+    borda,
+    counted,
+    normalised,
+    ranks,
+    reciprocal_ranks,
+)
+from lmtune.fusion.runs import MINIMUM, ZERO, Columns, RunSet
+from lmtune.fusion.search import coordinate_line, fit_linear
+from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.measure import Measure, parse_measures
+from lmtune.measures.significance.tests import adjusted, paired_t_test
+from lmtune.options import check, option
+from lmtune.progress import Progress, note, silent
+
+Doubles = NDArray[np.float64]
+
+SEARCHES = ("surrogate", "ranknet", "exact")
+# Constants of reciprocal rank fusion among which its tuned row chooses.
+RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
+# What a mean may lose and weights still count as equally good.
+FLAT = 0.001
+_TOGETHER = 20
+
+
+class Method(NamedTuple):
+    """How runs are fused.
+
+    Attributes
+    ----------
+    columns : callable
+        Makes columns, given `FusionOptions` and a constant.
+    tuned : bool
+        Whether weights are chosen; else they are equal.
+    constants : tuple of float
+        Those among which a tuned method chooses.
+    is_scored : bool
+        Whether it depends on the normalisation of scores.
+    """
+
+    columns: Callable[[FusionOptions, float], Columns]
+    tuned: bool = False
+    constants: tuple[float, ...] = (0.0,)
+    is_scored: bool = True
+
+
+METHODS = {
+    "linear": Method(lambda own, _: normalised(own.normalise, own.missing), tuned=True),
+    "rrf-tuned": Method(lambda _, k: reciprocal_ranks(k), tuned=True, constants=RRF_KS, is_scored=False),
+    "equal": Method(lambda own, _: normalised(own.normalise, own.missing)),
+    "rrf": Method(lambda own, _: reciprocal_ranks(own.rrf_k), is_scored=False),
+    "combsum": Method(lambda own, _: counted(own.normalise, 0)),
+    "combmnz": Method(lambda own, _: counted(own.normalise, 1)),
+    "combanz": Method(lambda own, _: counted(own.normalise, -1)),
+    "borda": Method(lambda _own, _: borda, is_scored=False),
+}
+_ALONE = Method(lambda _own, _: lambda scores: np.nan_to_num(1.0 / ranks(scores)), is_scored=False)
+
+
+@dataclass(frozen=True)
+class FusionOptions:
+    """How runs are fused and judged."""
+
+    measure: tuple[str, ...] = option(
+        ("nDCG@10",), "What to maximise; repeat it for several.", flag="--measure -m", separator=None
+    )
+    method: tuple[str, ...] = option(tuple(METHODS), ", ".join(METHODS), choices=tuple(METHODS), fewest=1)
+    normalise: str = option("min-max", ", ".join(NORMALISATIONS), choices=tuple(NORMALISATIONS))
+    missing: str = option(
+        MINIMUM,
+        "What a document gets that a run lacks: the topic's minimum, or zero.",
+        choices=(MINIMUM, ZERO),
+    )
+    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0.0)
+    search: str = option(
+        "surrogate",
+        "Where exact line searches begin: at the end of a smooth measure's gradient, of ranknet's, or "
+        "(exact) at equal weights.",
+        choices=SEARCHES,
+    )
+    restarts: int = option(0, "Further starts of the line searches.", low=0)
+    folds: str = option("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
+    in_sample: bool = option(False, "No cross-validation.")
+    bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
+    certify: float | None = option(
+        None, "Prove that no weights do better than linear's by more than this.", low=0.0
+    )
+    seconds: float = option(60.0, "How long a proof may take.", above=0.0)
+    depth: int = option(DEPTH, "Run depth.", low=1)
+    seed: int = option(0, "Of folds, restarts and resamples.", low=0)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What fuses runs: all that is needed for other topics.
+
+    Attributes
+    ----------
+    method : str
+        Of `METHODS`; or ``"single"``.
+    weights : dict of str to float
+        By run; only their proportions count.
+    constant : float
+        Reciprocal rank fusion's k; 0 where there is none.
+    """
+
+    method: str
+    weights: dict[str, float]
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class FusedRow:
+    """One method and measure.
+
+    Attributes
+    ----------
+    measure : Measure
+        What is maximised and reported.
+    chosen : Chosen
+        What is chosen on all topics.
+    in_sample : float
+        The mean over all topics of what is chosen on them.
+    values : numpy.ndarray of float64, shape (topics,)
+        Each topic's value; of a tuned method with what the other folds chose.
+    held_out : float or None
+        Their mean; None where there are no folds.
+    bound : float or None
+        No weights from 0 on have a higher mean over all topics; None where nothing is proven.
+    evaluations : int
+        Of the choice on all topics.
+    flat : dict of str to (float, float)
+        By run, the shares of the weight, the others in their proportions, with which the mean is
+        within .001 of the best.
+    interval : dict of str to (float, float)
+        By run, the middle 95% of the best shares over resampled topics, others likewise.
+    p_values : dict of str to float
+        Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction.
+    """
+
+    measure: Measure
+    chosen: Chosen
+    in_sample: float
+    values: Doubles
+    held_out: float | None = None
+    bound: float | None = None
+    evaluations: int = 0
+    flat: dict[str, tuple[float, float]] = field(default_factory=dict)
+    interval: dict[str, tuple[float, float]] = field(default_factory=dict)
+    p_values: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """What is reported: on topics that were held out, where there are any."""
+        return float(self.values.mean())
+
+
+@dataclass(frozen=True)
+class FusionResult:
+    """All rows, and how they came about.
+
+    Attributes
+    ----------
+    runs, topics : tuple of str
+        The runs' names, and the topics that count.
+    options : FusionOptions
+        As given.
+    how : str
+        The folds.
+    rows : tuple of FusedRow
+        Measure by measure: single runs, then the methods.
+    """
+
+    runs: tuple[str, ...]
+    topics: tuple[str, ...]
+    options: FusionOptions
+    how: str
+    rows: tuple[FusedRow, ...]
+
+    @cached_property
+    def best(self) -> FusedRow:
+        """The row that is written as a run: the first method's, by the first measure."""
+        named = (row for row in self.rows if row.chosen.method == self.options.method[0])
+        return next(named)
+
+
+def fuse_runs(
+    runs: RunSet,
+    qrels: Mapping[str, Mapping[str, int]],
+    options: FusionOptions | None = None,
+    *,
+    progress: Progress = silent,
+) -> FusionResult:
+    """Fuse runs by all methods asked for.
+
+    Parameters
+    ----------
+    runs : RunSet
+        Two or more.
+    qrels : mapping of str to mapping of str to int
+        Judgements. Topics without a relevant document, or in no run, are left out.
+    options : FusionOptions, optional
+        Methods, measures, folds.
+    progress : Progress
+        Called after each choice.
+
+    Raises
+    ------
+    InputError
+        For fewer than two runs, no usable topic, a measure that cannot be searched exactly.
+    """
+    options = FusionOptions() if options is None else options
+    check(options)
+    if len(runs.names) < 2:
+        raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
+    topics = tuple(_usable(runs, qrels))
+    measures = parse_measures(options.measure)
+    methods = tuple(dict.fromkeys(("rrf", *options.method)))
+    folds: list[Fold] = []
+    how = "in sample: weights are chosen on the topics that they are judged on"
+    if not options.in_sample:
+        folds, how = make_folds(topics, topics, folds=options.folds, seed=options.seed)
+    work = _Fusion(runs, qrels, topics, options)
+    total = len(measures) * len(methods)
+    rows: list[FusedRow] = []
+    for m, measure in enumerate(measures):
+        own = [work.single(name, measure) for name in runs.names]
+        for place, method in enumerate(sorted(methods, key=list(METHODS).index)):
+            progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
+            row = work.row(method, measure)
+            if METHODS[method].tuned:
+                row = work.judged(row, [(f.train, f.test) for f in folds])
+            elif folds:
+                row = replace(row, held_out=row.in_sample)
+            own.append(row)
+        rows += _tested(own, len(runs.names))
+    progress("fusing", total, total)
+    return FusionResult(runs.names, topics, options, how, tuple(rows))
+
+
+def rankings(
+    runs: RunSet, chosen: Chosen, options: FusionOptions, topics: Sequence[str] | None = None
+) -> Iterator[Ranking]:
+    """Rank all topics of runs with what was chosen, which names these runs."""
+    pool = runs.pool(METHODS[chosen.method].columns(options, chosen.constant), topics=topics)
+    return rank(pool, chosen.weights, hits=options.depth)
+
+
+def _usable(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
+    relevant = [topic for topic, gains in qrels.items() if any(gain > 0 for gain in gains.values())]
+    usable = [topic for topic in relevant if topic in runs.docs]
+    if not usable:
+        raise InputError(
+            "no topic of the runs has relevant documents", value=list(runs.docs)[:3], accepted="judged topics"
+        )
+    for count, what in (
+        (len(runs.docs.keys() - qrels.keys()), "of the runs' topics have no judgements"),
+        (len(qrels) - len(relevant), "judged topics have no relevant document"),
+        (len(relevant) - len(usable), "judged topics are in no run"),
+    ):
+        if count:
+            note(f"{count} {what}: left out")
+    return usable
+
+
+class _Fusion:
+    """What all rows share: pools, made once."""
+
+    def __init__(
+        self,
+        runs: RunSet,
+        qrels: Mapping[str, Mapping[str, int]],
+        topics: tuple[str, ...],
+        options: FusionOptions,
+    ) -> None:
+        self.runs, self.qrels, self.topics, self.options = runs, qrels, topics, options
+        self._pools: dict[tuple[str, float], CandidatePool] = {}
+
+    def pool(self, chosen: Chosen) -> CandidatePool:
+        """Return the pool of a method and constant."""
+        key = chosen.method, chosen.constant
+        if key not in self._pools:
+            columns = METHODS[chosen.method].columns(self.options, chosen.constant)
+            self._pools[key] = self.runs.pool(columns, self.qrels, self.topics)
+        return self._pools[key]
+
+    def single(self, name: str, measure: Measure) -> FusedRow:
+        """Measure a run as it is."""
+        pool = self.runs.only(name).pool(_ALONE.columns(self.options, 0.0), self.qrels, self.topics)
+        values = measure_settings(pool, {name: 1.0}, [measure], depth=self.options.depth)[:, 0, 0]
+        mean = float(values.mean())
+        held_out = None if self.options.in_sample else mean
+        return FusedRow(measure, Chosen("single", {name: 1.0}), mean, values, held_out)
+
+    def row(self, method: str, measure: Measure) -> FusedRow:
+        """Choose on all topics."""
+        chosen, evaluations, bound = self._choose(method, measure, self.topics)
+        values = self._values(chosen, measure, self.topics)
+        return FusedRow(measure, chosen, float(values.mean()), values, None, bound, evaluations)
+
+    def judged(self, row: FusedRow, folds: Sequence[tuple[Sequence[str], Sequence[str]]]) -> FusedRow:
+        """Add to a tuned row what held-out topics say, and how sure its weights are."""
+        values, measure, method = row.values.copy(), row.measure, row.chosen.method
+        places = {topic: place for place, topic in enumerate(self.topics)}
+        for train, test in folds:
+            chosen, _, _ = self._choose(method, measure, train)
+            values[[places[topic] for topic in test]] = self._values(chosen, measure, test)
+        flat, interval = self._sureness(row.chosen, measure)
+        held_out = float(values.mean()) if folds else None
+        return replace(row, values=values, held_out=held_out, flat=flat, interval=interval)
+
+    def _choose(
+        self, method: str, measure: Measure, topics: Sequence[str]
+    ) -> tuple[Chosen, int, float | None]:
+        """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
+        own, options = METHODS[method], self.options
+        if not own.tuned:
+            return Chosen(method, dict.fromkeys(self.runs.names, 1.0)), 0, None
+        best: tuple[Chosen, float] | None = None
+        evaluations, bound = 0, -np.inf
+        for constant in own.constants:
+            chosen = Chosen(method, {}, constant)
+            tuner, taken = fit_linear(
+                self.pool(chosen),
+                measure,
+                topics,
+                search=options.search if len(own.constants) == 1 else "exact",
+                restarts=options.restarts,
+                seed=options.seed,
+                depth=options.depth,
+            )
+            evaluations, bound = evaluations + taken, max(bound, tuner.bound_)
+            if best is None or tuner.best_value_ > best[1]:
+                best = Chosen(method, tuner.best_params_, constant), tuner.best_value_
+        assert best is not None
+        return best[0], evaluations, bound if np.isfinite(bound) else None
+
+    def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:
+        pool = self.pool(chosen)
+        places = pool.positions(topics)
+        found = measure_settings(pool, chosen.weights, [measure], topics=places, depth=self.options.depth)
+        values: Doubles = found[:, 0, 0]
+        return values
+
+    def _sureness(
+        self, chosen: Chosen, measure: Measure
+    ) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+        """Return where the mean is flat, and intervals over resampled topics, along each run's weight."""
+        pool, resamples = self.pool(chosen), self.options.bootstrap
+        line = Line(pool, measure, pool.positions(), self.options.depth)
+        here = np.array([chosen.weights[name] for name in self.runs.names])
+        rng = np.random.default_rng(self.options.seed)
+        shares = rng.multinomial(line.topics, np.full(line.topics, 1.0 / line.topics), resamples).T
+        flat, interval = {}, {}
+        for run, name in enumerate(self.runs.names):
+            begin, end = coordinate_line(here / here.sum(), run)
+            flat[name] = _flat(line, begin, end, float(here[run] / here.sum()))
+            best: list[float] = []
+            for first in range(0, resamples, _TOGETHER):
+                best += _best_shares(line, begin, end, shares[:, first : first + _TOGETHER] / line.topics)
+            if best:
+                low, high = np.quantile(best, [0.025, 0.975])
+                interval[name] = float(low), float(high)
+        return flat, interval
+
+
+def _flat(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
+    """Return the ends of the stretch around a place on which the mean is within `FLAT` of the best."""
+    steps = list(line.steps(begin, end))
+    at = np.concatenate([own.at for own in steps])
+    value = np.concatenate([own.value for own in steps])
+    edges = np.append(at, 1.0)
+    good = value >= value.max() - FLAT
+    place = int(np.searchsorted(at, here, "right")) - 1
+    if not good[place]:
+        place = int(value.argmax())
+    bad = np.flatnonzero(~good)
+    before, after = bad[bad < place], bad[bad > place]
+    low = edges[before[-1] + 1] if before.size else 0.0
+    return float(low), float(edges[after[0]]) if after.size else 1.0
+
+
+def _best_shares(line: Line, begin: Doubles, end: Doubles, shares: Doubles) -> list[float]:
+    """Return the middle of the best step of each column, of equal ones the longest."""
+    value = np.full(shares.shape[1], -np.inf)
+    width, where = np.full(value.size, -1.0), np.zeros(value.size)
+    for steps in line.steps(begin, end, shares):
+        for column in range(value.size):
+            own = steps.value[:, column]
+            most = own.max()
+            level = np.flatnonzero(own > most - EQUAL)
+            place = level[np.argmax(steps.width[level])]
+            longer = abs(most - value[column]) <= EQUAL and steps.width[place] > width[column]
+            if most > value[column] + EQUAL or longer:
+                value[column], width[column] = most, steps.width[place]
+                where[column] = steps.at[place] + 0.5 * steps.width[place]
+    best: list[float] = where.tolist()
+    return best
+
+
+def _tested(rows: Sequence[FusedRow], singles: int) -> Iterator[FusedRow]:
+    """Add p-values against the best single run and reciprocal rank fusion, corrected together."""
+    best = max(rows[:singles], key=lambda row: row.mean)
+    rrf = next(row for row in rows if row.chosen.method == "rrf")
+    pairs = [
+        (place, name, against)
+        for place in range(singles, len(rows))
+        for name, against in (("best single run", best), ("rrf", rrf))
+        if rows[place] is not against
+    ]
+    tests = len(best.values) > 1
+    p = [paired_t_test(rows[i].values, other.values) for i, _, other in pairs] if tests else []
+    corrected = adjusted(p) if p else []
+    for place, row in enumerate(rows):
+        own = {name: value for (i, name, _), value in zip(pairs, corrected, strict=bool(p)) if i == place}
+        yield replace(row, p_values=own)

@@ -1,0 +1,213 @@
+r"""A measure along a line of weights: where documents change places, and what that does to the measure.
+
+Along the line from weights A to weights B a document's score is (1 - t) a + t b, with its scores a at
+A and b at B. Two documents change places at most once, at t = \|x\| / (\|x\| + \|y\|), where x and y are
+the differences of their scores at A and at B: before it their order is that at A, beyond it that at
+B, and at t itself their scores are equal and the tie order decides, in which documents stand. So each
+crossing takes effect either at t (half 0) or just beyond it (half 1); at an end of the line, where x
+or y is 0, likewise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.compiled import compiled
+from lmtune.measures.kernels import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
+
+Doubles = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Less than what a change of places does to a measure, more than what rounding does to a topic's sum.
+_ROUNDING = 1e-14
+# A crossing in one number: the relevant document, the other, whether that is above beyond it, the half.
+_OTHER, _RELEVANT = 2, 34
+
+
+class Goal(NamedTuple):
+    """What a topic's relevant documents add up to.
+
+    Attributes
+    ----------
+    kind : int
+        Of `lmtune.measures.kernels`.
+    cutoff : int
+        Documents of this rank, from 0, and below add nothing.
+    relevant, bound : int
+        trec_eval's R, and min(R, N).
+    divisor : float
+        What the sum is divided by.
+    """
+
+    kind: int
+    cutoff: int
+    relevant: int
+    bound: int
+    divisor: float
+
+
+class Standing(NamedTuple):
+    """Where a topic's relevant documents stand.
+
+    Attributes
+    ----------
+    position : numpy.ndarray of int64, shape (relevant,)
+        Their places in the tie order.
+    gain : numpy.ndarray of float64, shape (relevant,)
+        Their gains, for DCG.
+    place : numpy.ndarray of int64, shape (documents,)
+        Which relevant document each one is, -1 for the others.
+    counts : numpy.ndarray of bool, shape (documents,)
+        The documents that `special` counts: for AP relevant ones, for Bpref judged nonrelevant ones.
+    above, special : numpy.ndarray of int64, shape (relevant,)
+        How many documents stand above each, and how many of those that count; they change.
+    """
+
+    position: Integers
+    gain: Doubles
+    place: Integers
+    counts: NDArray[np.bool_]
+    above: Integers
+    special: Integers
+
+
+@compiled()
+def weighted_sums(weights: Doubles, columns: NDArray[Any], out: Doubles) -> None:
+    """Fill out[s, d] with the sum over k of weights[s, k] columns[k, d], from the first on."""
+    for s in range(weights.shape[0]):
+        own = out[s]
+        own[:] = 0.0
+        for k in range(weights.shape[1]):
+            weight, column = weights[s, k], columns[k]
+            for d in range(own.size):
+                own[d] += weight * column[d]
+
+
+@compiled()
+def in_band(by_run: Integers, depth: int, kept: NDArray[np.bool_]) -> None:
+    """Mark the documents that fewer than `depth` others precede in every row of places.
+
+    ``by_run`` holds, run by run, each document's place by falling score, ties in tie order: a document
+    that precedes another in all of them does so at all weights from 0 on.
+    """
+    runs, docs = by_run.shape
+    order = np.argsort(by_run[0])
+    for i in range(docs):
+        found = 0
+        for j in order[: by_run[0, i]]:
+            ahead = True
+            for k in range(1, runs):
+                if by_run[k, j] > by_run[k, i]:
+                    ahead = False
+                    break
+            if ahead:
+                found += 1
+                if found == depth:
+                    break
+        kept[i] = found < depth
+
+
+@compiled()
+def stand(a: Doubles, standing: Standing) -> None:
+    """Count who stands above each relevant document by scores `a`."""
+    for r in range(standing.position.size):
+        i = standing.position[r]
+        above = special = 0
+        for j in range(a.size):
+            if a[j] > a[i] or (a[j] == a[i] and j < i):
+                above += 1
+                special += standing.counts[j]
+        standing.above[r], standing.special[r] = above, special
+
+
+@compiled()
+def find_crossings(
+    a: Doubles, b: Doubles, standing: Standing, low: float, high: float, at: Doubles, crossings: Integers
+) -> int:
+    """Fill the crossings from `low` to below `high`, and say how many there are."""
+    position, place = standing.position, standing.place
+    found = 0
+    for r in range(position.size):
+        i = position[r]
+        for j in range(a.size):
+            if j <= i and place[j] >= 0:
+                continue  # itself, or a pair of relevant ones that is looked at once
+            x, y, tie = a[j] - a[i], b[j] - b[i], j < i
+            before = x > 0.0 or (x == 0.0 and tie)
+            after = y > 0.0 or (y == 0.0 and tie)
+            if before == after:
+                continue
+            t = abs(x) / (abs(x) + abs(y))
+            if low <= t < high:
+                half = 1 if before == tie else 0
+                at[found] = t
+                crossings[found] = (r << _RELEVANT) | (np.int64(j) << _OTHER) | (np.int64(after) << 1) | half
+                found += 1
+    return found
+
+
+@compiled()
+def follow(
+    keys: Integers, order: Integers, crossings: Integers, standing: Standing, goal: Goal, changes: Doubles
+) -> int:
+    """Let documents change places in a given order, and keep what that does to the measure.
+
+    ``keys`` (in order) and ``changes`` are overwritten from the front by those crossings that change
+    the measure; those of one key take effect together. Return how many there are.
+    """
+    found = 0
+    last = value(standing, goal)
+    total = last * goal.divisor
+    takes_best = goal.kind == RECIPROCAL_RANK or goal.kind == SUCCESS
+    for e in range(order.size):
+        crossing = crossings[order[e]]
+        r, j = crossing >> _RELEVANT, (crossing >> _OTHER) & ((1 << (_RELEVANT - _OTHER)) - 1)
+        step = 1 if (crossing >> 1) & 1 else -1
+        other = standing.place[j]
+        total -= _worth(standing, goal, r)
+        if other >= 0:
+            total -= _worth(standing, goal, other)
+            standing.above[other] -= step
+            standing.special[other] -= step * np.int64(standing.counts[standing.position[r]])
+            total += _worth(standing, goal, other)
+        standing.above[r] += step
+        standing.special[r] += step * np.int64(standing.counts[j])
+        total += _worth(standing, goal, r)
+        if e + 1 < order.size and keys[e + 1] == keys[e]:
+            continue
+        now = value(standing, goal) if takes_best else total / goal.divisor
+        if abs(now - last) > _ROUNDING:
+            keys[found], changes[found] = keys[e], now - last
+            last = now
+            found += 1
+    return found
+
+
+@compiled()
+def value(standing: Standing, goal: Goal) -> float:
+    """Return the measure."""
+    total = 0.0
+    takes_best = goal.kind == RECIPROCAL_RANK or goal.kind == SUCCESS
+    for r in range(standing.above.size):
+        worth = _worth(standing, goal, r)
+        total = max(total, worth) if takes_best else total + worth
+    return total / goal.divisor
+
+
+@compiled()
+def _worth(standing: Standing, goal: Goal, r: int) -> float:
+    above, special, kind = standing.above[r], standing.special[r], goal.kind
+    if above >= goal.cutoff:
+        return 0.0
+    if kind == AP:
+        return float((special + 1.0) / (above + 1.0))
+    if kind in (DCG, EXPONENTIAL_DCG):
+        return float(standing.gain[r] / np.log2(above + 2.0))
+    if kind == RECIPROCAL_RANK:
+        return float(1.0 / (above + 1.0))
+    if kind == BPREF and special > 0:
+        return float(1.0 - min(special, goal.relevant) / goal.bound)
+    return 1.0

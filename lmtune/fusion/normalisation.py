@@ -1,0 +1,114 @@
+"""How scores of different runs are made comparable: normalisations, and the methods' columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.fusion.runs import MINIMUM, Columns, Scores
+
+RRF_K = 60.0
+"""The constant of Cormack, Clarke and Büttcher (SIGIR 2009)."""
+
+
+def ranks(scores: Scores) -> Scores:
+    """Return ranks from 1 in trec_eval's order; NaN where a run has not retrieved a document."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    found = np.empty(scores.shape)
+    np.put_along_axis(found, order, np.arange(1.0, scores.shape[1] + 1.0)[None], axis=1)
+    return np.where(np.isnan(scores), np.nan, found)
+
+
+def _per_run(of: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Columns:
+    """Apply a function to each run's own scores."""
+
+    def columns(scores: Scores) -> Scores:
+        out = np.full(scores.shape, np.nan)
+        for row, own in zip(out, scores, strict=True):
+            held = ~np.isnan(own)
+            if held.any():
+                row[held] = of(own[held])
+        return out
+
+    return columns
+
+
+def _min_max(s: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (s - s.min()) / np.ptp(s) if np.ptp(s) > 0.0 else np.ones_like(s)
+
+
+def _z_score(s: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (s - s.mean()) / s.std() if np.ptp(s) > 0.0 else np.zeros_like(s)
+
+
+def _sum(s: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (s - s.min()) / (s - s.min()).sum() if np.ptp(s) > 0.0 else np.full_like(s, 1.0 / s.size)
+
+
+def _rank(scores: Scores) -> Scores:
+    sizes = (~np.isnan(scores)).sum(axis=1, keepdims=True)
+    found: Scores = (sizes - ranks(scores) + 1.0) / np.maximum(sizes, 1)
+    return found
+
+
+NORMALISATIONS: dict[str, Columns] = {
+    "min-max": _per_run(_min_max),
+    "z-score": _per_run(_z_score),
+    "sum": _per_run(_sum),
+    "rank": _rank,
+    "none": lambda scores: scores,
+}
+"""From the least score 0 to the greatest 1; mean 0 and standard deviation 1; least 0 and sum 1; from the
+last rank 1/n to the first 1; as they are."""
+
+
+def normalised(normalise: str, missing: str) -> Columns:
+    """Return normalised scores; a missing document gets the topic's minimum, or 0.
+
+    With the minimum, all values of a topic are less by it: that changes no order.
+    """
+
+    def columns(scores: Scores) -> Scores:
+        values = NORMALISATIONS[normalise](scores)
+        if missing == MINIMUM:
+            least = np.nanmin(values, axis=1, initial=np.inf, keepdims=True)
+            values = values - np.where(np.isinf(least), 0.0, least)
+        filled: Scores = np.nan_to_num(values, nan=0.0)
+        return filled
+
+    return columns
+
+
+def counted(normalise: str, power: int) -> Columns:
+    """Return normalised scores times a power of the number of runs that retrieved the document.
+
+    With equal weights they add up to CombSUM (power 0), CombMNZ (1) and CombANZ (-1) of Fox and Shaw
+    (TREC-2, 1994); a missing document adds 0.
+    """
+
+    def columns(scores: Scores) -> Scores:
+        runs = np.maximum((~np.isnan(scores)).sum(axis=0), 1)
+        found: Scores = np.nan_to_num(NORMALISATIONS[normalise](scores), nan=0.0) * runs ** float(power)
+        return found
+
+    return columns
+
+
+def reciprocal_ranks(k: float) -> Columns:
+    """Return 1 / (k + rank)."""
+    return lambda scores: np.nan_to_num(1.0 / (k + ranks(scores)), nan=0.0)
+
+
+def borda(scores: Scores) -> Scores:
+    """Return Borda's points: with c documents in all, c for the first, one less for each next.
+
+    Documents that a run has not retrieved share what is left (Aslam and Montague, SIGIR 2001); as no
+    order changes, all points of a run are less by that.
+    """
+    documents = scores.shape[1]
+    retrieved = (~np.isnan(scores)).sum(axis=1, keepdims=True)
+    points = documents - ranks(scores) + 1.0 - (documents - retrieved + 1.0) / 2.0
+    found: Scores = np.nan_to_num(points, nan=0.0)
+    return found

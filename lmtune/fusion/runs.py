@@ -1,0 +1,231 @@
+"""Runs side by side: their scores made comparable, as the columns of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.columns import UNJUDGED, ColumnLists
+from lmtune.candidates.judgements import read_judgements
+from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.errors import InputError
+from lmtune.fusion.line_kernels import in_band
+from lmtune.fusion.weighted_sum import WeightedSum
+from lmtune.indexing.index import Postings
+from lmtune.models.formula import QueryColumn
+from lmtune.progress import note
+from lmtune.threads import over_slices
+
+Scores = NDArray[np.float64]
+"""Of one topic's documents, shape (runs, documents), NaN where a run has not retrieved one."""
+Columns = Callable[[Scores], Scores]
+"""Makes values of scores, 0 where a run has not retrieved a document."""
+
+MINIMUM, ZERO = "minimum", "zero"
+_BITS = 25  # so that differences times differences are exact
+
+
+@dataclass(frozen=True)
+class RunIndex:
+    """What a pool asks of an index: docnos, and runs' columns as postings of made-up terms."""
+
+    listed: Sequence[str]
+    found: Mapping[str, Postings] = field(default_factory=dict)
+    name: str = "runs"
+    total_terms: int = 0
+    fingerprint: str = ""
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents that a run has retrieved."""
+        return len(self.listed)
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """No lengths."""
+        return np.zeros(len(self.listed), np.int32)
+
+    @property
+    def docno_rank(self) -> NDArray[np.int32]:
+        """Documents are numbered by ascending docno."""
+        return np.arange(len(self.listed), dtype=np.int32)
+
+    def analyze(self, text: str) -> list[str]:
+        """Return no terms: topics have no text."""
+        return text.split()[:0]
+
+    def postings(self, term: str) -> Postings | None:
+        """Return a run's column for a topic."""
+        return self.found.get(term)
+
+    def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return the docnos of document numbers."""
+        return [self.listed[doc] for doc in docs]
+
+    def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
+        """Return the document numbers of docnos, -1 for those that no run has retrieved."""
+        numbers = {docno: number for number, docno in enumerate(self.listed)}
+        return np.array([numbers.get(docno, -1) for docno in docnos], np.int32)
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """Runs of the same topics.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The runs'.
+    docnos : list of str
+        All documents' names, ascending.
+    docs : dict of str to numpy.ndarray of int32
+        By topic, the documents that a run has retrieved, by descending docno: trec_eval's order of
+        equal scores.
+    scores : dict of str to Scores
+        By topic, as 32-bit numbers, which is how trec_eval ranks them.
+    """
+
+    names: tuple[str, ...]
+    docnos: list[str]
+    docs: dict[str, NDArray[np.int32]]
+    scores: dict[str, Scores]
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> RunSet:
+        """Put runs side by side, given by name as `lmtune.formats.runs.read_run` returns them.
+
+        Raises
+        ------
+        InputError
+            For a run that comes twice, runs without a common topic, or a score beyond 32 bits.
+        """
+        names = tuple(runs)
+        for place, name in enumerate(names):
+            for other in names[:place]:
+                if runs[name] == runs[other]:
+                    raise InputError(f"the run {name} is the same as {other}", accepted="each run once")
+        topics = list(dict.fromkeys(topic for run in runs.values() for topic in run))
+        common = [topic for topic in topics if all(topic in run for run in runs.values())]
+        if not common:
+            raise InputError(
+                "the runs have no topic in common", value=names, accepted="runs of one set of topics"
+            )
+        if len(common) < len(topics):
+            note(f"{len(topics) - len(common)} of {len(topics)} topics are not in every run: "
+                 "one that lacks a topic adds nothing there")  # fmt: skip
+        docnos = sorted({docno for run in runs.values() for own in run.values() for docno in own})
+        numbers = {docno: number for number, docno in enumerate(docnos)}
+        docs, scores, constant = {}, {}, dict.fromkeys(names, 0)
+        for topic in topics:
+            own = [run.get(topic, {}) for run in runs.values()]
+            union = np.array(sorted({numbers[d] for one in own for d in one}, reverse=True), np.int32)
+            at_number = {int(number): at for at, number in enumerate(union)}
+            docs[topic], table = union, np.full((len(names), union.size), np.nan)
+            for row, name, one in zip(table, names, own, strict=True):
+                at = [at_number[numbers[docno]] for docno in one]
+                with np.errstate(over="ignore"):
+                    row[at] = np.fromiter(one.values(), np.float64, len(one)).astype(np.float32)
+                if not np.isfinite(row[at]).all():
+                    raise InputError(f"a score of {name} is beyond 32 bits", value=topic)
+                constant[name] += len(one) > 1 and np.ptp(row[at]) == 0.0
+            scores[topic] = table
+        for name, count in constant.items():
+            if count:
+                note(f"{name}: all documents of {count} topics have one score")
+        return cls(names, docnos, docs, scores)
+
+    def only(self, name: str) -> RunSet:
+        """Return one run by itself."""
+        place = self.names.index(name)
+        docs, scores = {}, {}
+        for topic, table in self.scores.items():
+            own = ~np.isnan(table[place])
+            if own.any():
+                docs[topic], scores[topic] = self.docs[topic][own], table[place : place + 1, own]
+        return RunSet((name,), self.docnos, docs, scores)
+
+    def pool(
+        self,
+        columns: Columns,
+        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        topics: Sequence[str] | None = None,
+    ) -> CandidatePool:
+        """Return a pool whose formula adds up the runs' columns.
+
+        Parameters
+        ----------
+        columns : callable
+            From `lmtune.fusion.normalisation`. Values are rounded to 2^-25 of the largest.
+        qrels : mapping, optional
+            Judgements.
+        topics : sequence of str, optional
+            All by default; one that no run has gets no documents.
+        """
+        topics = tuple(self.docs if topics is None else topics)
+        nothing = np.empty(0, np.int32), np.empty((len(self.names), 0))
+        docs = [self.docs.get(topic, nothing[0]) for topic in topics]
+        values = [columns(self.scores.get(topic, nothing[1])) for topic in topics]
+        most = max((float(np.abs(own).max(initial=0.0)) for own in values), default=0.0)
+        unit = 2.0 ** (int(np.frexp(most)[1]) - _BITS)
+        collected = ColumnLists()
+        found: dict[str, Postings] = {}
+        terms = [tuple(f"{topic} {name}" for name in self.names) for topic in topics]
+        for own_docs, own, names in zip(docs, values, terms, strict=True):
+            tf = np.rint(own / unit).astype(np.int32)
+            unjudged = np.full(own_docs.size, UNJUDGED, np.int32)
+            collected.append(doc=own_docs, length=np.zeros_like(own_docs), gain=unjudged, tf=tf)
+            found |= {
+                name: Postings(own_docs[::-1], row[::-1])
+                for name, row in zip(names, tf, strict=True)
+                if own_docs.size
+            }
+        index = RunIndex(self.docnos, found)
+        formula, candidates = WeightedSum(self.names, unit), collected.join()
+        queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
+        judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
+        candidates.gain[:] = judged.gain
+        each = len(self.names) * len(topics)
+        return CandidatePool(
+            name=" + ".join(self.names),
+            index=index,
+            topics=topics,
+            terms=tuple(terms),
+            term_start=np.arange(0, each + 1, len(self.names)),
+            value=np.ones(each),
+            count=np.ones(each, np.int64),
+            group=np.zeros(each, np.int8),
+            candidates=candidates,
+            judged=judged.judged,
+            judgement_start=judged.start,
+            judgements=judged.gains,
+            unknown_terms={},
+            unknown_documents=judged.unknown_documents,
+            formula=formula,
+        )
+
+
+def prune(pool: CandidatePool, depth: int) -> CandidatePool:
+    """Leave out the documents that no weights from 0 on bring among a topic's best `depth`.
+
+    At least `depth` others precede them in every column, ties in tie order; rounding keeps the order of
+    sums of ordered columns. So the best `depth` stay the same at all weights, to the last tie.
+    """
+    kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
+
+    def work(chunk: slice) -> None:
+        for t in range(chunk.start, chunk.stop):
+            tf = pool.tf_block(pool.candidates, t)
+            order = np.argsort(-tf, axis=1, kind="stable")
+            places = np.empty_like(order)
+            np.put_along_axis(places, order, np.arange(tf.shape[1])[None], axis=1)
+            keep = np.ones(tf.shape[1], np.bool_)
+            if keep.size > depth:
+                in_band(places, depth, keep)
+            kept[t] = np.flatnonzero(keep)
+
+    over_slices(work, len(kept))
+    pruning = Pruning("tf", depth, 1.0, np.inf, 0.0, np.zeros(len(kept), np.bool_))
+    return replace(pool, candidates=pool.candidates.take(kept), pruning=pruning)

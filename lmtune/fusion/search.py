@@ -1,0 +1,208 @@
+"""Weights by exact line searches: along each run's weight, then along random directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.fusion.lines import EQUAL, Line, best_steps, between
+from lmtune.fusion.runs import prune
+from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.measure import Measure, parse_measure
+from lmtune.models.parameter import Setting
+from lmtune.progress import counted
+from lmtune.tuning.experiment.smooth import smooth_form
+from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
+
+Doubles = NDArray[np.float64]
+
+
+class ExactLineSearch(Tuner):
+    """Climb a measure along lines of weights, each time to the best step of the whole line.
+
+    Weights are 0 or more, and only their proportions count. A line of coordinate k leads from the
+    weights of the other runs, in their proportions, to run k alone: all its weights from 0 to
+    infinity. Where no coordinate improves, random lines through the point are tried, up to both ends
+    of the simplex. With two runs the first line holds all weights, and its best step is the optimum:
+    `bound_` says so. Along a line every place where two documents change their order is looked at
+    (Och, ACL 2003, does so for BLEU); where they are equal, the order is trec_eval's.
+
+    Parameters
+    ----------
+    measure : str, or an object of ir_measures
+        AP, nDCG, P@k, RR, R@k, Bpref or Success@k.
+    starts : sequence of mappings, optional
+        Weights by run; equal ones by default.
+    restarts : int
+        Further starts, drawn evenly from the simplex.
+    directions : int
+        Random lines, one after the other, that must all fail before a climb ends.
+    seed : int
+        For restarts and directions.
+    depth : int
+        Run depth.
+
+    Attributes
+    ----------
+    bound_ : float
+        With one or two runs: no weights from 0 on have a higher mean. Infinite otherwise.
+    n_lines_ : int
+        Lines searched.
+    """
+
+    bound_: float
+    n_lines_: int
+
+    def __init__(
+        self,
+        measure: object = "AP",
+        *,
+        starts: Sequence[Setting] | None = None,
+        restarts: int = 0,
+        directions: int = 8,
+        seed: int = 0,
+        depth: int = DEPTH,
+    ) -> None:
+        self.measure = measure
+        self.starts = starts
+        self.restarts = restarts
+        self.directions = directions
+        self.seed = seed
+        self.depth = depth
+
+    def fit(
+        self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Self:
+        """Search on topics of a pool of runs (all by default).
+
+        Raises
+        ------
+        InputError
+            For unknown topics, or a measure without an exact line search.
+        """
+        measure = parse_measure(self.measure)
+        if pool.pruning is None:
+            pool = prune(pool, min(measure.cutoff or self.depth, self.depth))
+        depth = min(self.depth, pool.pruning.depth) if pool.pruning else self.depth
+        report = counted(progress, type(self).__name__)
+        record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
+        rng = np.random.default_rng(self.seed)
+        line = Line(pool, measure, record.places, depth)
+        runs = len(record.space.names)
+        starts = [record.space.start] if self.starts is None else [*map(record.space.vector, self.starts)]
+        starts += [rng.dirichlet(np.ones(runs)) for _ in range(self.restarts)]
+        self.bound_, self.n_lines_ = np.inf, 0
+        for number, start in enumerate(starts):
+            self._climb(line, record, start / start.sum() if start.any() else record.space.start, rng)
+            if report is not None:
+                report(number + 1, len(starts))
+            if runs <= 2:
+                break
+        record.close(self)
+        return self
+
+    def _climb(self, line: Line, record: SearchRecord, here: Doubles, rng: np.random.Generator) -> None:
+        [value] = record.measure(here[None])
+        if here.size == 1:
+            self.bound_ = value
+            return
+        failed, tried = 0, 0
+        while failed < here.size + (self.directions if here.size > 2 else 0):
+            ends = coordinate_line(here, tried % here.size) if failed < here.size else _chord(here, rng)
+            tried += 1
+            found = self._best(line, record, *ends)
+            if here.size == 2:
+                return
+            if found is not None and found[1] > value + EQUAL:
+                (here, value), failed = found, 0
+            else:
+                failed += 1
+
+    def _best(
+        self, line: Line, record: SearchRecord, begin: Doubles, end: Doubles
+    ) -> tuple[Doubles, float] | None:
+        """Return the best weights of a line, as they measure: a step may be too short for a number."""
+        self.n_lines_ += 1
+        steps, highest = best_steps(line.steps(begin, end))
+        if begin.size == 2:
+            self.bound_ = highest
+        best: tuple[Doubles, float] | None = None
+        for step in steps:
+            if best is not None and best[1] > step.value - EQUAL:
+                break
+            weights = between(begin, end, step.at)
+            [value] = record.measure(weights[None])
+            if best is None or value > best[1]:
+                best = weights, value
+        return best
+
+
+def coordinate_line(here: Doubles, run: int) -> tuple[Doubles, Doubles]:
+    """Return the ends of the line on which one run's weight goes from 0 to infinity."""
+    begin, end = here.copy(), np.eye(here.size)[run]
+    begin[run] = 0.0
+    if not begin.any():
+        begin = (1.0 - end) / (here.size - 1)
+    return begin / begin.sum(), end
+
+
+def _chord(here: Doubles, rng: np.random.Generator) -> tuple[Doubles, Doubles]:
+    """Return the ends, on the simplex, of a line in a random direction."""
+    way = rng.standard_normal(here.size)
+    way -= way.mean()
+    way[(here <= 0.0) & (way < 0.0)] = 0.0
+    way -= here * way.sum()  # keeps the sum
+    ends = []
+    for direction in (-way, way):
+        falling = direction < 0.0
+        far = float(np.min(here[falling] / -direction[falling], initial=np.inf))
+        end = np.maximum(here + (far if np.isfinite(far) else 0.0) * direction, 0.0)
+        ends.append(end / end.sum())
+    return ends[0], ends[1]
+
+
+def fit_linear(
+    pool: CandidatePool,
+    measure: Measure,
+    topics: Sequence[str],
+    *,
+    search: str = "surrogate",
+    restarts: int = 0,
+    seed: int = 0,
+    depth: int = DEPTH,
+) -> tuple[ExactLineSearch, int]:
+    """Choose weights on topics, and say how many evaluations that took.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Of runs.
+    measure : Measure
+        What to maximise.
+    topics : sequence of str
+        To fit on.
+    search : {"surrogate", "ranknet", "exact"}
+        Where line searches begin: at the end of a smooth measure's gradient, of RankNet's, or at equal
+        weights.
+    restarts, seed, depth
+        As of `ExactLineSearch`.
+    """
+    starts: list[Setting] | None = None
+    evaluations = 0
+    if search != "exact" and len(pool.formula.parameters) > 2:
+        tuner: SurrogateTuner | RankNetTuner = SurrogateTuner(
+            str(smooth_form(measure)), depth=depth, seed=seed
+        )
+        if search == "ranknet":
+            tuner = RankNetTuner(rel=measure.rel, seed=seed)
+        tuner.fit(pool, topics=topics)
+        starts, evaluations = [tuner.best_params_], tuner.n_evaluations_
+    found = ExactLineSearch(str(measure), starts=starts, restarts=restarts, seed=seed, depth=depth)
+    found.fit(pool, topics=topics)
+    return found, evaluations + found.n_evaluations_

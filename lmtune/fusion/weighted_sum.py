@@ -1,0 +1,62 @@
+"""A weighted sum of columns as a formula, so that pools, measures and tuners work with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.fusion.line_kernels import weighted_sums
+from lmtune.indexing.index import Index
+from lmtune.models.formula import Formula
+from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.parameter import Parameter
+
+
+class WeightedSum(Formula):
+    """The score ``unit * sum over runs of weight * column``.
+
+    Columns are whole numbers, which stand where term frequencies do: documents of equal columns get
+    equal bits, and where weights are whole numbers too, so are the sums, exactly.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The runs', one a weight.
+    unit : float
+        What 1 in a column is worth: a power of two.
+    """
+
+    name = "weighted-sum"
+
+    def __init__(self, names: Sequence[str], unit: float) -> None:
+        self.unit = unit
+        equal = 1.0 / len(names)
+        self.parameters = tuple(
+            Parameter(name, 0.0, 1.0, "linear", equal, "a run's weight") for name in names
+        )
+
+    def lengths(self, index: Index) -> NDArray[np.int32]:
+        """Return no lengths: they play no part."""
+        return np.zeros(index.num_docs, np.int32)
+
+    def differentiate(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score one topic's documents; the gradients are the columns."""
+        scores = np.empty((1, topic.length.size))
+        weighted_sums(np.atleast_2d(setting), topic.tf.astype(np.int32), scores)
+        gradients: NDArray[np.float64] = self.unit * topic.tf.astype(np.float64)
+        return self.unit * scores[0], gradients
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill scores in units, topic by topic and, within a topic, setting by setting."""
+        filled, runs = 0, len(self.parameters)
+        for docs, tfs in zip(np.diff(documents.docs)[:, 0].tolist(), documents.tfs, strict=True):
+            columns = documents.tf[slice(*tfs)].reshape(runs, docs)
+            end = filled + docs * len(settings)
+            weighted_sums(settings, columns, out[filled:end].reshape(len(settings), docs))
+            filled = end

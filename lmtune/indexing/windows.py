@@ -1,0 +1,70 @@
+"""Windows of two words: how often two words stand together in documents.
+
+An ordered window, Indri's ``#1``, is the first word at a position with the second at the next. An
+unordered one, ``#uw8``, begins at an occurrence of either word and ends at the other's next
+occurrence, no more than 8 positions in all: windows may overlap, and each occurrence begins one
+at most. So count Indri's UnorderedWindowNode and Lucene's SpanNearQuery; for a word with itself
+the two occurrences must differ, which they do not ask.
+
+Positions are those of Lucene's index: every token of the text has one, also a stopword, which is
+not indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.indexing.index import Index, PositionalIndex, Positions, Postings
+
+WIDTH = 8
+"""Positions that an unordered window spans, at most."""
+
+
+class Window(NamedTuple):
+    """Two words together, the first at once before the second where it is ordered."""
+
+    first: str
+    second: str
+    ordered: bool
+
+
+def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | None]:
+    """Count windows in all documents.
+
+    Parameters
+    ----------
+    index : Index
+        One with positions.
+    windows : sequence of Window
+        What to count.
+
+    Returns
+    -------
+    list of Postings or None
+        The documents that hold each window, and how many; None where none does.
+
+    Raises
+    ------
+    InputError
+        For an index without positions.
+    """
+    from lmtune.indexing import position_kernels as kernels
+
+    if not windows:
+        return []
+    if not isinstance(index, PositionalIndex):
+        raise InputError(f"the index of {index.name} has no positions", accepted="lmtune index --positions")
+    words = {word for window in windows for word in window[:2]}
+    held: dict[str, Positions | None] = {word: index.positions(word) for word in words}
+    counted: list[Postings | None] = []
+    for window in windows:
+        first, second = held[window.first], held[window.second]
+        if first is None or second is None:
+            counted.append(None)
+            continue
+        same, width = window.first == window.second, 2 if window.ordered else WIDTH
+        found = Postings(*kernels.count_windows(first, second, same, window.ordered, width))
+        counted.append(found if found.docs.size else None)
+    return counted

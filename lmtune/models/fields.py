@@ -1,0 +1,128 @@
+r"""A mixture of language models, one of each field of the documents, and its analytic gradient.
+
+.. math:: g(Q;D) = \sum_{w \in Q} \log \sum_f \omega_f \Big((1-\lambda)
+    \frac{tf_{w,f} + \mu_f p_{w,f}}{\mu_f + |D|_f} + \lambda p_{w,f}\Big), \qquad
+    p_{w,f} = \frac{cf_{w,f}}{|C|_f},
+
+Ogilvie and Callan's (SIGIR 2003) with two-stage smoothing in each field. A field in which no
+document holds a term has no part in it. A query term occurring c times counts c times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.formats.document import check_fields
+from lmtune.indexing.index import Index, Postings, field_index
+from lmtune.models import fields_kernels as kernels
+from lmtune.models.formula import Formula, QueryColumn
+from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.parameter import Parameter
+from lmtune.models.two_stage import LAMBDA, MU
+
+PREFIX = "fields:"
+"""What the model's name begins with; the fields follow, with commas."""
+
+_MOST = 100
+
+
+class Fields(Formula):
+    r"""The mixture of some fields; its parameters are weights, a mu each, and lambda.
+
+    With x the sum over fields, m its summand without the weight,
+
+    .. math::
+        \frac{\partial g}{\partial \omega_f} &= \sum_w \frac{m_{w,f}}{x_w}, \qquad
+        \frac{\partial g}{\partial \mu_f} = \sum_w \frac{\omega_f (1-\lambda)
+            (p_{w,f} |D|_f - tf_{w,f})}{x_w (\mu_f + |D|_f)^2} \\
+        \frac{\partial g}{\partial \lambda} &= \sum_w \frac{1}{x_w} \sum_f \omega_f
+            \frac{p_{w,f} |D|_f - tf_{w,f}}{\mu_f + |D|_f}
+
+    A common factor of all weights changes no order. So a search may move each in a box, evenly in
+    its logarithm, and divide by their sum (`Parameter.share`): softmax coordinates, one a field.
+    Dropping one of them would make the others' steps depend on which.
+
+    Parameters
+    ----------
+    fields : sequence of str
+        Their names, as `lmtune index --fields` has them.
+
+    Raises
+    ------
+    InputError
+        For no fields, or names that no field has.
+    """
+
+    dominance = "tf"
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        check_fields(fields)
+        if not 0 < len(fields) <= _MOST:
+            raise InputError(
+                "no fields to mix, or too many", value=fields, accepted="--fields title,contents"
+            )
+        self.fields = tuple(fields)
+        self.name = PREFIX + ",".join(fields)
+        share = 1.0 / len(fields)
+        low, high = (0.001, 0.999) if len(fields) > 1 else (1.0, 1.0)
+        weights = [
+            Parameter(f"w_{field}", low, high, "log", share, f"the weight of {field}", share="w")
+            for field in fields
+        ]
+        mus = [replace(MU, name=f"mu_{field}", what=f"{MU.what} of {field}") for field in fields]
+        self.parameters: tuple[Parameter, ...] = (*weights, *mus, LAMBDA)
+
+    def columns(self, query: Sequence[str]) -> list[QueryColumn]:
+        """Return each distinct term in each field, the fields of a term in a row."""
+        return [
+            QueryColumn(term, group, count)
+            for term, count in Counter(query).items()
+            for group in range(len(self.fields))
+        ]
+
+    def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
+        """Return no documents of a field that lacks the term, and None where all fields do."""
+        found, none = super().look_up(index, columns), np.empty(0, np.int32)
+        known = {column.term for column, own in zip(columns, found, strict=True) if own is not None}
+        return [
+            own or Postings(none, none) if column.term in known else None
+            for column, own in zip(columns, found, strict=True)
+        ]
+
+    def part(self, index: Index, group: int) -> Index:
+        """Return the index of a field."""
+        return field_index(index, self.fields[group])
+
+    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return each field's length of documents, shape (fields, documents)."""
+        return np.array([field_index(index, field).lengths[docs] for field in self.fields], np.int32)
+
+    def check(self, settings: NDArray[np.float64]) -> None:
+        """Raise `InputError` unless weights and mus are above 0, weights add up to 1, and 0 <= lambda < 1."""
+        for parameter, values in zip(self.parameters[:-1], settings.T, strict=False):
+            if (values == 0.0).any():
+                raise InputError(
+                    f"{parameter.name} is outside its domain", value=0.0, accepted=f"{parameter.name} > 0"
+                )
+        super().check(settings)
+
+    def differentiate(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score one topic's documents and differentiate the scores in every parameter."""
+        scores = np.empty(topic.length.size)
+        gradients = np.zeros((setting.size, topic.length.size))
+        kernels.differentiate(topic, setting, scores, gradients)
+        return scores, gradients
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill scores whose rounding keeps dominance."""
+        kernels.rank_scores(documents, settings, out)

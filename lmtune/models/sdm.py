@@ -1,0 +1,143 @@
+r"""The sequential dependence model, and its analytic gradient.
+
+.. math:: g(Q;D) = \lambda_T \sum_{w \in Q} \log P(w|D)
+    + \lambda_O \sum_{i} \log P(\#1(q_i\, q_{i+1})|D)
+    + \lambda_U \sum_{i} \log P(\#uw8(q_i\, q_{i+1})|D)
+
+after Metzler and Croft, "A Markov Random Field Model for Term Dependencies" (SIGIR 2005), section
+3.3: query terms, and pairs of neighbouring ones as phrases and in windows of 8 tokens. Each P is
+two-stage smoothing's with its own lambda and mu, over windows as over terms,
+
+.. math:: P(c|D) = (1 - \lambda) \frac{tf_{c,D} + \mu\, cf_c / |C|}{\mu + |D|} + \lambda\, cf_c / |C| .
+
+`lmtune.indexing.windows` says what is counted. Neighbours are those of the analysed query, as in
+Anserini's model: stopwords between them are passed over, though in documents they take a place. A
+window that the collection lacks is left out, as a query term is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.indexing.index import Index, Postings
+from lmtune.indexing.windows import Window, count_windows
+from lmtune.models import kernels as two_stage
+from lmtune.models import sdm_kernels as kernels
+from lmtune.models.formula import Formula, QueryColumn
+from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.parameter import Parameter
+from lmtune.models.two_stage import LAMBDA, MU, check_parameters
+
+TERMS, ORDERED, UNORDERED = range(kernels.GROUPS)
+"""The groups of columns."""
+
+_WEIGHTS = (
+    Parameter("ordered", 0.0, 0.5, "linear", 0.1, "the weight of phrases of two query terms"),
+    Parameter("unordered", 0.0, 0.5, "linear", 0.05, "the weight of two query terms within 8 tokens"),
+)
+
+
+class SequentialDependence(Formula):
+    r"""The sequential dependence model over terms, ordered and unordered windows.
+
+    The weights sum to 1: the terms have what ``ordered`` and ``unordered`` leave. At fixed smoothing
+    the score is linear in them, and RankNet's cost convex. No score falls as a frequency, also a
+    window's, rises or the length falls, the weights being 0 or more.
+    """
+
+    name = "sdm"
+    parameters = (
+        *_WEIGHTS,
+        LAMBDA,
+        MU,
+        *(
+            replace(own, name=f"{own.name}_{windows}", what=f"{own.what} of {windows} windows")
+            for windows in ("ordered", "unordered")
+            for own in (LAMBDA, MU)
+        ),
+    )
+    dominance = "tf"
+    needs_positions = True
+
+    def columns(self, query: Sequence[str]) -> list[QueryColumn]:
+        """Return each distinct term, phrase and window of neighbours; a window in one order alone."""
+        pairs = list(pairwise(query))
+        groups = (query, map(" ".join, pairs), (" ".join(sorted(pair)) for pair in pairs))
+        return [
+            QueryColumn(term, group, times)
+            for group, terms in enumerate(groups)
+            for term, times in Counter(terms).items()
+        ]
+
+    def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
+        """Return terms' postings and count windows.
+
+        Raises
+        ------
+        InputError
+            For an index without positions.
+        """
+        windows = []
+        for column in columns:
+            if column.group != TERMS:
+                first, second = column.term.split(" ")
+                windows.append(Window(first, second, column.group == ORDERED))
+        terms = [index.postings(column.term) for column in columns if column.group == TERMS]
+        return [*terms, *count_windows(index, windows)]
+
+    def check(self, settings: NDArray[np.float64]) -> None:
+        """Raise `InputError` unless weights are 0 or more, and sum to 1 at most; smoothing as elsewhere."""
+        for ordered, unordered, *smoothing in settings.tolist():
+            # As people add decimals: 0.7 and 0.3 are no more than 1.
+            if not (ordered >= 0.0 and unordered >= 0.0 and ordered + unordered <= 1.0 + 1e-12):
+                raise InputError(
+                    "the weights of windows are outside their domain",
+                    value=(ordered, unordered),
+                    accepted="ordered and unordered, each 0 or more, together 1 at most:"
+                    " the terms have the rest",
+                )
+            for at in range(0, len(smoothing), 2):
+                check_parameters(smoothing[at], smoothing[at + 1])
+        super().check(settings)
+
+    def differentiate(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score one topic's documents and differentiate the scores."""
+        scores = np.empty(topic.length.size)
+        gradients = np.empty((len(self.parameters), topic.length.size))
+        kernels.differentiate(topic, setting, scores, gradients)
+        return scores, gradients
+
+    def prepare(self, documents: Documents) -> Documents:
+        """Return documents with tf / P in place of tf."""
+        bounds, y = two_stage.relative_frequencies(documents)
+        return documents._replace(tfs=bounds, tf=y)
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill weighted logarithms of products of factors."""
+        kernels.rank_scores(documents, settings, out)
+
+    def likelihoods(
+        self,
+        documents: Documents,
+        setting: NDArray[np.float64],
+        likelihood: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        product: NDArray[np.bool_],
+    ) -> None:
+        """Fill scores and derivatives; no products."""
+        product[:] = False
+        kernels.likelihoods(documents, setting, likelihood, gradient)
+
+
+SDM = SequentialDependence()

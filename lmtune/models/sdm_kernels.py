@@ -1,0 +1,124 @@
+"""Compiled arithmetic of the sequential dependence model.
+
+Settings are the weights of ordered and unordered windows, then lambda and mu of terms, of ordered
+and of unordered windows: 8 values.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.compiled import compiled
+from lmtune.models.kernels import Documents, TopicDocuments, add_term, log_likelihood, scores_as_product
+
+GROUPS = 3
+_SMALLEST_MU = 1e-200
+
+
+@compiled()
+def group_starts(group: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Return where each group begins among columns in the order of groups, and where the last ends."""
+    starts = np.zeros(GROUPS + 1, np.int64)
+    for own in group:
+        starts[own + 1 :] += 1
+    return starts
+
+
+@compiled()
+def weight_of(setting: NDArray[np.float64], group: int) -> float:
+    """Return a group's weight; the terms have what the windows leave."""
+    return float(setting[group - 1] if group else max(1.0 - setting[0] - setting[1], 0.0))
+
+
+@compiled()
+def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill scores, as `lmtune.models.formula.Formula.rank_scores` says; `documents.tf` holds tf / P.
+
+    A group's likelihood over that of a document without length is a product of factors, or a sum of
+    their logarithms where the product could leave the range of a double, as in
+    `lmtune.models.kernels.rank_scores`; it is computed anew only where lambda or mu differ from the
+    setting before. Each operation is monotone in every factor, the logarithm taken to be.
+    """
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]]
+        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
+        p, count = documents.value[terms], documents.counts[terms]
+        starts = group_starts(documents.group[terms])
+        docs = length.size
+        y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
+        logs, ratio = np.zeros((GROUPS, docs)), np.empty(docs)
+        for s in range(settings.shape[0]):
+            setting = settings[s]
+            for g in range(GROUPS):
+                own = slice(starts[g], starts[g + 1])
+                lambda_, mu = setting[2 + 2 * g], setting[3 + 2 * g]
+                known = s > 0 and settings[s - 1, 2 + 2 * g] == lambda_ and settings[s - 1, 3 + 2 * g] == mu
+                if known or starts[g] == starts[g + 1]:
+                    continue
+                product = scores_as_product(p[own].min(), documents.longest, count[own].sum(), lambda_, mu)
+                logs[g] = 1.0 if product else 0.0
+                for j in range(docs):
+                    ratio[j] = (1.0 - lambda_) / (mu + length[j])
+                for w in range(starts[g], starts[g + 1]):
+                    add_term(y[w], count[w], lambda_, mu, product, False, ratio, logs[g])
+                if product:
+                    for j in range(docs):
+                        logs[g, j] = math.log(logs[g, j])
+            score = out[filled : filled + docs]
+            filled += docs
+            for j in range(docs):
+                score[j] = 0.0
+                for g in range(GROUPS):
+                    score[j] += weight_of(setting, g) * logs[g, j]
+
+
+@compiled()
+def differentiate(
+    topic: TopicDocuments,
+    setting: NDArray[np.float64],
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> None:
+    """Fill scores, shape (documents,), and their derivatives, shape (8, documents)."""
+    starts = group_starts(topic.group)
+    own, slopes = np.empty(score.size), np.empty((2, score.size))
+    score[:] = 0.0
+    gradient[:] = 0.0
+    for g in range(GROUPS):
+        part = slice(starts[g], starts[g + 1])
+        columns = topic.value[part], topic.counts[part], topic.group[part]
+        group = TopicDocuments(topic.tf[part], topic.length, *columns, topic.mean_length)
+        # A judged document may be empty: without a prior its probabilities are their limit, P.
+        log_likelihood(group, setting[2 + 2 * g], max(setting[3 + 2 * g], _SMALLEST_MU), own, slopes)
+        weight = weight_of(setting, g)
+        for j in range(score.size):
+            score[j] += weight * own[j]
+            gradient[2 + 2 * g, j] = weight * slopes[0, j]
+            gradient[3 + 2 * g, j] = weight * slopes[1, j]
+            for window in range(1, GROUPS):
+                gradient[window - 1, j] += own[j] if g == window else -own[j] if g == 0 else 0.0
+
+
+@compiled()
+def likelihoods(
+    documents: Documents,
+    setting: NDArray[np.float64],
+    score: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+) -> None:
+    """Fill the same for each of some topics, one after the other."""
+    filled = 0
+    for i in range(documents.docs.shape[0]):
+        length = documents.length[documents.docs[i, 0] : documents.docs[i, 1]].astype(np.int64)
+        terms = slice(documents.terms[i, 0], documents.terms[i, 1])
+        columns = documents.value[terms], documents.counts[terms], documents.group[terms]
+        tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].astype(np.int64)
+        tf = tf.reshape(columns[0].size, length.size)
+        topic = TopicDocuments(tf, length, *columns, documents.mean_length)
+        own = slice(filled, filled + length.size)
+        differentiate(topic, setting, score[own], gradient[:, own])
+        filled += length.size

@@ -1,0 +1,185 @@
+"""A fusion's tables: each method's values in sample and held out, and how sure its weights are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from lmtune.fusion.fusing import METHODS, FusedRow, FusionResult
+from lmtune.fusion.runs import MINIMUM, ZERO
+from lmtune.reporting.comparison_tables import BETTER
+from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
+from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
+
+RRF_BETTER = "‡"
+_MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
+
+
+def fusion_table(result: FusionResult, style: str = "table") -> str:
+    """Render a fusion in one of `lmtune.reporting.table.STYLES`."""
+    return render(
+        style,
+        lambda: [_values(result), *_sureness(result)],
+        lambda: [_flattened(record) for record in as_records(result)],
+        content=lambda: as_content(result),
+    )
+
+
+def as_content(result: FusionResult) -> dict[str, Any]:
+    """Return all that is known as JSON holds it; ``output`` is what `lmtune fuse --from` takes."""
+    options = {name: value for name, value in asdict(result.options).items() if value is not None}
+    return {
+        "runs": list(result.runs),
+        "topics": list(result.topics),
+        "folds": result.how,
+        "options": options,
+        "output": asdict(result.best.chosen),
+        "rows": as_records(result),
+    }
+
+
+def as_records(result: FusionResult) -> list[dict[str, Any]]:
+    """Return a record a row, every figure at full precision."""
+    return [
+        {
+            "measure": str(row.measure),
+            "method": row.chosen.method,
+            "normalise": _normalisation(row, result),
+            "k": _constant(row, result),
+            "in_sample": row.in_sample,
+            "held_out": row.held_out,
+            "bound": row.bound,
+            "evaluations": row.evaluations,
+            "weights": row.chosen.weights,
+            "flat": {name: list(ends) for name, ends in row.flat.items()},
+            "interval": {name: list(ends) for name, ends in row.interval.items()},
+            "p_best_single": row.p_values.get("best single run"),
+            "p_rrf": row.p_values.get("rrf"),
+        }
+        for row in result.rows
+    ]
+
+
+def legend(result: FusionResult) -> str:
+    """Say what the table shows."""
+    options = result.options
+    parts = [
+        f"{len(result.topics)} topics",
+        result.how,
+        f"scores by {options.normalise}, a missing document gets {_MISSING[options.missing]}",
+        "weights by their shares",
+        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf: two-sided paired "
+        "t-tests, Holm's correction, adjusted p < .05",
+    ]
+    return "; ".join(parts)
+
+
+def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
+    own = METHODS.get(row.chosen.method)
+    return result.options.normalise if own is not None and own.is_scored else None
+
+
+def _constant(row: FusedRow, result: FusionResult) -> float | None:
+    return result.options.rrf_k if row.chosen.method == "rrf" else row.chosen.constant or None
+
+
+def _flattened(record: dict[str, Any]) -> dict[str, Any]:
+    """Put nested values into one cell of CSV each."""
+    return {
+        key: "; ".join(f"{name}={_joined(own)}" for name, own in value.items())
+        if isinstance(value, dict)
+        else value
+        for key, value in record.items()
+    }
+
+
+def _joined(own: Any) -> str:
+    return " to ".join(map(repr, own)) if isinstance(own, list) else repr(own)
+
+
+def _shares(row: FusedRow) -> dict[str, float]:
+    total = sum(row.chosen.weights.values()) or 1.0
+    return {name: weight / total for name, weight in row.chosen.weights.items()}
+
+
+def _values(result: FusionResult) -> Table:
+    by_single = {
+        row.measure: max(
+            r.mean for r in result.rows if r.measure == row.measure and r.chosen.method == "single"
+        )
+        for row in result.rows
+    }
+    rrf = {row.measure: row.mean for row in result.rows if row.chosen.method == "rrf"}
+    bounds = any(row.bound is not None for row in result.rows)
+    held_out = any(row.held_out is not None for row in result.rows)
+    groups = []
+    for measure, rows in groupby(result.rows, key=lambda row: row.measure):
+        lines = []
+        for row in rows:
+            marks = [
+                mark
+                for mark, name, other in (
+                    (BETTER, "best single run", by_single[measure]),
+                    (RRF_BETTER, "rrf", rrf[measure]),
+                )
+                if row.p_values.get(name, 1.0) < SIGNIFICANCE and row.mean > other
+            ]
+            single, shares, k = row.chosen.method == "single", _shares(row), _constant(row, result)
+            name = next(iter(shares)) if single else row.chosen.method + (f" (k = {k:g})" if k else "")
+            cells = [Cell(str(measure)), Cell(name)]
+            value = Cell(short(row.mean if held_out else row.in_sample), "".join(marks))
+            cells += [Cell(short(row.in_sample)), value] if held_out else [value]
+            cells += [Cell("" if row.bound is None else at_most(row.bound))] if bounds else []
+            cells += [Cell("" if single else f"{shares[run]:.3f}".lstrip("0") or "0") for run in result.runs]
+            lines.append(tuple(cells))
+        groups.append(lines)
+    columns = ["In sample", *(["Held out"] if held_out else []), *(["At most"] if bounds else [])]
+    return Table(
+        [*name_columns("Measure", "Method"), *map(Column, [*columns, *result.runs])],
+        groups,
+        caption="Runs fused",
+        legend=legend(result),
+    )
+
+
+def _sureness(result: FusionResult) -> list[Table]:
+    """Make the table of tuned weights, or none."""
+    lines = []
+    for row in result.rows:
+        for run, (low, high) in row.flat.items():
+            interval = row.interval.get(run)
+            lines.append(
+                tuple(
+                    map(
+                        Cell,
+                        (
+                            str(row.measure),
+                            row.chosen.method,
+                            run,
+                            short(_shares(row)[run]),
+                            f"{short(low)} to {short(high)}",
+                            "" if interval is None else f"{short(interval[0])} to {short(interval[1])}",
+                        ),
+                    )
+                )
+            )
+    if not lines:
+        return []
+    return [
+        Table(
+            [
+                *name_columns("Measure", "Method", "Run"),
+                Column("Share"),
+                Column("Within .001"),
+                Column("95%"),
+            ],
+            [lines],
+            caption="Weights",
+            legend=(
+                "Within .001: the shares, the other runs in their proportions, that lose no more than that "
+                f"in sample; 95%: the middle of the best shares over {result.options.bootstrap} resamples of "
+                "topics"
+            ),
+        )
+    ]

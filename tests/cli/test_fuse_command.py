@@ -1,0 +1,113 @@
+"""``lmtune fuse`` end to end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.formats.runs import read_run
+from lmtune.measures.from_files import topic_values
+
+TOPICS = range(1, 11)
+
+
+def fused(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["fuse", *map(str, arguments)])
+    return result.exit_code, result.stdout_bytes.decode(), result.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    for name, topics in (("", TOPICS), ("new-", range(21, 25))):
+        qrels = "".join(f"{t} 0 d{t}-{i} {int(i < 4)}\n" for t in topics for i in range(20))
+        (tmp_path / f"{name}qrels.txt").write_text(qrels)
+        for run, skill in (("a", 0.5), ("b", 1.0), ("c", 0.2)):
+            lines = []
+            for t in topics:
+                scores = rng.normal(0, 1, 20) + skill * (np.arange(20) < 4)
+                lines += [f"{t} Q0 d{t}-{i} 1 {scores[i]:.6f} tag\n" for i in range(20)]
+            (tmp_path / f"{name}{run}.run").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> None:
+    files = ("qrels.txt", "a.run", "b.run", "c.run")
+    arguments = (*files, "-m", "AP", "-m", "nDCG@5", "--method", "linear,rrf-tuned,combmnz", "--folds", "2")
+    code, out, err = fused(*arguments, "--format", "json", "--output", "fused.run.gz")
+    assert code == 0, err
+    assert "wrote 10 topics to fused.run.gz, fused by linear" in err
+    (home / "results.json").write_text(out)
+    found = json.loads(out)
+    methods = [row["method"] for row in found["rows"]]
+    assert methods == 2 * ["single", "single", "single", "linear", "rrf-tuned", "rrf", "combmnz"]
+    linear = found["rows"][3]
+    assert found["output"]["weights"] == linear["weights"]
+    assert linear["weights"].keys() == linear["flat"].keys() == linear["interval"].keys() == {"a", "b", "c"}
+    values = topic_values("qrels.txt", "fused.run.gz", "map")[1]
+    assert values.mean() == pytest.approx(linear["in_sample"], abs=1e-12)
+    assert found["options"]["method"] == ["linear", "rrf-tuned", "combmnz"]
+
+    code, _, err = fused("--from", "results.json", "new-b.run", "new-a.run", "new-c.run", "--output", "n.run")
+    assert code == 0, err
+    assert "taken in their order: new-b for a, new-a for b" in err
+    assert set(read_run("n.run")) == {"21", "22", "23", "24"}
+    code, _, err = fused("--from", "results.json", "b.run", "a.run", "c.run", "--output", "again.run")
+    assert code == 0, err
+    assert read_run("again.run") == read_run("fused.run.gz")
+
+
+@pytest.mark.usefixtures("home")
+def test_tables() -> None:
+    arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda", "--bootstrap", "5")
+    code, out, err = fused(*arguments)
+    assert code == 0, err
+    header = out.splitlines()[0].split()
+    assert header == ["Measure", "Method", "In", "sample", "Held", "out", "At", "most", "a", "b"]
+    assert "5-fold cross-validation" in out
+    assert "scores by min-max" in out
+    code, out, err = fused(*arguments, "--in-sample", "--normalise", "z-score", "--missing", "zero")
+    assert code == 0, err
+    assert "Held out" not in out
+    assert "scores by z-score, a missing document gets 0;" in out
+    code, out, err = fused(*arguments, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["method"] for row in rows] == ["single", "single", "linear", "rrf", "borda"]
+    assert float(rows[2]["in_sample"]) == pytest.approx(float(rows[2]["bound"]), abs=1e-9)
+    assert "a missing document gets the topic's minimum" in err
+    for style in ("markdown", "latex"):
+        assert fused(*arguments, "--format", style)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("qrels.txt a.run", "two runs or more"),
+        ("qrels.txt a.run ./a.run", "given twice"),
+        ("qrels.txt a.run b.run --method no", "linear"),
+        ("qrels.txt a.run b.run --normalise no", "min-max"),
+        ("qrels.txt a.run b.run -m ERR@10", "no exact line search"),
+        ("qrels.txt a.run new-b.run", "no topic in common"),
+        ("new-qrels.txt a.run b.run", "no topic of the runs has relevant documents"),
+        ("qrels.txt a.run b.run --output a.run", "would replace what the command reads"),
+        ("qrels.txt a.run b.run --folds 99", "2 to 10"),
+        ("--from qrels.txt a.run b.run --output o.run", "qrels.txt"),
+        ("--from r.json a.run b.run --output o.run", "not a fusion"),
+        ("--from r.json a.run b.run", "--output RUN"),
+    ],
+)
+def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
+    (home / "r.json").write_text('{"output": {"method": "no", "weights": {}}, "options": {}}')
+    before = sorted(home.iterdir())
+    code, out, err = fused(*line.split())
+    assert (code, out) == (2, ""), err
+    assert words in err.splitlines()[-1]
+    assert sorted(home.iterdir()) == before

@@ -1,0 +1,184 @@
+"""Runs read, normalised and fused, held against formulas written out and against trec_eval's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pytest
+from made_runs import made
+
+from lmtune.datasets.folds import cross_validation
+from lmtune.errors import InputError
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run, write_run
+from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
+from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, ranks, reciprocal_ranks
+from lmtune.fusion.runs import RunSet
+from lmtune.fusion.search import ExactLineSearch, coordinate_line, fit_linear
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measure
+
+DL19 = Path(__file__).parents[3] / "shared/data/trec_dl19"
+NAN = np.nan
+SCORES = np.array([[3.0, NAN, 1.0, 2.0], [5.0, 5.0, NAN, NAN]])
+
+
+def test_normalisations_of_one_topic() -> None:
+    third = np.sqrt(2.0 / 3.0)
+    expected = {
+        "min-max": [[1.0, NAN, 0.0, 0.5], [1.0, 1.0, NAN, NAN]],
+        "z-score": [[1 / third, NAN, -1 / third, 0.0], [0.0, 0.0, NAN, NAN]],
+        "sum": [[2 / 3, NAN, 0.0, 1 / 3], [0.5, 0.5, NAN, NAN]],
+        "rank": [[1.0, NAN, 1 / 3, 2 / 3], [1.0, 0.5, NAN, NAN]],
+        "none": SCORES,
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(NORMALISATIONS[name](SCORES), np.array(values), atol=1e-15)
+    np.testing.assert_array_equal(ranks(SCORES), [[1, NAN, 3, 2], [1, 2, NAN, NAN]])
+    np.testing.assert_allclose(normalised("none", "minimum")(SCORES), [[2, 0, 0, 1], [0, 0, 0, 0]])
+    np.testing.assert_allclose(normalised("none", "zero")(SCORES), [[3, 0, 1, 2], [5, 5, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (counted("min-max", 0), [2.0, 1.0, 0.0, 0.5]),
+        (counted("min-max", 1), [4.0, 1.0, 0.0, 0.5]),
+        (counted("min-max", -1), [1.0, 1.0, 0.0, 0.5]),
+        (reciprocal_ranks(60.0), [2 / 61, 1 / 62, 1 / 63, 1 / 62]),
+        # 4, 3, 2 points and the last one; 4, 3 and (2 + 1) / 2 for each of two: less 1 and 1.5.
+        (borda, [8 - 2.5, 4 - 2.5, 3.5 - 2.5, 4.5 - 2.5]),
+    ],
+)
+def test_sums_of_one_topic(columns: Callable[[np.ndarray], np.ndarray], expected: list[float]) -> None:
+    np.testing.assert_allclose(columns(SCORES).sum(axis=0), expected, rtol=1e-14)
+
+
+def test_every_written_run_is_measured_by_trec_eval_as_the_table_says(tmp_path: Path) -> None:
+    runs, judged = made(7, runs=3, docs=25)
+    options = FusionOptions(measure=("AP", "nDCG@5"), in_sample=True, bootstrap=0)
+    found = fuse_runs(runs, judged, options)
+    assert [row.chosen.method for row in found.rows[:11]] == ["single"] * 3 + list(METHODS)
+    for row in found.rows:
+        if row.chosen.method == "single":
+            continue
+        write_run(tmp_path / "run", rankings(runs, row.chosen, options), tag="t")
+        measure = ir_measures.parse_measure(str(row.measure))
+        [metric] = ir_measures.calc_aggregate([measure], judged, read_run(tmp_path / "run")).values()
+        assert metric == pytest.approx(row.in_sample, abs=1e-12), row.chosen.method
+    by_method = {row.chosen.method: row for row in found.rows[:11]}
+    assert by_method["linear"].in_sample >= by_method["equal"].in_sample
+    assert by_method["rrf-tuned"].in_sample >= by_method["rrf"].in_sample
+    assert set(by_method["linear"].p_values) == {"best single run", "rrf"}
+    assert set(by_method["rrf"].p_values) == {"best single run"}
+
+
+def test_single_runs_are_measured_as_they_are() -> None:
+    runs, judged = made(8, levels=4)
+    found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), method=("borda",), in_sample=True))
+    for row, name in zip(found.rows, runs.names, strict=False):
+        own = {
+            topic: {
+                runs.docnos[doc]: score
+                for doc, score in zip(runs.docs[topic], table[runs.names.index(name)], strict=True)
+                if not np.isnan(score)
+            }
+            for topic, table in runs.scores.items()
+        }
+        [expected] = ir_measures.calc_aggregate([ir_measures.AP], judged, own).values()
+        assert row.in_sample == pytest.approx(expected, abs=1e-12)
+
+
+def test_held_out_values_are_those_of_weights_from_other_topics() -> None:
+    runs, judged = made(9, topics=8, levels=40)
+    options = FusionOptions(measure=("AP",), method=("linear",), folds="4", bootstrap=10)
+    found = fuse_runs(runs, judged, options)
+    row = found.best
+    assert row.held_out == pytest.approx(row.values.mean())
+    assert row.bound is not None
+    assert row.held_out is not None
+    assert row.in_sample == pytest.approx(row.bound, abs=1e-9)
+    assert row.held_out <= row.bound + 1e-12
+    pool = runs.pool(normalised("min-max", "minimum"), judged, found.topics)
+    for fold in cross_validation(found.topics, 4):
+        tuner, _ = fit_linear(pool, row.measure, fold.train)
+        places = pool.positions(fold.test)
+        values = measure_settings(pool, tuner.best_params_, [row.measure], topics=places)
+        np.testing.assert_array_equal(values[:, 0, 0], row.values[places])
+    for name, (low, high) in row.flat.items():
+        share = row.chosen.weights[name] / sum(row.chosen.weights.values())
+        assert 0.0 <= low <= share <= high <= 1.0
+        assert 0.0 <= row.interval[name][0] <= row.interval[name][1] <= 1.0
+
+
+def test_no_random_weights_beat_the_optimum_of_two_runs() -> None:
+    runs, judged = made(10, topics=20, docs=40, levels=30)
+    pool = runs.pool(normalised("min-max", "minimum"), judged)
+    for name in ("AP", "nDCG@5", "RR"):
+        found = ExactLineSearch(name).fit(pool)
+        shares = np.random.default_rng(0).random(3000)
+        weights = np.stack((shares, 1.0 - shares), axis=1)
+        best = measure_settings(pool, weights, [parse_measure(name)])[:, :, 0].mean(axis=0).max()
+        assert best <= found.best_value_ + 1e-12
+        assert found.bound_ == pytest.approx(found.best_value_, abs=1e-12)
+
+
+def test_climbs_never_end_below_their_starts_and_lines_stay_on_the_simplex() -> None:
+    runs, judged = made(11, runs=4, topics=10, docs=30, levels=30)
+    pool = runs.pool(normalised("min-max", "minimum"), judged)
+    values = {}
+    for search in ("exact", "surrogate", "ranknet"):
+        tuner, evaluations = fit_linear(pool, parse_measure("AP"), pool.topics, search=search)
+        values[search] = tuner.best_value_
+        assert evaluations >= tuner.n_evaluations_
+        assert (tuner.results_[list(runs.names)] >= 0.0).all(axis=None)
+    assert min(values.values()) > measure_settings(pool, {}, [parse_measure("AP")])[:, 0, 0].mean()
+    begin, end = coordinate_line(np.array([0.2, 0.3, 0.5]), 1)
+    np.testing.assert_allclose(begin, [2 / 7, 0, 5 / 7])
+    np.testing.assert_array_equal(end, [0, 1, 0])
+
+
+def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
+    a, b = {"1": {"x": 1.0, "y": 0.5}}, {"1": {"x": 2.0, "y": 2.0}, "2": {"x": 1.0}}
+    with pytest.raises(InputError, match="no topic in common"):
+        RunSet.of({"a": a, "b": {"9": {"x": 1.0}}})
+    with pytest.raises(InputError, match="the run c is the same as a"):
+        RunSet.of({"a": a, "b": b, "c": a})
+    with pytest.raises(InputError, match="beyond 32 bits"):
+        RunSet.of({"a": a, "b": {"1": {"x": 1e300}}})
+    with caplog.at_level("INFO", "lmtune"):
+        runs = RunSet.of({"a": a, "b": b})
+    assert "1 of 2 topics are not in every run" in caplog.text
+    assert "b: all documents of 1 topics have one score" in caplog.text
+    with pytest.raises(InputError, match="nothing to fuse"):
+        fuse_runs(runs.only("a"), {"1": {"x": 1}})
+    with pytest.raises(InputError, match="no topic of the runs has relevant documents"):
+        fuse_runs(runs, {"1": {"x": 0}})
+    with caplog.at_level("INFO", "lmtune"):
+        fuse_runs(
+            runs,
+            {"1": {"x": 1}, "3": {"x": 1}, "4": {"x": 0}},
+            FusionOptions(in_sample=True, method=("rrf",)),
+        )
+    assert "1 of the runs' topics have no judgements" in caplog.text
+    assert "1 judged topics have no relevant document" in caplog.text
+    assert "1 judged topics are in no run" in caplog.text
+
+
+@pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/trec_dl19")
+def test_real_runs() -> None:
+    names = ("bm25", "splade-pp", "tas-b")
+    runs = RunSet.of({name: read_run(DL19 / f"runs/{name}.run") for name in names})
+    judged = read_qrels(DL19 / "qrels.txt")
+    pool = runs.pool(normalised("min-max", "minimum"), judged, [t for t in judged if t in runs.docs])
+    tuner, _ = fit_linear(pool, parse_measure("nDCG@10"), pool.topics)
+    ranked = {r.topic: r for r in rankings(runs, Chosen("linear", tuner.best_params_), FusionOptions())}
+    run = {
+        t: dict(zip(r.docnos, -np.arange(len(r.docnos), dtype=float), strict=True)) for t, r in ranked.items()
+    }
+    [value] = ir_measures.calc_aggregate([ir_measures.nDCG @ 10], judged, run).values()
+    assert value == pytest.approx(tuner.best_value_, abs=1e-12)
+    assert tuner.best_value_ > 0.755
