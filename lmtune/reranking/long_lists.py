@@ -97,8 +97,8 @@ class RatingLists:
     ) -> NDArray[np.float64]:
         """Measure a network on the test items, shape (users, measures)."""
         [fitted] = trial
-        cutoffs = [measure.cutoff or 0 for measure in measures]
-        return fitted.network().to(device).ndcg(self.test, cutoffs, progress)
+        network: NeuMF = fitted.network().to(device)
+        return network.ndcg(self.test, [measure.cutoff or 0 for measure in measures], progress)
 
     @cached_property
     def digest(self) -> str:

@@ -15,8 +15,10 @@ from lmtune.cli.main import app
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 torch.set_num_threads(1)
 
-FAST = ("--losses", "song,listnet", "--epochs", "3", "--warm-up", "1", "--batch-size", "8", "--visits", "2")
-FAST += ("--validation-users", "7")
+FAST = (
+    *("--losses", "song,listnet", "--epochs", "3", "--warm-up", "1"),
+    *("--batch-size", "8", "--visits", "2", "--validation-users", "7"),
+)
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
