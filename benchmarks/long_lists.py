@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from lmtune.formats.ratings import read_ratings
 from lmtune.reranking.long_list_settings import LONG_LISTS
-from lmtune.reranking.long_lists import NeuMF, RatingLists, RatingsTask
+from lmtune.reranking.long_lists import LongListTask, NeuMF, RatingLists
 from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.song import KSong, ListSampler, RelevantPairs, Song
@@ -191,7 +191,7 @@ def at_scale(path: Path, count: int) -> None:
     line(f"NDCG over all {items:,} items, of all users")
     for loss in LOSSES:
         settings = replace(LONG_LISTS, loss=parse_loss(loss), warm_up=0)
-        task = RatingsTask(lists, settings, "cpu")
+        task = LongListTask(lists, settings, "cpu")
         run = TrainingRun(task, settings, "cpu")
         line(f"{loss}: made ready")
         for batch in islice(task.batches(0, 0), count):

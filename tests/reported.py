@@ -95,8 +95,8 @@ def _made_result(
     return CollectionResult(name, folds, tuple(rows), traces, notes)
 
 
-def write_made(folder: Path, results: list[CollectionResult]) -> Path:
-    """Write a results folder without runs."""
+def write_made(folder: Path, results: list[CollectionResult], **parts: Any) -> Path:
+    """Write a results folder without runs; other parts go to `write_results`."""
     record: dict[str, Any] = {
         "command": f"lmtune tune {results[0].name}",
         "versions": {"python": "3.11.7", "lmtune": "0.1.0"},
@@ -109,10 +109,10 @@ def write_made(folder: Path, results: list[CollectionResult]) -> Path:
     if results[0].model != "two-stage":
         record["plan"]["model"] = results[0].model
     # No pools: nothing is ranked for them.
-    pools = cast(list[CandidatePool], [None] * len(results))
+    pools = cast(list[CandidatePool], parts.pop("pools", [None] * len(results)))
     with (
         patch("lmtune.reporting.results_writer._write_runs"),
         patch("lmtune.reporting.results_writer._recall", return_value=()),
     ):
-        write_results(folder, results, pools, record)
+        write_results(folder, results, pools, record, **parts)
     return folder

@@ -29,7 +29,8 @@ def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_commands_and_options_it_names_exist() -> None:
-    commands = "tune|index|search|fuse|datasets|evaluate|compare|report|plot|rerank [a-z]+|lab [a-z-]+"
+    groups = "rerank [a-z]+|paper [a-z]+|lab [a-z-]+"
+    commands = f"tune|index|search|fuse|datasets|evaluate|compare|report|plot|{groups}"
     shown = re.findall(rf"lmtune ({commands})([^\n`#]*)", README + FINDINGS)
     assert len(shown) >= 30
     for command, rest in shown:

@@ -52,6 +52,7 @@ def _members() -> Iterator[Member]:
         yield of_module(f"lmtune.cli.{name}", name)
     yield of_module("lmtune.cli.evaluate", "evaluate", cls=_Evaluate)
     yield nested("lab", "Run an experiment of the laboratory, or all.", "lmtune.cli.lab")
+    yield nested("paper", "Print a paper's table, made by its protocol.", "lmtune.cli.paper")
     yield nested("rerank", "Rerank runs by learning to rank.", "lmtune.cli.rerank")
 
 

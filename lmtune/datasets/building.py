@@ -99,6 +99,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 building.output,
                 stemmer=collection.stemmer or "porter",
                 stopwords=collection.stopwords or "lucene",
+                positions=building.positions,
                 workers=building.workers or cores(),
                 memory_mb=building.memory,
                 progress=progress,

@@ -40,13 +40,15 @@ class PostingsLog:
         The folder; it must be there.
     of : str
         What the postings belong to, as for `append`.
+    kind : str
+        What the logs are called.
     """
 
-    def __init__(self, folder: Path, of: str) -> None:
-        self._folder, self._of = folder, of
+    def __init__(self, folder: Path, of: str, kind: str = "postings") -> None:
+        self._folder, self._of, self._kind = folder, of, kind
         self._places = {
             line["term"]: _Place(f"{log}.bin", line["begin"], line["df"], line["values_crc32"])
-            for log, line in read_logs(folder, "postings", of)
+            for log, line in read_logs(folder, kind, of)
         }
         self._checked: set[str] = set()
         self._mapped: dict[str, NDArray[np.int32]] = {}
@@ -71,7 +73,7 @@ class PostingsLog:
     def add(self, term: str, found: Postings | None) -> None:
         """Keep a term's postings, or that it has none."""
         if self._bytes is None or self._lines is None:
-            self._bytes = new_log(self._folder, "postings", ".bin")
+            self._bytes = new_log(self._folder, self._kind, ".bin")
             self._lines = Path(self._bytes.name).with_suffix(".jsonl").open("ab")
         values = np.concatenate(found or [np.empty(0)]).astype("<i4")
         begin = self._bytes.tell() // values.itemsize

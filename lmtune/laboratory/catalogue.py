@@ -15,23 +15,35 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "map-smoothness": ("smoothing.map_smoothness", "MapSmoothness", False),
     "map-optimality": ("smoothing.map_optimality", "MapOptimality", False),
     "estimators": ("smoothing.estimators", "Estimators", False),
+    "parameters": ("smoothing.parameters", "Parameters", False),
     "surrogates": ("smoothing.surrogates", "Surrogates", False),
     "spsa": ("spsa.spsa", "SpsaVersusFdsa", False),
-    "spsa-ndcg": ("spsa.spsa_ndcg", "SpsaOnNdcg", True),
     "smoothness": ("spsa.smoothness", "Smoothness", True),
     "optimality": ("spsa.optimality", "Optimality", True),
     "lambdas": ("lambdas.experiment", "LambdaFunctions", False),
     "alpha": ("surrogates.alpha", "Alpha", True),
     "depth": ("surrogates.depth", "Depth", True),
-    "losses": ("surrogates.losses", "Losses", True),
     "gamma": ("surrogates.gamma", "Gamma", True),
     "warm-up": ("surrogates.warm_up", "WarmUp", True),
     "k-song": ("surrogates.k_song", "KSongForms", True),
     "full-items": ("surrogates.full_items", "FullItems", True),
 }
 
+_PAPERS = {
+    "bruch": ("papers.bruch", "Bruch", True),
+    "qiu": ("papers.qiu", "Qiu", True),
+    "yue": ("papers.yue", "SpsaOnNdcg", True),
+    "metzler": ("papers.metzler", "Metzler", False),
+}
+
 NAMES = tuple(_EXPERIMENTS)
 """All experiments, in the order in which they are run together."""
+
+PAPERS = tuple(_PAPERS)
+"""Papers whose table there is, as an experiment each."""
+
+
+_ALL = _EXPERIMENTS | _PAPERS
 
 
 def find_experiment(name: str) -> type[Experiment]:
@@ -40,24 +52,24 @@ def find_experiment(name: str) -> type[Experiment]:
     Parameters
     ----------
     name : str
-        One of `NAMES`.
+        One of `NAMES` or `PAPERS`.
 
     Raises
     ------
     InputError
         For another name, or where the extra ``neural`` is needed and not installed.
     """
-    if name not in _EXPERIMENTS:
-        raise InputError("no such experiment", value=name, accepted=", ".join(NAMES))
-    module, kind, neural = _EXPERIMENTS[name]
+    if name not in _ALL:
+        raise InputError("no such experiment", value=name, accepted=", ".join(_ALL))
+    module, kind, neural = _ALL[name]
     if neural and any(find_spec(needed) is None for needed in ("torch", "safetensors")):
-        raise MissingExtraError(f"lab {name}", "neural")
+        raise MissingExtraError(f"the experiment {name}", "neural")
     found: type[Experiment] = getattr(import_module(f"lmtune.laboratory.{module}"), kind)
     return found
 
 
 def summary(name: str) -> str:
     """Say what an experiment shows: the first line of its module, which is not imported for it."""
-    source = Path(__file__).parent / f"{_EXPERIMENTS[name][0].replace('.', '/')}.py"
+    source = Path(__file__).parent / f"{_ALL[name][0].replace('.', '/')}.py"
     text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
     return (text or "").partition("\n")[0].rstrip(".")

@@ -9,15 +9,20 @@ from pathlib import Path
 
 from lmtune.laboratory.artificial import DOCUMENTS, artificial_fold
 from lmtune.reranking.data import RankingSplit
-from lmtune.reranking.letor_folder import read_letor_folder
-from lmtune.reranking.normalisation import Normaliser
+from lmtune.reranking.letor_folder import letor_home, read_letor_folder
+from lmtune.reranking.normalisation import Normalisation
 
 HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
 """What a name of data may be, for options."""
 
 
+_ARTIFICIAL = re.compile(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?")
+
+
 @lru_cache(maxsize=2)
-def load(name: str, seed: int = 0) -> RankingSplit:
+def load(
+    name: str, seed: int = 0, normalisation: Normalisation | None = None, validation: str | None = None
+) -> RankingSplit:
     """Return training, validation and test queries, with features ready for a network.
 
     Parameters
@@ -25,9 +30,13 @@ def load(name: str, seed: int = 0) -> RankingSplit:
     name : str
         ``artificial:1000`` or ``artificial:100x1000``: so many training queries and documents a
         query (50 by default), see `lmtune.laboratory.artificial`; else a folder of LETOR files,
-        of whose folds the first is taken, with z-scores of the features' logarithms.
+        of whose folds the first is taken.
     seed : int
-        Draws artificial data.
+        Draws artificial data, and validation queries.
+    normalisation : Normalisation, optional
+        Of a folder's features; by default z-scores of their logarithms.
+    validation : str, optional
+        As for `lmtune.reranking.letor_folder.read_letor_folder`.
 
     Returns
     -------
@@ -39,11 +48,17 @@ def load(name: str, seed: int = 0) -> RankingSplit:
     InputError
         As `lmtune.reranking.letor_folder.read_letor_folder`.
     """
-    match = re.fullmatch(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?", name)
+    match = _ARTIFICIAL.fullmatch(name)
     if match is not None:
         return artificial_fold(int(match[1]), documents=int(match[2] or DOCUMENTS), seed=seed)
-    fold = read_letor_folder(name)[0]
-    return fold.map(Normaliser.fit(fold.train).transform)
+    fold = read_letor_folder(name, validation=validation, seed=seed)[0]
+    return fold.map((normalisation or Normalisation()).fit(fold.train).transform)
+
+
+def check_name(name: str) -> None:
+    """Raise InputError for a name that `load` cannot take, before it reads anything."""
+    if _ARTIFICIAL.fullmatch(name) is None:
+        letor_home(name)
 
 
 def digest(path: str) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lmtune.reporting.figures.style import Picture
+    from lmtune.reporting.table import Table
 
 Tables = dict[str, "pd.DataFrame"]
 """Named tables of numbers; a name becomes a file's."""
@@ -32,11 +33,14 @@ class Unit:
         list, str, int, float (NaN and infinities too), bool and None.
     arguments : mapping of str
         What travels to another process by pickle, so it should be small: data by name.
+    reports : bool
+        Whether, in this process, the function takes ``progress`` as well.
     """
 
     key: str
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
+    reports: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,15 @@ class Experiment(ABC):
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make tables of the units' results by key."""
 
-    @abstractmethod
     def pictures(self, found: Tables) -> list[Picture]:
-        """Draw the tables."""
+        """Draw the tables; without pictures if there is nothing to see."""
+        del found
+        return []
+
+    def table(self, found: Tables) -> Table | None:
+        """Lay the numbers out as a table to print, where the experiment has one."""
+        del found
+        return None
 
     @abstractmethod
     def conclusions(self, found: Tables) -> list[str]:

@@ -24,9 +24,10 @@ from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.processes import call_all
 from lmtune.reporting.figures.style import Picture, alt_text, save
 from lmtune.reporting.provenance import installed, versions
+from lmtune.reporting.table import FILES, RENDERED, Table, render
 
 E = TypeVar("E", bound=Experiment)
-Progress = Callable[[str, int, int], None]
+Progress = Callable[..., None]
 
 PARTS, RECORD, NUMBERS = "parts", "made.json", "numbers.json"
 _IDENTITY = "identity.json"
@@ -46,11 +47,14 @@ class Result:
         The same, drawn.
     conclusions : list of str
         What was found, in sentences.
+    table : Table or None
+        A table to print.
     """
 
     tables: Tables
     pictures: list[Picture]
     conclusions: list[str]
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,8 @@ def _run_all(
             progress(plan.name, len(plan.results), len(plan.units))
         if plan.complete:
             yield plan.order, plan.finish()
-    calls = [(unit.function, dict(unit.arguments)) for _, unit in tasks]
+    here = {} if workers or progress is None else {"progress": progress}
+    calls = [(unit.function, {**unit.arguments, **(here if unit.reports else {})}) for _, unit in tasks]
     for place, result in _call(calls, workers):
         plan, unit = tasks[place]
         plan.keep(unit, result)
@@ -227,7 +232,9 @@ class _Plan:
         experiment = self.order.experiment
         ordered = {unit.key: self.results[unit.key] for unit in self.units}
         tables = experiment.tables(ordered)
-        result = Result(tables, experiment.pictures(tables), experiment.conclusions(tables))
+        result = Result(
+            tables, experiment.pictures(tables), experiment.conclusions(tables), experiment.table(tables)
+        )
         if self.order.folder is not None:
             _write(self.order, self.order.folder, result)
         return result
@@ -279,6 +286,12 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         files.append(f"{name}.csv")
         with atomic_write(folder / files[-1]) as stream:
             table.to_csv(stream, index=False, lineterminator="\n")
+    if (printed := result.table) is not None:
+        for name, style in FILES.items():
+            if style in RENDERED:  # the numbers have files of their own
+                files.append(name)
+                with atomic_write(folder / name) as stream:
+                    stream.write(render(style, lambda: [printed], list))
     numbers = {
         "conclusions": result.conclusions,
         "tables": {name: _records(table) for name, table in result.tables.items()},

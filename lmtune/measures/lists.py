@@ -150,24 +150,44 @@ def ndcg_of_ranks(
     numpy.ndarray of float64, shape (lists, cutoffs)
         Means over all orders of documents of equal score.
     """
+    out = np.empty((int(lists.max()) + 1, len(cutoffs)))
+    for c, cutoff in enumerate(cutoffs):
+        reached, most = gains_of_ranks(lists, gains, above, tied, _discount(np.arange(cutoff)))
+        out[:, c] = reached / most
+    return out
+
+
+def gains_of_ranks(
+    lists: NDArray[np.int64],
+    gains: NDArray[np.float64],
+    above: NDArray[np.int64],
+    tied: NDArray[np.int64],
+    discounts: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Add up each list's discounted gains, and what they are in the best order.
+
+    Parameters
+    ----------
+    lists, gains, above, tied
+        As for `ndcg_of_ranks`.
+    discounts : numpy.ndarray of float64, shape (cutoff,)
+        Of each rank.
+
+    Returns
+    -------
+    tuple of numpy.ndarray of float64, shape (lists,)
+    """
     order = np.lexsort((-gains, lists))
     first = np.searchsorted(lists[order], np.arange(int(lists.max()) + 1))
     best = np.empty(lists.size, np.int64)
     best[order] = np.arange(lists.size) - first[lists[order]]
-    out = np.empty((first.size, len(cutoffs)))
-    for c, cutoff in enumerate(cutoffs):
-        discounts = np.append(0.0, np.cumsum(_discount(np.arange(cutoff))))
-        reached, most = (
-            np.bincount(
-                lists,
-                weights=gains
-                * (discounts[np.minimum(before + level, cutoff)] - discounts[np.minimum(before, cutoff)])
-                / level,
-            )
-            for before, level in ((above, tied), (best, np.ones_like(best)))
-        )
-        out[:, c] = reached / most
-    return out
+    sums = np.append(0.0, np.cumsum(discounts))
+
+    def reached(before: NDArray[np.int64], level: NDArray[np.int64]) -> NDArray[np.float64]:
+        first, last = (np.minimum(rank, discounts.size) for rank in (before, before + level))
+        return np.bincount(lists, weights=gains * (sums[last] - sums[first]) / level).astype(np.float64)
+
+    return reached(above, tied), reached(best, np.ones_like(best))
 
 
 class Measurer:

@@ -181,7 +181,10 @@ _RENDERERS: dict[str, Callable[[Table], str]] = {
     "markdown": Table.markdown,
     "latex": Table.latex,
 }
-STYLES = (*_RENDERERS, "csv", "json")
+RENDERED = tuple(_RENDERERS)
+"""The formats that show a table."""
+
+STYLES = (*RENDERED, "csv", "json")
 """The formats of every table of lmtune; ``"table"`` is plain text."""
 
 FILES = {"table.txt": "table", "table.md": "markdown", "table.tex": "latex"} | {

@@ -74,11 +74,7 @@ def read_letor_folder(
     InputError
         Naming what is missing, comes in two forms or cannot be held out; as `read_letor`.
     """
-    home, prefix = Path(path), ""
-    if not home.exists() and any(home.parent.glob(f"{escape(home.name)}.*")):
-        home, prefix = home.parent, f"{home.name}."
-    if not home.is_dir():
-        raise InputError("no such folder", file=path, accepted=_LAYOUT)
+    home, prefix = letor_home(path)
     folds = [place for place in home.iterdir() if place.is_dir() and re.fullmatch(r"Fold\d+", place.name)]
     if not folds and not any(home.iterdir()):
         raise InputError("the folder is empty", file=path, accepted=_LAYOUT)
@@ -100,6 +96,22 @@ def read_letor_folder(
             train, chosen = hold_out(train, validation or str(place / _HELD_OUT), seed)
         splits.append(RankingSplit(name_of(place if folds else path), train, chosen, test))
     return splits
+
+
+def letor_home(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Return the folder that a path means, and what the names of its files begin with.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
+    home, prefix = Path(path), ""
+    if not home.exists() and any(home.parent.glob(f"{escape(home.name)}.*")):
+        home, prefix = home.parent, f"{home.name}."
+    if not home.is_dir():
+        raise InputError("no such folder", file=path, accepted=_LAYOUT)
+    return home, prefix
 
 
 def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:

@@ -34,7 +34,7 @@ class LongListSettings(Settings):
                 accepted=f"1 or more, fewer than the {self.list_size} sampled",
             )
         if "trees" in (self.loss.family, self.warm_up_loss.family):
-            raise InputError("trees need features, which ratings lack", accepted="losses of networks")
+            raise InputError("trees need features of each item", accepted="losses of networks")
 
 
 def cutoff_of(measure: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import torch
@@ -36,6 +36,35 @@ CUTOFFS = (10, 20, 50)
 _CHUNK = 1 << 17
 """Numbers of a layer held at a time where all items are scored: they fit a processor's cache."""
 _CHUNK_ELSEWHERE = 1 << 25
+
+
+class LongLists(Protocol):
+    """Long lists of the same items, to learn from and to choose by."""
+
+    @property
+    def pairs(self) -> RelevantPairs:
+        """The relevant pairs of the training lists."""
+
+    @property
+    def items(self) -> int:
+        """How many items each list has."""
+
+    @property
+    def visits(self) -> int:
+        """How often an epoch visits each list."""
+
+    @property
+    def digest(self) -> str:
+        """What tells these lists from others."""
+
+    def network(self, settings: Settings) -> Any:
+        """Make a network, with a layer `last` or None in its place, from torch's own generator."""
+
+    def inputs(self, queries: NDArray[np.int64], items: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """Return what the network takes for items (B, n), -1 on padding, of some lists (B,)."""
+
+    def validate(self, network: Any, cutoff: int) -> float:
+        """Return the mean NDCG of a network on what chooses the epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +116,7 @@ class RatingLists:
         """Return what is measured where validation chooses by a measure."""
         return tuple(map(exponential_ndcg, sorted({cutoff_of(measure), *CUTOFFS})))
 
-    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> RatingsFit:
+    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> LongListFit:
         """Train a network: see `fit`."""
         del fold
         return fit(self, settings, **how)
@@ -99,6 +128,28 @@ class RatingLists:
         [fitted] = trial
         network: NeuMF = fitted.network().to(device)
         return network.ndcg(self.test, [measure.cutoff or 0 for measure in measures], progress)
+
+    @property
+    def items(self) -> int:
+        """How many items each user ranks."""
+        return len(self.ratings.item_ids)
+
+    @property
+    def visits(self) -> int:
+        """How often an epoch visits each user."""
+        return self.options.visits
+
+    def network(self, settings: Settings) -> NeuMF:
+        """Make a NeuMF."""
+        return NeuMF(len(self.ratings.user_ids), self.items, dropout=settings.dropout)
+
+    def inputs(self, queries: NDArray[np.int64], items: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """Return users and items."""
+        return queries, items
+
+    def validate(self, network: NeuMF, cutoff: int) -> float:
+        """Return the mean NDCG on the validation items."""
+        return float(network.ndcg(self.validation, [cutoff]).mean())
 
     @cached_property
     def digest(self) -> str:
@@ -210,59 +261,57 @@ class NeuMF(nn.Module):
 
 
 @dataclass(frozen=True)
-class RatingsFit(Training):
-    """A NeuMF trained on ratings.
+class LongListFit(Training):
+    """A network trained on long lists.
 
     Attributes
     ----------
-    users, items : int
-        How many of each it scores.
+    lists : LongLists
+        What it was trained on.
     """
 
-    users: int
-    items: int
+    lists: LongLists
 
-    def network(self) -> NeuMF:
+    def network(self) -> Any:
         """Make the network with the weights of the best epoch."""
         with torch.device("meta"):
-            network = NeuMF(self.users, self.items)
+            network = self.lists.network(self.settings)
         network.load_state_dict(self.weights, assign=True)
         return network.eval()
 
 
-class RatingsTask:
-    """Every user's ranking of all items, as `lmtune.reranking.loop.TrainingRun` learns from it.
+class LongListTask:
+    """Rankings of all items, as `lmtune.reranking.loop.TrainingRun` learns from them.
 
     Parameters
     ----------
     As of `fit`.
     """
 
-    def __init__(self, lists: RatingLists, settings: Settings, device: str) -> None:
+    def __init__(self, lists: LongLists, settings: Settings, device: str) -> None:
         self.lists, self.settings, self.device = lists, settings, device
-        self.users, self.items = len(lists.ratings.user_ids), len(lists.ratings.item_ids)
         relevant = settings.relevant_of_sample or 1
         self.sampler = ListSampler(
             lists.pairs,
-            self.items,
+            lists.items,
             relevant=relevant,
             others=(settings.list_size or relevant + 1) - relevant,
             seed=settings.seed,
         )
         torch.manual_seed(settings.seed)
-        self.network = NeuMF(self.users, self.items, dropout=settings.dropout).to(device)
-        self.steps = math.ceil(len(lists.pairs.queries) * lists.options.visits / settings.batch_size)
+        self.network = lists.network(settings).to(device)
+        self.steps = math.ceil(len(lists.pairs.queries) * lists.visits / settings.batch_size)
         self.cutoff = cutoff_of(settings.measure)
 
     def pairs(self) -> RelevantPairs:
-        """Return the training ratings."""
+        """Return the training lists' relevant pairs."""
         return self.lists.pairs
 
     def batches(self, epoch: int, start: int) -> Iterator[Batch]:
-        """Yield an epoch's batches from a step on: each user is visited several times."""
+        """Yield an epoch's batches from a step on: each list is visited several times."""
         random = np.random.default_rng((self.settings.seed, epoch))
         known, size = self.lists.pairs.queries, self.settings.batch_size
-        order = np.concatenate([random.permutation(len(known)) for _ in range(self.lists.options.visits)])
+        order = np.concatenate([random.permutation(len(known)) for _ in range(self.lists.visits)])
         for step in range(start, self.steps):
             positions = order[step * size : (step + 1) * size]
             if self.settings.list_size is None:
@@ -272,8 +321,9 @@ class RatingsTask:
             yield Batch(sample.labels, sample.items >= 0, sample.items, known[positions])
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
-        """Return users and items."""
-        return tuple(torch.from_numpy(own[part]).to(self.device) for own in (batch.queries, batch.rows))
+        """Return what the lists say."""
+        found = self.lists.inputs(batch.queries[part], batch.rows[part])
+        return tuple(torch.from_numpy(own).to(self.device) for own in found)
 
     def weight(self, batch: Batch) -> int:
         """Return 1: epochs' losses are means over steps."""
@@ -282,21 +332,22 @@ class RatingsTask:
 
     def renew_last_layer(self) -> None:
         """Draw the weights of the network's last layer anew."""
-        reinitialise_last_layer(self.network, seed=self.settings.seed, layer=self.network.last)
+        if self.network.last is not None:
+            reinitialise_last_layer(self.network, seed=self.settings.seed, layer=self.network.last)
 
     def measure(self) -> float:
         """Return the mean NDCG on the validation items."""
-        return float(self.network.ndcg(self.lists.validation, [self.cutoff]).mean())
+        return self.lists.validate(self.network.eval(), self.cutoff)
 
 
 def fit(
-    lists: RatingLists,
+    lists: LongLists,
     settings: Settings = LONG_LISTS,
     *,
     watch: Callable[[TrainingRun], None] | None = None,
     **how: Unpack[TrainingOptions],
-) -> RatingsFit:
-    """Train on the ratings not held out; keep the epoch, after the warm-up, with the best NDCG.
+) -> LongListFit:
+    """Train on long lists; keep the epoch, after the warm-up, with the best NDCG.
 
     Parameters
     ----------
@@ -318,6 +369,5 @@ def fit(
     device = how.get("device", "cpu")
     check_device(device)
     identity = {"settings": settings.as_record(), "data": lists.digest}
-    run = run_through(lambda: RatingsTask(lists, settings, device), settings, identity, how, watch)
-    sizes = {"users": len(lists.ratings.user_ids), "items": len(lists.ratings.item_ids)}
-    return RatingsFit.of(run, **sizes)
+    run = run_through(lambda: LongListTask(lists, settings, device), settings, identity, how, watch)
+    return LongListFit.of(run, lists=lists)

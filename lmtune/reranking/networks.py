@@ -158,7 +158,9 @@ class ItemNorm(nn.BatchNorm1d):
             self.num_batches_tracked.add_(1)
 
 
-def make_network(name: str, features: int, *, dropout: float = 0.0, seed: int = 0) -> Pointwise | Attention:
+def make_network(
+    name: str, features: int, *, dropout: float = 0.0, norm_momentum: float = 0.9, seed: int = 0
+) -> Pointwise | Attention:
     """Make a network with weights drawn by a seed.
 
     Parameters
@@ -169,6 +171,9 @@ def make_network(name: str, features: int, *, dropout: float = 0.0, seed: int = 
         Features an item.
     dropout : float
         In [0, 1), after each hidden layer; 0 where there is none.
+    norm_momentum : float
+        In [0, 1), what a step leaves of batch norm's running statistics (Keras's momentum; torch's is
+        what it adds).
     seed : int
         The same seed gives the same weights; torch's own generator is left as it was.
 
@@ -195,7 +200,8 @@ def make_network(name: str, features: int, *, dropout: float = 0.0, seed: int = 
         if kind == "two-layer":
             layers = [nn.Linear(features, _HIDDEN), nn.Tanh()]
             return Pointwise(nn.Sequential(*layers, nn.Linear(_HIDDEN, 1, bias=False)))
-        return _perceptron(features, widths, dropout, norm=kind == "b")
+        # 1 - 0.9 is not torch's default, 0.1, to the last bit.
+        return _perceptron(features, widths, dropout, round(1.0 - norm_momentum, 12) if kind == "b" else None)
 
 
 def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
@@ -231,13 +237,14 @@ def parse_network(name: str) -> tuple[str, tuple[int, ...]]:
     return kind, widths
 
 
-def _perceptron(features: int, widths: tuple[int, ...], dropout: float, *, norm: bool) -> Pointwise:
-    layers: list[nn.Module] = [ItemNorm(features, affine=False)] if norm else []
+def _perceptron(features: int, widths: tuple[int, ...], dropout: float, norm: float | None) -> Pointwise:
+    """Make layers with batch norm, whose steps' share in its statistics is `norm`, or without any."""
+    layers: list[nn.Module] = [] if norm is None else [ItemNorm(features, momentum=norm, affine=False)]
     last = features
     for width in widths:
-        layers.append(nn.Linear(last, width, bias=not norm))
-        if norm:
-            layers.append(ItemNorm(width))
+        layers.append(nn.Linear(last, width, bias=norm is None))
+        if norm is not None:
+            layers.append(ItemNorm(width, momentum=norm))
         layers.append(nn.ReLU())
         if dropout:
             layers.append(nn.Dropout(dropout))

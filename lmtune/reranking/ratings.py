@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,23 @@ def leave_out(ratings: Ratings, *, validation: int = 1, test: int = 1) -> Rating
     tested = left <= test
     chosen = ~tested & (left <= test + validation)
     return RatingSplit(order[~tested & ~chosen], order[chosen], order[tested])
+
+
+class Ranks(NamedTuple):
+    """Where held-out items are ranked, all int64 (n,).
+
+    Attributes
+    ----------
+    lists, places : numpy.ndarray
+        The user of each, as a place in `HeldOut.users`; and its place in `HeldOut.items`.
+    above, tied : numpy.ndarray
+        How many of the user's items have a higher score, and how many the same, itself included.
+    """
+
+    lists: NDArray[np.int64]
+    places: NDArray[np.int64]
+    above: NDArray[np.int64]
+    tied: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +152,13 @@ class HeldOut:
         InputError
             For scores that are not finite.
         """
+        ranks = self.ranks(score, progress=progress)
+        return ndcg_of_ranks(ranks.lists, self.gains[ranks.places], ranks.above, ranks.tied, cutoffs)
+
+    def ranks(
+        self, score: Callable[[NDArray[np.int64]], NDArray[np.floating]], *, progress: Count | None = None
+    ) -> Ranks:
+        """Find where held-out items are ranked; as `ndcg`."""
         counts = np.diff(self.starts)[self.users]
         ends = np.cumsum(counts)
         above, tied = np.empty((2, int(counts.sum())), np.int64)
@@ -153,8 +178,8 @@ class HeldOut:
 
         over_slices(count, -(-len(self.users) // _BLOCK), threads=threads, progress=progress)
         rows = np.arange(len(above)) - np.repeat(ends - counts, counts)
-        gains = self.gains[rows + np.repeat(self.starts[self.users], counts)]
-        return ndcg_of_ranks(np.repeat(np.arange(len(counts)), counts), gains, above, tied, cutoffs)
+        places = rows + np.repeat(self.starts[self.users], counts)
+        return Ranks(np.repeat(np.arange(len(counts)), counts), places, above, tied)
 
 
 def _by_user(ratings: Ratings, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

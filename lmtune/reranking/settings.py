@@ -43,6 +43,9 @@ class Settings:
         "b256", "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2].", flag="--net"
     )
     dropout: float = option(0.0, "After each hidden layer.", low=0, below=1)
+    norm_momentum: float = option(
+        0.9, "What a step leaves of the statistics that batch norm keeps for scoring.", low=0, below=1
+    )
     optimizer: str = option(
         "adam",
         "adam, adamw, sgd (with momentum 0.9); spsa or fdsa, which need no gradient.",

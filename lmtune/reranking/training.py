@@ -146,7 +146,11 @@ class ListTask:
         self.train, self.validation, self.settings = train, validation, settings
         features = train.features.shape[1]
         self.network = make_network(
-            settings.network, features, dropout=settings.dropout, seed=settings.seed
+            settings.network,
+            features,
+            dropout=settings.dropout,
+            norm_momentum=settings.norm_momentum,
+            seed=settings.seed,
         ).to(device)
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = Feed(train, device)

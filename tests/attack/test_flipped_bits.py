@@ -48,11 +48,14 @@ def seen(index: ColumnarIndex) -> list[Any]:
     docnos = index.docnos(range(index.num_docs))
     numbers = [index.doc_numbers(docnos).tolist(), index.doc_numbers(docnos[3:4]).tolist()]
     postings = [(own.docs.tolist(), own.tfs.tolist()) for own in found if own is not None]
+    if index.has_positions:
+        placed = (index.positions(term) for term in terms)
+        postings += [(own.docs.tolist(), own.positions.tolist()) for own in placed if own is not None]
     return [terms, postings, docnos, numbers, index.lengths.tolist(), index.docno_rank.tolist()]
 
 
 def index(folder: Path) -> Read:
-    build_index(documents(400), folder, Analyzer(), workers=1)
+    build_index(documents(400), folder, Analyzer(), positions=True, workers=1)
     return lambda: seen(ColumnarIndex.open(folder))
 
 
@@ -75,7 +78,8 @@ def lucene_store(folder: Path) -> Read:
         store = LuceneStore.open(folder, facts["digest"])  # type: ignore[arg-type]
         if store is None:
             store = LuceneStore.create(folder, facts, [b"d%d" % number for number in range(50)])
-        found = [store.postings(term, lambda: (docs, docs + 1)) for term in ("cat", "dog")]
+        kept = (store.postings, store.occurrences)
+        found = [get(term, lambda: (docs, docs + 1)) for term in ("cat", "dog") for get in kept]
         postings = [(own.docs.tolist(), own.tfs.tolist()) for own in found if own is not None]
         terms = store.terms("a", "Cats", lambda: ["cat"])
         counted = store.lengths("exact", lambda: lengths).tolist()

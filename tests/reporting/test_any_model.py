@@ -9,14 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reported import made_results, write_made
+from support import random_collection
+from toy_formulas import Mixed
 
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
-from lmtune.reporting.figures import draw
+from lmtune.models.model import MODELS as NAMED
+from lmtune.models.model import Model
+from lmtune.reporting.figures import draw, render
+from lmtune.reporting.figures.style import ParameterAxis
 from lmtune.reporting.page import page
 from lmtune.reporting.results_files import PROFILES, SURFACE
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import parameter_table, tuning_table
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.profiles import BEST, measure_profiles
 from lmtune.tuning.experiment.result import CollectionResult, Fit
+from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.experiment.smooth import smooth_surfaces
 
 FIVE = ("k1", "b", "weight", "lambda", "delta")
 MODELS = pytest.mark.parametrize("names", [("scale",), FIVE], ids=["one", "five"])
@@ -33,7 +44,8 @@ def made(names: tuple[str, ...]) -> CollectionResult:
         replace(row, fits=tuple(map(renamed, row.fits)), final=row.final and renamed(row.final))
         for row in result.rows
     ]
-    return replace(result, rows=tuple(rows), model="toy")
+    traces = {key: table.assign(**dict.fromkeys(names, 0.5)) for key, table in result.traces.items()}
+    return replace(result, rows=tuple(rows), model="toy", traces=traces)
 
 
 def kept(folder: Path, names: tuple[str, ...]) -> CollectionResult:
@@ -90,6 +102,7 @@ def test_every_parameter_is_drawn(tmp_path: Path, names: tuple[str, ...]) -> Non
     }
     assert [name for name in pictures if "fold1" in name] == [
         "plain-AP-fold1-cost",
+        *(["plain-AP-fold1-pairs"] if len(names) > 2 else []),
         "plain-AP-fold1-convergence",
         "plain-P@10-fold1-convergence",
     ]
@@ -99,6 +112,49 @@ def test_every_parameter_is_drawn(tmp_path: Path, names: tuple[str, ...]) -> Non
         assert f"{symbol} from " in pictures["plain-parameters"].alt
         assert f"The line along {symbol}: " in pictures["plain-AP-fold1-cost"].alt
     assert pictures["plain-parameters"].figure.axes[0].get_yscale() == "log"
+
+
+def test_many_parameters_are_tuned_kept_read_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formula = Mixed()
+    monkeypatch.setitem(NAMED, "mixed", Model("mixed", "a toy", formula, formula.parameters))
+    plan = Plan(("AP",), model="mixed", grid=(24,), ascents=1, restarts=0, starts=1, final=False)  # type: ignore[arg-type]
+    pool = CandidatePool.build(*random_collection(5, documents=60, topics=8), model=formula, name="toy")
+    result = run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
+    assert result.surface is not None
+    assert len(result.surface.settings) == 24
+    lines, smooth = measure_profiles(pool, result, plan), smooth_surfaces(pool, result, plan)
+    write_made(tmp_path / "kept", [result], pools=[pool], lines=[lines], smooth=[smooth])
+    stored = read_results(tmp_path / "kept")
+    fits = {row.method: row.fits[1] for row in stored.results[0].rows}
+    own = lines["AP-fold2"]
+    for name in [parameter.name for parameter in plan.space.free]:
+        part = own[own["line"] == f"{BEST}{name}"]
+        [at] = part.loc[part["position"] == fits["Direct"].params[name], "train"]
+        assert at == pytest.approx(fits["Direct"].train_value, rel=1e-12)
+        assert (part[name] == part["position"]).all()
+    pictures = {picture.name: picture for picture in draw(tmp_path / "kept", stored.results)}
+    kinds = ("cost", "profiles", "pairs", "convergence")
+    assert [name for name in pictures if "fold2" in name] == [f"toy-AP-fold2-{kind}" for kind in kinds]
+    profiles, pairs = (pictures[f"toy-AP-fold2-{kind}"] for kind in ("profiles", "pairs"))
+    drawn = [ax for ax in profiles.figure.axes if ax.axison]
+    assert [ax.get_xlabel() for ax in drawn] == ["k", "b", "rare", "short"]
+    for ax in drawn:
+        marked = {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in ax.lines}
+        for method in ("Direct", "RankNet", "Approx"):
+            assert marked[method] == [[fits[method].params[ax.get_xlabel()], fits[method].train_value]]
+    panels = [ax for ax in pairs.figure.axes if ax.collections and ax.axison]
+    assert len(panels) == 1 + 4 * 3 // 2  # with the colours
+    measured = 24 + len(result.traces["direct-AP-fold2"])
+    assert {len(np.asarray(ax.collections[0].get_offsets())) for ax in panels[:-1]} == {measured}
+    assert f"at {measured} settings of k, b, rare and short" in pairs.alt
+    assert (
+        f"RankNet chose k = {ParameterAxis('k', is_log=True).text(fits['RankNet'].params['k'])}" in pairs.alt
+    )
+    for picture in (profiles, pairs):
+        (tmp_path / f"{picture.name}.png").write_bytes(render(picture.figure, "png"))
+    assert "each pair of parameters" in page(stored, list(pictures.values()))
 
 
 def test_an_empty_parameter_is_refused(tmp_path: Path) -> None:

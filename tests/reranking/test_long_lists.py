@@ -15,7 +15,7 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
 from lmtune.reranking import long_lists, loop  # noqa: E402
 from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions  # noqa: E402
-from lmtune.reranking.long_lists import NeuMF, RatingLists, RatingsFit, fit  # noqa: E402
+from lmtune.reranking.long_lists import LongListFit, NeuMF, RatingLists, fit  # noqa: E402
 from lmtune.reranking.loop import TrainingRun  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss  # noqa: E402
 
@@ -60,7 +60,7 @@ def test_all_items_are_scored_as_one_by_one(layers: tuple[int, ...], monkeypatch
         torch.testing.assert_close(network.score_all(users), whole, rtol=1e-4, atol=1e-4)
 
 
-def reached(lists: RatingLists, fitted: RatingsFit) -> float:
+def reached(lists: RatingLists, fitted: LongListFit) -> float:
     return float(lists.measure([fitted], lists.reported("ndcg@10"), "cpu")[:, 0].mean())
 
 

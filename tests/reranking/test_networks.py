@@ -143,3 +143,14 @@ def test_bad_sizes() -> None:
         make_network("b64", 3, dropout=1.0)
     with pytest.raises(InputError, match="features"):
         make_network("b64", 0)
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.8, 0.99])
+def test_batch_norms_momentum_is_keras(momentum: float) -> None:
+    features = torch.randn((50, FEATURES), generator=torch.Generator().manual_seed(0)) + 2.0
+    network = make_network("b:4", FEATURES, norm_momentum=momentum).train()
+    network(features[None], torch.ones((1, 50), dtype=torch.bool))
+    norms = [layer for layer in network.modules() if isinstance(layer, ItemNorm)]
+    assert len(norms) == 2
+    torch.testing.assert_close(norms[0].running_mean, (1.0 - momentum) * features.mean(0))
+    assert {norm.momentum for norm in norms} == {round(1.0 - momentum, 12)}

@@ -72,7 +72,7 @@ def tuned_features(
 
 def members() -> Iterator[Member]:
     """Yield the group's commands."""
-    for name in ("train", "crossval", "apply", "compare", "ratings", "importance"):
+    for name in ("train", "crossval", "apply", "compare", "ratings", "labels", "importance"):
         yield of_module(f"lmtune.cli.rerank.{name}", name, before=_need_neural)
     yield of_module("lmtune.cli.rerank.features", "features")
 

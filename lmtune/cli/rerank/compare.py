@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.rerank import Checkpoints, Machine
 from lmtune.cli.screen import stages, utf8_output
@@ -16,6 +17,9 @@ from lmtune.progress import note, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
+
+if TYPE_CHECKING:
+    from lmtune.reranking.comparison import Contest
 
 _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": ("skip",), "zero": ("zero",)}
 
@@ -64,34 +68,58 @@ def compare(
     output: LossesOutput,
 ) -> None:
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
+    from lmtune.reranking.comparison import Folds, empty_queries
+    from lmtune.reranking.letor_folder import read_letor_folder
+
+    def read() -> tuple[Folds, tuple[Empty, ...]]:
+        folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
+        missing = empty_queries(folds)
+        total = sum(len(fold.test.queries) for fold in folds)
+        note(f"{total} test queries, {missing} of them without a relevant document")
+        return Folds(folds, normalisation), _CONVENTIONS[trials.empty][
+            : 2 if missing else 1
+        ]  # one where none is missing
+
+    hold(folder, read, trials, settings, checkpoints, machine, output)
+
+
+def hold(
+    data: str,
+    read: Callable[[], tuple[Contest, tuple[Empty, ...]]],
+    trials: Trials,
+    settings: Settings,
+    checkpoints: Checkpoints,
+    machine: Machine,
+    output: LossesOutput,
+) -> None:
+    """Check what can be checked, read the data, hold the losses against each other on it, and show them.
+
+    `read` also gives the conventions for lists without a relevant item.
+    """
     from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.letor_folder import read_letor_folder
+    from lmtune.reranking.training import check_device
 
     losses = comparison.read_losses(trials.losses, settings)
+    check_device(machine.device)
     if output.output is not None:
-        reads = [Path(name) for name in (folder, trials.validation) if name is not None]
+        reads = [Path(name) for name in (data, trials.validation) if name is not None]
         check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
-    with timed(f"{folder}: read"):
-        folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
-    missing = comparison.empty_queries(folds)
-    total = sum(len(fold.test.queries) for fold in folds)
-    note(f"{total} test queries, {missing} of them without a relevant document")
+    with timed(f"{data}: read"):
+        contest, conventions = read()
     with stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
-        outcomes = comparison.compare(
-            folds,
+        outcomes = comparison.compare_on(
+            contest,
             losses,
             replace(settings, learning_rate=trials.rates[0]),
             rates=trials.rates,
             trials=trials.trials,
             report=progress,
-            normalisation=normalisation,
             device=machine.device,
             **checkpoints.options(),
         )
-    conventions = _CONVENTIONS[trials.empty][: 2 if missing else 1]  # both are one where none is missing
     if output.output is not None:
-        write_losses(output.output, outcomes, conventions, data=name_of(folder))
+        write_losses(output.output, outcomes, conventions, data=name_of(data))
     with utf8_output() as stream:
         stream.write(loss_table(outcomes, output.style, empty=conventions))

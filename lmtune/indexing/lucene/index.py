@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, name_of
-from lmtune.indexing.index import Postings
+from lmtune.indexing.index import Positions, Postings
 from lmtune.indexing.lucene.names import find_prebuilt
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
 from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
@@ -201,6 +201,20 @@ class LuceneIndex:
         """Return the term's postings, or None where the collection lacks the term."""
         return self._store.postings(term, lambda: self._reader.postings(term))
 
+    def positions(self, term: str) -> Positions | None:
+        """Return where a term stands, or None where the collection lacks the term.
+
+        Raises
+        ------
+        InputError
+            For an index without positions.
+        """
+        found, places = (
+            self.postings(term),
+            self._store.occurrences(term, lambda: self._reader.positions(term)),
+        )
+        return None if found is None or places is None else Positions(*found, places.tfs)
+
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
 
@@ -300,6 +314,7 @@ def build_lucene_index(
     *,
     stemmer: str = "porter",
     stopwords: str = "lucene",
+    positions: bool = False,
     workers: int = 2,
     memory_mb: int = 1024,
     progress: Callable[[str, int, int], None] | None = None,
@@ -316,6 +331,8 @@ def build_lucene_index(
         How words are stemmed, by Anserini.
     stopwords : str
         ``"lucene"``, ``"none"`` or a file with one word a line.
+    positions : bool
+        Whether to keep where terms stand.
     workers : int
         Indexing threads.
     memory_mb : int
@@ -343,6 +360,7 @@ def build_lucene_index(
         stemmer=stemmer,
         stopwords=None if words == LUCENE_ENGLISH else words,
         note={"source": source.name, "analysis": {"stemmer": stemmer, "stopwords": noted}},
+        positions=positions,
         threads=workers,
         memory_mb=memory_mb,
         progress=progress,

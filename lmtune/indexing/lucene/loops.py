@@ -25,6 +25,8 @@ _BITS = "Lorg/apache/lucene/util/Bits;"
 _STREAM = "Ljava/io/ByteArrayOutputStream;"
 FREQS = 8
 """Lucene's `PostingsEnum.FREQS`: documents and frequencies, no positions."""
+POSITIONS = 24
+"""Lucene's `PostingsEnum.POSITIONS`: these too."""
 
 # Pairs of integers that one call brings over: 32 MiB.
 _PIECE = 1 << 22
@@ -55,6 +57,7 @@ class Loops:
         self._lookup = self._handles.publicLookup()
         self._loader = self._named(_POSTINGS).getClassLoader()
         self._postings = self._pairs(_POSTINGS, "freq", "I")
+        self._positions = self._put_positions()
         self._norms = self._pairs(_NUMERIC, "longValue", "J")
         self._sums = self._sum_frequencies()
         self._flags = self._put_flags()
@@ -63,6 +66,17 @@ class Loops:
     def postings(self, postings: Any, count: int) -> NDArray[np.int32]:
         """Read documents and frequencies from a PostingsEnum, shape (count, 2)."""
         return self._read_pairs(self._postings, postings, count)
+
+    def positions(self, postings: Any, tfs: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Read all positions from a PostingsEnum, whose documents' frequencies are known, (sum of tfs,)."""
+        ends = np.cumsum(tfs, dtype=np.int64)
+        pieces = np.flatnonzero(np.diff(ends // (2 * _PIECE))) + 1
+        found = [np.empty(0, np.int32)]
+        for part in np.split(tfs, pieces):
+            buffer = self._buffer.allocate(4 * int(part.sum(dtype=np.int64))).order(self._order)
+            self._call(self._positions, postings, buffer.asIntBuffer(), self._int(part.size))
+            found.append(np.frombuffer(_raw(buffer.array()), "<i4"))
+        return np.concatenate(found)
 
     def numbers(self, values: Any, count: int) -> NDArray[np.int32]:
         """Read documents and values from a NumericDocValues, shape (count, 2)."""
@@ -123,9 +137,9 @@ class Loops:
         both = self._collect(put_value, 0, put_doc)  # (IntBuffer, iterator, iterator)
         return self._counted(both, iterator)
 
-    def _counted(self, step: Any, iterator: str) -> Any:
-        """Repeat (IntBuffer, iterator, iterator)IntBuffer n times."""
-        body = self._permute(step, f"({_INTS}I{iterator}{_INTS}I){_INTS}", 0, 2, 2)
+    def _counted(self, step: Any, iterator: str, uses: int = 2) -> Any:
+        """Repeat (IntBuffer, iterator, iterator)IntBuffer, or another number of iterators, n times."""
+        body = self._permute(step, f"({_INTS}I{iterator}{_INTS}I){_INTS}", 0, *[2] * uses)
         return self._handles.countedLoop(*self._start(iterator), body)
 
     def _start(self, iterator: str) -> tuple[Any, Any]:
@@ -158,12 +172,22 @@ class Loops:
         )
         count = self._virtual(_TERMS, "docFreq", "()I")
         term = self._collect(self._collect(inner, 2, count), 0, postings)
-        # (TermsEnum, IntBuffer, TermsEnum), after next().
-        following = self._virtual(_TERMS, "next", f"(){_BYTES}").asType(self._of(f"({_TERMS})V"))
-        step = self._permute(term, f"({_TERMS}{_INTS}){_INTS}", 0, 1, 0)
-        step = self._handles.foldArguments(step, following)
-        step = self._permute(step, f"({_INTS}{_TERMS}{_TERMS}){_INTS}", 1, 0)
-        return self._counted(step, _TERMS)
+        return self._each(term, _TERMS, self._virtual(_TERMS, "next", f"(){_BYTES}"))
+
+    def _put_positions(self) -> Any:
+        """Make (PostingsEnum, IntBuffer, n)IntBuffer: of n documents, put each position."""
+        put = self._virtual(_INTS, "put", f"(I){_INTS}")
+        put = self._collect(put, 1, self._virtual(_POSTINGS, "nextPosition", "()I"))
+        inner = self._counted(put, _POSTINGS, 1)  # (PostingsEnum, IntBuffer, n)
+        document = self._collect(inner, 2, self._virtual(_POSTINGS, "freq", "()I"))
+        return self._each(document, _POSTINGS, self._virtual(_POSTINGS, "nextDoc", "()I"))
+
+    def _each(self, own: Any, iterator: str, advance: Any) -> Any:
+        """Repeat n times: advance an iterator, then (iterator, IntBuffer, iterator)IntBuffer."""
+        step = self._permute(own, f"({iterator}{_INTS}){_INTS}", 0, 1, 0)
+        step = self._handles.foldArguments(step, advance.asType(self._of(f"({iterator})V")))
+        step = self._permute(step, f"({_INTS}{iterator}{iterator}){_INTS}", 1, 0)
+        return self._counted(step, iterator)
 
     def _write_lines(self) -> Any:
         """Make (BinaryDocValues, stream, n): write n values, each with a newline."""

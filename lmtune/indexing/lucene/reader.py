@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.columns import SMALL_BYTES
-from lmtune.indexing.lucene.loops import FREQS, loops
+from lmtune.indexing.lucene.loops import FREQS, POSITIONS, loops
 
 CONTENTS = "contents"
 """The field that Anserini indexes text in."""
@@ -183,6 +183,33 @@ class LuceneReader:
             found.append(pairs if leaf.numbers is None else pairs[pairs[:, 0] >= 0])
         docs, tfs = np.concatenate([np.empty((0, 2), np.int32), *found]).T
         return (np.ascontiguousarray(docs), np.ascontiguousarray(tfs)) if docs.size else None
+
+    def positions(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+        """Return the live document and the position of each of a term's occurrences.
+
+        Raises
+        ------
+        InputError
+            For an index without positions.
+        """
+        found = []
+        for leaf in self._leaves:
+            terms = self._iterator(leaf)
+            if terms is None or not terms.seekExact(self._bytes(term.encode("utf-8"))):
+                continue
+            if not _terms(leaf).hasPositions():
+                raise InputError(
+                    "the index has no positions",
+                    file=self.path,
+                    accepted="an index built by: lmtune index ... --engine lucene --positions"
+                    f" --output {self.path}",
+                )
+            docs, tfs = self._loops.postings(terms.postings(None, FREQS), terms.docFreq()).T
+            places = self._loops.positions(terms.postings(None, POSITIONS), np.ascontiguousarray(tfs))
+            pairs = np.stack((np.repeat(self._renumber(leaf, docs), tfs), places), axis=1)
+            found.append(pairs[pairs[:, 0] >= 0])
+        docs, places = np.concatenate([np.empty((0, 2), np.int32), *found]).T
+        return (np.ascontiguousarray(docs), np.ascontiguousarray(places)) if docs.size else None
 
     def lengths(self, progress: Callable[[int, int], None] | None = None) -> NDArray[np.int32]:
         """Count every live document's tokens from all postings, shape (num_docs,).

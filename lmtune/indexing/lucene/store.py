@@ -69,6 +69,7 @@ class LuceneStore:
         self._ranks: Column[np.int32] = mapped["docno_ranks"]
         self.docnos = Docnos(Strings(mapped["docnos"], mapped["docno_bytes"]), self._ranks)
         self._postings = PostingsLog(path, facts["digest"])
+        self._positions = PostingsLog(path, facts["digest"], "positions")
         self._analysed = {
             (line["analysis"], line["text"]): line["terms"]
             for _, line in read_logs(path, "analysis", facts["digest"])
@@ -144,10 +145,13 @@ class LuceneStore:
         self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
     ) -> Postings | None:
         """Return a term's postings, read from the index where they are not kept yet."""
-        if term not in self._postings:
-            found = read()
-            self._postings.add(term, None if found is None else Postings(*found))
-        return self._postings.get(term)
+        return _kept(self._postings, term, read)
+
+    def occurrences(
+        self, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+    ) -> Postings | None:
+        """Return each occurrence's document, and as `tfs` its position, read where they are not kept yet."""
+        return _kept(self._positions, term, read)
 
     def terms(self, analysis: str, text: str, read: Callable[[], list[str]]) -> list[str]:
         """Return a text's terms under an analysis, asked for where they are not kept yet."""
@@ -159,6 +163,15 @@ class LuceneStore:
             line = {"analysis": analysis, "text": text, "terms": self._analysed[key]}
             append(self._analysis_log, line, self.facts["digest"])
         return list(self._analysed[key])
+
+
+def _kept(
+    log: PostingsLog, term: str, read: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]] | None]
+) -> Postings | None:
+    if term not in log:
+        found = read()
+        log.add(term, None if found is None else Postings(*found))
+    return log.get(term)
 
 
 def store_path(home: str | os.PathLike[str], index: Path) -> Path:

@@ -21,7 +21,7 @@ from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
-from lmtune.tuning.space import ParameterSpace
+from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import ALPHAS, SurrogateTuner, lists_depth, objective_for
 from lmtune.tuning.tuner import Tuner
 
@@ -83,6 +83,8 @@ class Methods:
         RankNet's.
     lists : Lists
         The surrogates'.
+    space : ParameterSpace
+        Where all of them look.
     shape : tuple of int
         Direct's grid.
     seed : int
@@ -93,50 +95,63 @@ class Methods:
     surface: Surface
     pairs: Pairs
     lists: Lists
+    space: ParameterSpace
     shape: tuple[int, ...]
     seed: int
 
     @classmethod
     def over(
-        cls, pool: CandidatePool, measures: Sequence[Measure], shape: tuple[int, ...], seed: int
+        cls,
+        pool: CandidatePool,
+        measures: Sequence[Measure],
+        shape: tuple[int, ...],
+        seed: int,
+        space: ParameterSpace | None = None,
     ) -> Methods:
         """Prepare what does not depend on the training topics."""
         objectives = [objective_for(parse_objective(f"approx-{own}"), pool, DEPTH) for own in measures]
         depth = max(lists_depth(objective, pool, DEPTH) for objective in objectives)
-        space = ParameterSpace.of(pool.formula)
+        space = space_for(space, pool)
         surface = Surface.compute(pool, measures, space=space, shape=shape)
         lists = Lists.build(pool, space, depth=depth, seed=seed)
-        return cls(pool, surface, Pairs.build(pool), lists, shape, seed)
+        return cls(pool, surface, Pairs.build(pool), lists, space, shape, seed)
 
     def direct(self, measure: Measure, train: Sequence[str]) -> Choice:
         """Climb from the grid's best points and from random ones, as ``lmtune tune`` does."""
         begin = time.monotonic()
-        grid = GridSearch(str(measure), shape=self.shape).fit(self.pool, topics=train)
+        grid = GridSearch(str(measure), space=self.space, shape=self.shape).fit(self.pool, topics=train)
         names = list(grid.best_params_)
         best = grid.results_.sort_values(str(measure), ascending=False, kind="stable")[names].head(_ASCENTS)
         starts = [dict(zip(names, row, strict=True)) for row in best.to_numpy().tolist()]
-        ascent = CoordinateAscent(str(measure), starts=starts, restarts=_RESTARTS, seed=self.seed).fit(
-            self.pool, topics=train
-        )
+        ascent = CoordinateAscent(
+            str(measure), space=self.space, starts=starts, restarts=_RESTARTS, seed=self.seed
+        ).fit(self.pool, topics=train)
         tried = np.concatenate((grid.results_[names].to_numpy(), ascent.results_[names].to_numpy()))
         seconds = time.monotonic() - begin
         evaluations = len(np.unique(tried, axis=0))
         return Choice(ascent, evaluations, evaluations * self._scored(self.pool.candidates, train), seconds)
 
-    def ranknet(self, train: Sequence[str]) -> Choice:
+    def search(self, tuner: Tuner, train: Sequence[str]) -> Choice:
+        """Search the space by a tuner that measures settings."""
+        begin = time.monotonic()
+        tuner.set_params(space=self.space).fit(self.pool, topics=train)
+        return self._chosen(tuner, self.pool.candidates, train, begin)
+
+    def ranknet(self, train: Sequence[str], optimizer: str = "coordinate-descent") -> Choice:
         """Minimise RankNet's cost of judged pairs."""
         begin = time.monotonic()
-        tuner = RankNetTuner(seed=self.seed).fit(self.pool, topics=train, pairs=self.pairs)
-        return self._along_gradient(tuner, self.pairs.columns, train, begin)
+        tuner = RankNetTuner(space=self.space, optimizer=optimizer, seed=self.seed)
+        tuner.fit(self.pool, topics=train, pairs=self.pairs)
+        return self._chosen(tuner, self.pairs.columns, train, begin)
 
     def surrogate(self, objective: str, alphas: Sequence[float], train: Sequence[str]) -> Choice:
         """Minimise a cost that is free of the scores' scale."""
         begin = time.monotonic()
-        tuner = SurrogateTuner(objective, alpha=alphas, seed=self.seed)
+        tuner = SurrogateTuner(objective, alpha=alphas, space=self.space, seed=self.seed)
         tuner.fit(self.pool, topics=train, lists=self.lists)
-        return self._along_gradient(tuner, self.lists.columns, train, begin)
+        return self._chosen(tuner, self.lists.columns, train, begin)
 
-    def _along_gradient(self, tuner: Tuner, columns: Columns, train: Sequence[str], begin: float) -> Choice:
+    def _chosen(self, tuner: Tuner, columns: Columns, train: Sequence[str], begin: float) -> Choice:
         seconds = time.monotonic() - begin
         evaluations = tuner.n_evaluations_
         return Choice(tuner, evaluations, evaluations * self._scored(columns, train), seconds)
@@ -195,12 +210,12 @@ def compare_on(
                 }
             )
             differences[str(measure), name] = own - values[:, 0]
-        best = _optimal(methods.surface, measure, settings, values[test].mean(axis=0), test)
+        best = best_known(methods.surface, measure, settings, values[test].mean(axis=0), test)
         rows.append({"measure": str(measure), "method": OPTIMAL, **best})
     return Compared(rows, differences, test)
 
 
-def _optimal(
+def best_known(
     surface: Surface,
     measure: Measure,
     settings: Sequence[dict[str, float]],

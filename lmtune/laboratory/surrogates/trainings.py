@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmtune.formats.ratings import read_ratings
 from lmtune.laboratory.data import load
 from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
-from lmtune.reranking import lambdamart, long_lists
+from lmtune.reranking import long_lists
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
@@ -83,21 +83,6 @@ def train(
     trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
     courses["validation"] = [row.validation for row in trained.history]
     return {**_measured(trained.score, fold, cutoffs), "best_epoch": trained.best_epoch, "courses": courses}
-
-
-def grow(
-    data: str, data_seed: int, settings: Mapping[str, Any], cutoffs: Sequence[int], least: int = 1
-) -> dict[str, Any]:
-    """Grow LambdaMART's trees and measure them, as `train` does.
-
-    Parameters
-    ----------
-    settings : mapping
-        Of `lmtune.reranking.lambdamart.TreeSettings`.
-    """
-    fold = with_least_grade(load(data, data_seed), least)
-    grown = lambdamart.fit(fold.train, fold.validation, lambdamart.TreeSettings(**settings))
-    return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
 
 
 def train_on_ratings(

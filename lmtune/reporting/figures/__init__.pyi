@@ -4,6 +4,7 @@ from .drawing import draw as draw
 from .intervals import comparison_pictures as comparison_pictures
 from .intervals import contrast_differences as contrast_differences
 from .intervals import difference_intervals as difference_intervals
+from .profiles import best_profiles as best_profiles
 from .profiles import cost_and_measure as cost_and_measure
 from .recall import recall_precision_curves as recall_precision_curves
 from .searches import Search as Search
@@ -17,6 +18,7 @@ from .style import alt_text as alt_text
 from .style import render as render
 from .style import save as save
 from .surfaces import SurfacePanel as SurfacePanel
+from .surfaces import pairs as pairs
 from .surfaces import surface as surface
 from .topics import topic_differences as topic_differences
 from .training import Course as Course

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,14 +15,15 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
-from lmtune.reporting.figures.profiles import cost_and_measure
+from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
 from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture, alt_text
-from lmtune.reporting.figures.surfaces import SurfacePanel, surface
+from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SMOOTH, SURFACE, TRACE, UNCHANGED, file_name
+from lmtune.tuning.experiment.profiles import BEST
 from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, CollectionResult, Row
 from lmtune.tuning.experiment.smooth import smooth_form
 
@@ -51,8 +53,8 @@ def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> I
         For each collection the parameter spread; then for each measure the differences between
         topics, the recall-precision curves and the surface of the measure beside that of its smooth
         form; then for each measure and fold the surface, the RankNet cost beside the measure, and
-        the convergence. Only two free parameters have a surface; the cost and the measure are drawn
-        along each, however many there are.
+        the convergence. Only two free parameters have a surface; more have the measure along each
+        through Direct's choice, and over each pair of them.
 
     Raises
     ------
@@ -183,9 +185,8 @@ class _Collection:
             part += f", fold {number}"
         title = f"{self.result.name}, {part}"
         grid = SURFACE.frame(self.folder, self.result.name, name, parameters=self.parameters)
-        # With another number of free parameters the lines show more, in the next picture.
         if grid is not None and len(self.free) == 2:
-            panels = self.panels(grid, rows, number)
+            panels = self.panels(grid, rows, number, self.free)
             try:
                 figure = surface(panels, self.free, measure=measure.title, title=title)
             except InputError as error:
@@ -197,15 +198,39 @@ class _Collection:
         ) is not None:
             figure = cost_and_measure(lines, self.axes, measure=measure.title, title=title)
             yield self.picture(f"{name}-cost", f"{title}: RankNet's cost and the measure", figure, part)
+        if lines is not None and lines["line"].str.startswith(BEST).any():
+            fits = {row.method: row.fits[number - 1] for row in rows if row.method != OPTIMAL}
+            chosen = {method: {**fit.params, "train": fit.train_value} for method, fit in fits.items()}
+            figure = best_profiles(lines, self.free, chosen, measure=measure.title, title=title)
+            yield self.picture(f"{name}-profiles", f"{title}: the measure along each parameter", figure, part)
+        if grid is not None and len(self.free) > len(TWO_STAGE):
+            figure = pairs(self.pairs(grid, rows, number), self.free, measure=measure.title, title=title)
+            yield self.picture(f"{name}-pairs", f"{title}: each pair of parameters", figure, part)
         if searches := self.searches(grid, str(measure), number):
             figure = convergence(searches, measure=measure.title, title=title)
             yield self.picture(f"{name}-convergence", f"{title}: convergence", figure, part)
 
-    def panels(
+    def pairs(
         self, grid: pd.DataFrame, rows: Sequence[Row], number: int
+    ) -> dict[tuple[int, int], SurfacePanel]:
+        """Return the training topics' panel of each pair of parameters, with all that Direct measured."""
+        import pandas as pd
+
+        measure = str(rows[0].measure)
+        climbed = self.trace(f"direct-{measure}-fold{number}", (*self.parameters, measure))
+        if climbed is not None:
+            grid = pd.concat([grid, climbed.rename(columns={measure: "train"})], ignore_index=True)
+        found = {}
+        for x, y in itertools.combinations(range(len(self.free)), 2):
+            panel, _ = self.panels(grid, rows, number, [self.free[x], self.free[y]])
+            found[x, y] = replace(panel, evaluations={})
+        return found
+
+    def panels(
+        self, grid: pd.DataFrame, rows: Sequence[Row], number: int, axes: Sequence[ParameterAxis]
     ) -> tuple[SurfacePanel, SurfacePanel]:
         measure = rows[0].measure
-        x, y = names = [axis.name for axis in self.free]
+        x, y = names = [axis.name for axis in axes]
 
         def places(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             return table[x].to_numpy(np.float64), table[y].to_numpy(np.float64)

@@ -1,4 +1,4 @@
-"""The RankNet cost below the measure, along the same lines."""
+"""The measure along lines through the parameters, alone and above the RankNet cost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from lmtune.reporting.figures.style import (
     in_style,
     legend_below,
     log_ticks,
+    looks,
     new_figure,
     setting,
     short,
 )
 from lmtune.reporting.table import listed
-from lmtune.tuning.experiment.profiles import ACROSS
+from lmtune.tuning.experiment.profiles import ACROSS, BEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +97,77 @@ def cost_and_measure(
     legend_below(figure, columns)
     figure.align_ylabels()
     return finish(figure, _alt(parts, axes, measure), title)
+
+
+@in_style
+def best_profiles(
+    lines: pd.DataFrame,
+    axes: Sequence[ParameterAxis],
+    chosen: Mapping[str, Mapping[str, float]],
+    *,
+    measure: str,
+    title: str = "",
+) -> Figure:
+    """Draw the measure along each parameter through Direct's choice, and what other methods chose.
+
+    Parameters
+    ----------
+    lines : pandas.DataFrame
+        As for `cost_and_measure`, with lines called `BEST` and a parameter's name.
+    axes : sequence of ParameterAxis
+        The parameters to draw.
+    chosen : mapping of str to mapping of str to float
+        By method the parameters that it chose, and as ``train`` the measure there.
+    measure, title : str
+        As for `cost_and_measure`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel a parameter. Marks off the curves are settings that differ in other parameters too.
+
+    Raises
+    ------
+    InputError
+        For a table without such a line.
+    """
+    parts = {
+        axis: lines[lines["line"] == f"{BEST}{axis.name}"].sort_values("position")
+        for axis in axes
+        if (lines["line"] == f"{BEST}{axis.name}").any()
+    }
+    if not parts:
+        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
+    columns, bands = min(len(parts), _MOST), -(-len(parts) // _MOST)
+    figure, rows = new_figure(PAGE, 0.6 + 1.9 * bands, rows=bands, columns=columns, sharey=True)
+    panels, look = [ax for row in rows for ax in row], looks(list(chosen))
+    for ax, (axis, part) in zip(panels, parts.items(), strict=False):
+        for column, style in (("train", "-"), ("test", "--")):
+            label = f"measure, {column.replace('train', 'training')} topics"
+            ax.plot(part["position"], part[column], color="#666666", lw=1.0, ls=style, label=label)
+        for method, setting_ in chosen.items():
+            marks: dict[str, Any] = {"ls": "none", "mec": "black", "mew": 0.6, "ms": 5, "zorder": 5}
+            own = look[method].options() | marks
+            ax.plot(setting_[axis.name], setting_["train"], clip_on=False, label=method, **own)
+        ax.set_xlabel(axis.label)
+        if axis.is_log:
+            ax.set_xscale("log")
+            log_ticks(ax.xaxis, *ax.get_xlim(), most=4)
+        ax.margins(x=0.02)
+    for ax in panels[len(parts) :]:
+        ax.set_axis_off()
+    for row in rows:
+        row[0].set_ylabel(measure)
+    legend_below(figure, 4)
+    sentences = [f"{measure} along each parameter through Direct's choice."]
+    for axis, part in parts.items():
+        best = part.iloc[int(part["train"].argmax())]
+        others = ", ".join(f"{method} {axis.text(own[axis.name])}" for method, own in chosen.items())
+        sentences.append(
+            f"Along {axis.symbol} it is {short(float(part['train'].min()))} to {short(float(best['train']))} "
+            f"on the training topics, highest at {axis.text(float(best['position']))}; chosen: {others}."
+        )
+    return finish(figure, " ".join(sentences), title)
 
 
 def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:

@@ -1,7 +1,8 @@
-"""The measure over two parameters, with the optimisers' paths and the certified region."""
+"""The measure over two parameters or each pair of more, with optimisers' paths and certified regions."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from lmtune.reporting.figures.style import (
     short,
     thin_outline,
 )
+from lmtune.reporting.table import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +128,6 @@ def surface(
     InputError
         For a panel that is no full grid.
     """
-    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm
 
     width = COLUMN if len(panels) == 1 else PAGE
@@ -144,17 +145,95 @@ def surface(
         if axis.is_log:
             log_ticks(ticks, *ticks.get_view_interval())
     panes[0].set_ylabel(axes[1].label)
-    bar = figure.colorbar(
-        ScalarMappable(norm, colours), ax=panes, spacing="uniform", ticks=_BANDS[1:-1], pad=0.02
-    )
-    bar.ax.set_yticklabels([f"{band:g} %" for band in _BANDS[1:-1]])
-    bar.ax.invert_yaxis()
-    bar.ax.tick_params(length=0)
-    bar.set_label(f"{measure} below the grid's best")
+    _colour_bar(figure, panes, colours, norm, f"{measure} below the grid's best")
     if handles:
         legend_below(figure, 2 if len(panels) == 1 else 3, handles)
     over = f"{measure} over {axes[0].label} and {axes[1].label}. "
     return finish(figure, over + " ".join(_alt(panel, axes) for panel in panels), title)
+
+
+@in_style
+def pairs(
+    panels: Mapping[tuple[int, int], SurfacePanel],
+    axes: Sequence[ParameterAxis],
+    *,
+    measure: str,
+    title: str = "",
+) -> Figure:
+    """Draw the settings that were measured over each pair of parameters, with the optimisers' paths.
+
+    Parameters
+    ----------
+    panels : mapping of (int, int) to SurfacePanel
+        By the places of x and y among the axes, x before y. The settings may be any; where several
+        coincide in a panel, the best one is on top.
+    axes : sequence of ParameterAxis
+        Three or more parameters.
+    measure, title : str
+        As for `surface`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel a pair, below the diagonal. `alt_text` describes it.
+    """
+    from matplotlib.colors import BoundaryNorm
+
+    size = len(axes) - 1
+    figure, rows = new_figure(PAGE, 1.2 + 0.85 * PAGE * size / (size + 1), rows=size, columns=size)
+    colours, norm = _colours(), BoundaryNorm(_BANDS, len(_BANDS) - 1)
+    handles: dict[str, Any] = {}
+    for x, y in itertools.product(range(size), range(1, size + 1)):
+        ax = rows[y - 1][x]
+        if x >= y:
+            ax.set_axis_off()
+            continue
+        panel = panels[x, y]
+        ax.set(**{f"{which}scale": "log" for which, axis in (("x", axes[x]), ("y", axes[y])) if axis.is_log})
+        values = np.asarray(panel.values, np.float64)
+        order = np.argsort(values, kind="stable")
+        xs, ys = (np.asarray(own, np.float64)[order] for own in (panel.x, panel.y))
+        ax.scatter(xs, ys, c=_below(values[order]), cmap=colours, norm=norm, s=5, lw=0, zorder=1)
+        _overlay(ax, panel, handles)
+        for ticks, axis in ((ax.xaxis, axes[x]), (ax.yaxis, axes[y])):
+            if axis.is_log:
+                log_ticks(ticks, *ticks.get_view_interval(), most=4)
+        ax.set_xlabel(axes[x].label if y == size else "")
+        ax.set_ylabel(axes[y].label if x == 0 else "")
+        ax.tick_params(labelbottom=y == size, labelleft=x == 0)
+    _colour_bar(
+        figure, [ax for row in rows for ax in row], colours, norm, f"{measure} below the best measured"
+    )
+    legend_below(figure, 4, handles)
+    first = next(iter(panels.values()))
+    values = np.asarray(first.values, np.float64)
+    text = (
+        f"{measure} on the {first.title} at {values.size:,} settings of {listed([a.symbol for a in axes])}, "
+        f"a panel a pair: at best {short(float(values.max()))}; {np.mean(_below(values) <= 1.0):.0%} of them "
+        "are within 1 % of it."
+    )
+    for name in first.points:
+        at = [panels[0, 1].points[name][0], *(panels[0, y].points[name][1] for y in range(1, size + 1))]
+        text += f" {name} chose {setting(axes, at)}."
+    return finish(figure, text, title)
+
+
+def _below(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far values are below the highest, in percent of it."""
+    best = float(values.max())
+    loss = np.zeros_like(values) if best == 0.0 else 100.0 * (best - values) / abs(best)
+    return np.clip(loss, 0.0, 100.0)
+
+
+def _colour_bar(figure: Figure, panes: Sequence[Axes], colours: Any, norm: Any, label: str) -> None:
+    from matplotlib.cm import ScalarMappable
+
+    drawn = ScalarMappable(norm, colours)
+    bar = figure.colorbar(drawn, ax=panes, spacing="uniform", ticks=_BANDS[1:-1], pad=0.02)
+    bar.ax.set_yticklabels([f"{band:g} %" for band in _BANDS[1:-1]])
+    bar.ax.invert_yaxis()
+    bar.ax.tick_params(length=0)
+    bar.set_label(label)
 
 
 def _colours() -> Any:
@@ -167,9 +246,7 @@ def _colours() -> Any:
 
 def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis], colours: Any, norm: Any) -> None:
     xs, ys, matrix = panel.matrix()
-    best = panel.best[2]
-    loss = np.zeros_like(matrix) if best == 0.0 else 100.0 * (best - matrix) / abs(best)
-    loss = np.clip(loss, 0.0, 100.0)
+    loss = _below(matrix)
 
     def draw() -> Any:
         drawn: Any

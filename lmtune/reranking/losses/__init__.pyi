@@ -1,6 +1,7 @@
 """The losses that users import."""
 
 from .approximate_ndcg import approx_ndcg as approx_ndcg
+from .binary_cross_entropy import binary_cross_entropy as binary_cross_entropy
 from .given_lambdas import lambda_loss as lambda_loss
 from .lambda_functions import load_function as load_function
 from .lambda_rank import lambdarank as lambdarank

@@ -11,7 +11,8 @@ from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
-from lmtune.reranking.losses.plain_torch import ideal_dcg, in_blocks, pairs_of
+from lmtune.reranking.losses.pair_sums import smooth_ranks, through_ranks
+from lmtune.reranking.losses.plain_torch import differentiated, ideal_dcg
 from lmtune.surrogates.approx_kernels import DCG, Aims, approx_queries
 
 
@@ -90,16 +91,13 @@ def approx_ndcg(
         gain = lists.gains(gains)
         share = gain / ideal_dcg(gain, k)[:, None]
 
-        def values(lists: PaddedLists, rows: slice) -> Tensor:
-            score_i, score_j = pairs_of(lists.scores, rows)
-            beats = torch.where(lists.mask[:, None, :], torch.sigmoid(alpha * (score_j - score_i)), 0)
-            # An item does not beat itself, but is counted with sigmoid(0).
-            rank = 0.5 + beats.sum(dim=2)
-            value = share[:, rows] / torch.log2(1 + rank)
+        def values(rank: Tensor) -> Tensor:
+            value = share / torch.log2(1 + rank)
             if k is not None:
                 value = value * torch.sigmoid(alpha_k * (k + 0.5 - rank))
-            return -torch.where(lists.mask[:, rows], value, 0).sum(dim=1)
+            return -torch.where(lists.mask, value, 0).sum(dim=1)
 
-        return in_blocks(lists, values, gradient_wanted)
+        losses, slopes = differentiated(values, smooth_ranks(lists, alpha), gradient_wanted)
+        return losses, None if slopes is None else through_ranks(lists, alpha, slopes)
 
     return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)

@@ -12,7 +12,8 @@ from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, run
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
-from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg, in_blocks, ordered, pairs_of, ranks
+from lmtune.reranking.losses.pair_sums import pair_costs
+from lmtune.reranking.losses.plain_torch import SwapWeights, discounts, ideal_dcg, ranks
 from lmtune.surrogates.discounts import discount_table, tightness_table
 from lmtune.surrogates.pair_kernels import Swaps, weighted_queries
 
@@ -160,26 +161,10 @@ def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Ga
         return run(a, weighted_queries, a.by_label(), swaps, a.number(sigma))
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        del gradient_wanted  # it comes with the losses
         gain, rank = lists.gains(gains), ranks(lists)
-        discount = discounts(rank, k)
         tightness = as_tensor(tightness_table(lists.scores.shape[1], mu), gain) if mu else None
-        share = gain / ideal_dcg(gain, k)[:, None]
-
-        def costs(lists: PaddedLists, rows: slice) -> Tensor:
-            score_i, score_j = pairs_of(lists.scores, rows)
-            share_i, share_j = pairs_of(share, rows)
-            discount_i, discount_j = pairs_of(discount, rows)
-            weight = (discount_i - discount_j).abs()
-            if tightness is not None:
-                rank_i, rank_j = pairs_of(rank, rows)
-                tight = tightness[(2 * (rank_i - rank_j).abs()).long()]
-                if k is not None:
-                    tight = torch.where((rank_i <= k) | (rank_j <= k), tight, 0)
-                weight = weight + tight
-            weight = weight * (share_i - share_j)
-            cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
-            return torch.where(ordered(lists, rows), weight * cost, 0).sum(dim=(1, 2))
-
-        return in_blocks(lists, costs, gradient_wanted)
+        weights = SwapWeights(gain / ideal_dcg(gain, k)[:, None], discounts(rank, k), rank, tightness)
+        return pair_costs(lists, sigma, weights)
 
     return evaluate(batch, in_torch, in_kernels)

@@ -1,8 +1,9 @@
-"""Losses over pairs in plain PyTorch, some rows of the pairs' matrix at a time."""
+"""What losses take from lists in plain PyTorch: gradients, ranks, what swaps do to NDCG."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,71 +11,29 @@ from torch import Tensor
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.padded_lists import PaddedLists
 
-# Numbers in each of a block's intermediates: 4 MB of float32 on the CPU, 64 MB elsewhere.
-_CPU_BLOCK, _DEVICE_BLOCK = 1 << 20, 1 << 24
-
-
-def in_blocks(
-    lists: PaddedLists, rows_loss: Callable[[PaddedLists, slice], Tensor], gradient_wanted: bool
-) -> LossAndGradient:
-    """Sum a loss that is a sum over items, and its gradient, block by block.
-
-    Memory grows with the length of the lists, not with its square: each block's gradient is taken
-    before the next one is looked at.
-
-    Parameters
-    ----------
-    lists : PaddedLists
-    rows_loss : callable
-        Takes the lists and a slice of items; returns those items' part of each query's loss, of
-        shape (queries,), by operations that autograd can follow.
-    gradient_wanted : bool
-    """
-    losses = lists.scores.new_zeros(lists.scores.shape[0])
-    gradient = torch.zeros_like(lists.scores) if gradient_wanted else None
-    for rows in row_slices(lists.scores):
-        if gradient is None:
-            losses += rows_loss(lists, rows)
-            continue
-        with torch.enable_grad():
-            scores = lists.scores.detach().requires_grad_()
-            part = rows_loss(PaddedLists(scores, lists.labels, lists.mask), rows)
-            gradient += torch.autograd.grad(part.sum(), scores)[0]
-        losses += part.detach()
-    return losses, gradient
-
 
 def at_once(
     loss: Callable[[PaddedLists], Tensor], lists: PaddedLists, gradient_wanted: bool
 ) -> LossAndGradient:
     """Take the loss of whole lists, of shape (queries,), and its gradient."""
+
+    def of(scores: Tensor) -> Tensor:
+        return loss(PaddedLists(scores, lists.labels, lists.mask))
+
+    return differentiated(of, lists.scores, gradient_wanted)
+
+
+def differentiated(
+    function: Callable[[Tensor], Tensor], values: Tensor, gradient_wanted: bool
+) -> LossAndGradient:
+    """Take each query's function of its values, of shape (queries,), and its gradient by autograd."""
     if not gradient_wanted:
-        return loss(lists), None
+        return function(values), None
     with torch.enable_grad():
-        scores = lists.scores.detach().requires_grad_()
-        losses = loss(PaddedLists(scores, lists.labels, lists.mask))
-        (gradient,) = torch.autograd.grad(losses.sum(), scores)
-    return losses.detach(), gradient
-
-
-def row_slices(scores: Tensor) -> list[slice]:
-    """Cut the items of lists into slices, so that slice x all items x queries is small."""
-    queries, items = scores.shape
-    block = _CPU_BLOCK if scores.device.type == "cpu" else _DEVICE_BLOCK
-    step = max(1, block // max(1, queries * items))
-    return [slice(first, min(first + step, items)) for first in range(0, items, step)]
-
-
-def pairs_of(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return v_i of a slice of items and v_j of all items, to be held against each other."""
-    return values[:, rows, None], values[:, None, :]
-
-
-def ordered(lists: PaddedLists, rows: slice) -> Tensor:
-    """Tell which pairs (i of a slice, j) are of real items with label i above label j."""
-    label_i, label_j = pairs_of(lists.labels, rows)
-    mask_i, mask_j = pairs_of(lists.mask, rows)
-    return (label_i > label_j) & mask_i & mask_j
+        values = values.detach().requires_grad_()
+        found = function(values)
+        (gradient,) = torch.autograd.grad(found.sum(), values)
+    return found.detach(), gradient
 
 
 def ranks(lists: PaddedLists) -> Tensor:
@@ -85,16 +44,16 @@ def ranks(lists: PaddedLists) -> Tensor:
     So ranks do not depend on the order of the items, and lists of equal scores still have something
     to learn. Padding gets a rank that means nothing.
     """
-    found = torch.empty_like(lists.scores)
-    for rows in row_slices(lists.scores):
-        score_i, score_j = pairs_of(lists.scores, rows)
-        label_i, label_j = pairs_of(lists.labels, rows)
-        mask = lists.mask[:, None, :]
-        equal = score_j == score_i
-        before = ((score_j > score_i) | (equal & (label_j < label_i))) & mask
-        tied = equal & (label_j == label_i) & mask
-        found[:, rows] = 0.5 + before.sum(dim=2) + 0.5 * tied.sum(dim=2)
-    return found
+    scores = torch.where(lists.mask, lists.scores, -torch.inf)
+    order = lists.labels.argsort(dim=1)
+    order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+    score, label = scores.gather(1, order), lists.labels.gather(1, order)
+    place = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device).expand_as(scores)
+    new = torch.ones_like(lists.mask)
+    new[:, 1:] = (score[:, 1:] != score[:, :-1]) | (label[:, 1:] != label[:, :-1])
+    first = torch.where(new, place, 0).cummax(dim=1).values
+    last = torch.where(new.roll(-1, dims=1), place, torch.inf).flip(1).cummin(dim=1).values.flip(1)
+    return torch.empty_like(scores).scatter_(1, order, (first + last) / 2)
 
 
 def discounts(ranks: Tensor, k: int | None) -> Tensor:
@@ -108,3 +67,36 @@ def ideal_dcg(gains: Tensor, k: int | None) -> Tensor:
     places = torch.arange(1, gains.shape[1] + 1, dtype=gains.dtype, device=gains.device)
     best = (gains.sort(dim=1, descending=True).values * discounts(places, k)).sum(dim=1)
     return torch.where(best > 0, best, 1)
+
+
+class SwapWeights(NamedTuple):
+    """What swapping two items does to NDCG: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+
+    Attributes
+    ----------
+    share, discount, rank : Tensor of shape (queries, items)
+        G / IDCG; D, 0 beyond the cutoff; ranks, halves among equals, 1 the best.
+    tightness : Tensor of shape (2 items + 1,), optional
+        What a distance d of ranks adds, at index 2 d, where one of the items is above the cutoff.
+    """
+
+    share: Tensor
+    discount: Tensor
+    rank: Tensor
+    tightness: Tensor | None
+
+    def of(self, rows: slice) -> Tensor:
+        """Return the weights of a slice of items (i) against all (j), where G_i is above G_j."""
+        (share_i, share_j), (discount_i, discount_j), (rank_i, rank_j) = (
+            against(values, rows) for values in (self.share, self.discount, self.rank)
+        )
+        weight = (discount_i - discount_j).abs()
+        if self.tightness is not None:
+            near = self.tightness[(2 * (rank_i - rank_j).abs()).long()]
+            weight = weight + torch.where((discount_i > 0) | (discount_j > 0), near, 0)
+        return weight * (share_i - share_j)
+
+
+def against(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+    """Return v_i of a slice of items and v_j of all items, to be held against each other."""
+    return values[:, rows, None], values[:, None, :]

@@ -12,7 +12,7 @@ from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
-from lmtune.reranking.losses.plain_torch import in_blocks, ordered, pairs_of
+from lmtune.reranking.losses.pair_sums import pair_costs
 from lmtune.surrogates.pair_kernels import ranknet_queries
 
 Pairs = Literal["mean", "sum"]
@@ -53,8 +53,9 @@ def ranknet(
         Steepness; above 0.
     backend : {"auto", "kernels", "torch"}
         "kernels" runs on the CPU alone; "torch" goes through the same pairs in plain PyTorch, block
-        by block. "auto" takes the kernels where it can. Both need memory for the lists, not for
-        their pairs, and neither gives gradients of gradients (RuntimeError).
+        by block, or on a CUDA device with Triton in fused kernels. "auto" takes the kernels where it
+        can. All need memory for the lists, not for their pairs, and none gives gradients of gradients
+        (RuntimeError).
 
     Returns
     -------
@@ -88,16 +89,12 @@ def ranknet(
         return run(a, ranknet_queries, a.by_label(), a.number(sigma), pairs == "mean")
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
-        losses, gradient = in_blocks(lists, costs, gradient_wanted)
+        del gradient_wanted  # it comes with the losses
+        losses, gradient = pair_costs(lists, sigma)
         if pairs == "sum":
             return losses, gradient
         share = 1 / _number_of_pairs(lists).clamp(min=1)
-        return losses * share, None if gradient is None else gradient * share[:, None]
-
-    def costs(lists: PaddedLists, rows: slice) -> Tensor:
-        score_i, score_j = pairs_of(lists.scores, rows)
-        cost = -torch.nn.functional.logsigmoid(sigma * (score_i - score_j))
-        return torch.where(ordered(lists, rows), cost, 0).sum(dim=(1, 2))
+        return losses * share, gradient * share[:, None]
 
     return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from lmtune.reranking.losses.approximate_ndcg import approx_ndcg
+from lmtune.reranking.losses.binary_cross_entropy import binary_cross_entropy
 from lmtune.reranking.losses.lambda_rank import lambdarank, ndcg_loss2pp
 from lmtune.reranking.losses.list_mle import listmle
 from lmtune.reranking.losses.list_net import listnet
@@ -21,4 +22,5 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "neuralndcg": neural_ndcg,
     "listnet": listnet,
     "listmle": listmle,
+    "binary-cross-entropy": binary_cross_entropy,
 }

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ACROSS = "across"
+BEST = "best "
+"""Before a parameter's name: the line along it through Direct's choice for the measure."""
+
+_PLANE = 2  # parameters, over which a surface shows what such lines would
 
 # From RankNet's choice at 0 to Direct's at 1, and as far again half way on both sides.
 _ACROSS = np.linspace(-0.5, 1.5, 41)
@@ -56,7 +60,8 @@ def measure_profiles(
         logarithms of those on a logarithmic scale, with RankNet's choice at position 0 and Direct's
         at 1; it is missing where the two are the same. The others, named after a parameter, go
         along it through RankNet's choice; the position is the parameter. A parameter that the
-        model fixes has no line.
+        model fixes has no line. Where more than two are free, lines with `BEST` before the name go
+        through Direct's choice.
     """
     import pandas as pd
 
@@ -68,6 +73,8 @@ def measure_profiles(
         shared = _Settings(pool, pairs, fold, plan, along)
         for measure in plan.measures:
             across = _across(plan.space, *(fits[measure, m][number] for m in (RANKNET, DIRECT)))
+            if len(plan.space.free) > _PLANE:
+                across += _along(plan.space, fits[measure, DIRECT][number], BEST)
             own = _Settings(pool, pairs, fold, plan, across, [measure]) if len(across) else None
             tables = [part.table(measure) for part in (own, shared) if part is not None]
             lines[f"{measure}-fold{number + 1}"] = pd.concat(tables, ignore_index=True)
@@ -80,7 +87,7 @@ Place = tuple[str, float, NDArray[np.float64]]
 """A line, a position on it, and the setting there."""
 
 
-def _along(space: ParameterSpace, fit: Fit) -> list[Place]:
+def _along(space: ParameterSpace, fit: Fit, prefix: str = "") -> list[Place]:
     """Return settings along each parameter through a setting, itself included.
 
     There is no line along a parameter that the space fixes, unless it fixes all: then along one.
@@ -90,7 +97,8 @@ def _along(space: ParameterSpace, fit: Fit) -> list[Place]:
     for parameter in space.free or space.parameters[:1]:
         axis = space.parameters.index(parameter)
         values = np.union1d(parameter.grid(_POINTS), through[axis]).tolist()
-        places += [(parameter.name, value, space.replaced(through, axis, value)) for value in values]
+        name = prefix + parameter.name
+        places += [(name, value, space.replaced(through, axis, value)) for value in values]
     return places
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_lucene import require_java, write_index
+from support import TinyIndex
 
 from lmtune.errors import InputError
 from lmtune.indexing.lucene.index import LuceneIndex
@@ -48,6 +49,15 @@ def check(reader: LuceneReader, documents: dict[str, str]) -> None:
             assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
 
 
+def check_positions(reader: LuceneReader, documents: dict[str, str]) -> None:
+    texts = [text.split() for text in documents.values()]
+    for term in ("w0", "w7", "日本", "\U00010400", "absent"):
+        expected = [(doc, at) for doc, text in enumerate(texts) for at, own in enumerate(text) if own == term]
+        found = reader.positions(term)
+        own = [] if found is None else list(zip(*(column.tolist() for column in found), strict=True))
+        assert own == expected
+
+
 @pytest.mark.parametrize("sizes", [[1], [60], [25, 1, 40]])
 @pytest.mark.parametrize("stored", ["", "positions", "vectors"])
 def test_counts_are_those_of_the_documents(tmp_path: Path, sizes: list[int], stored: str) -> None:
@@ -61,18 +71,32 @@ def test_counts_are_those_of_the_documents(tmp_path: Path, sizes: list[int], sto
     )
     reader = LuceneReader(path)
     assert reader.segments == len(sizes)
-    check(reader, {docno: text for segment in segments for docno, text in segment.items()})
+    documents = {docno: text for segment in segments for docno, text in segment.items()}
+    check(reader, documents)
+    if stored == "positions":
+        check_positions(reader, documents)
+    else:
+        with pytest.raises(InputError, match=r"no positions.*--engine lucene --positions"):
+            reader.positions(next(text for text in documents.values() if text).split()[0])
 
 
 def test_deleted_documents_are_not_there(tmp_path: Path) -> None:
     segments = made_segments(7, [30, 20, 5])
     docnos = [docno for segment in segments for docno in segment]
     deleted = [*docnos[:3], *docnos[28:34], *docnos[50:], "never there"]
-    reader = LuceneReader(write_index(tmp_path / "index", segments, deleted=deleted))
-    check(
-        reader,
-        {docno: text for segment in segments for docno, text in segment.items() if docno not in deleted},
-    )
+    path = write_index(tmp_path / "index", segments, deleted=deleted, positions=True)
+    reader = LuceneReader(path)
+    left = {docno: text for segment in segments for docno, text in segment.items() if docno not in deleted}
+    check(reader, left)
+    check_positions(reader, left)
+    # The second time from what was kept.
+    for _ in range(2):
+        found = LuceneIndex.open(path, home=tmp_path / "kept").positions("w3")
+        expected = TinyIndex(left).positions("w3")
+        assert found is not None
+        assert expected is not None
+        for own, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(own, other)
     # Lucene drops a segment whose documents are all deleted.
     assert reader.deleted == 9
 
@@ -81,7 +105,8 @@ def test_deleted_documents_are_not_there(tmp_path: Path) -> None:
 def test_docnos_of_older_indexes(tmp_path: Path, docnos: str) -> None:
     segments = made_segments(3, [6, 7])
     reader = LuceneReader(write_index(tmp_path / "index", segments, docnos=docnos))
-    check(reader, {docno: text for segment in segments for docno, text in segment.items()})
+    documents = {docno: text for segment in segments for docno, text in segment.items()}
+    check(reader, documents)
 
 
 def test_quantised_lengths_are_lucenes(tmp_path: Path) -> None:
@@ -106,7 +131,8 @@ def test_postings_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("lmtune.indexing.lucene.loops._TERMS_AT_A_TIME", 4)
     segments = made_segments(11, [40, 15])
     reader = LuceneReader(write_index(tmp_path / "index", segments))
-    check(reader, {docno: text for segment in segments for docno, text in segment.items()})
+    documents = {docno: text for segment in segments for docno, text in segment.items()}
+    check(reader, documents)
 
 
 def test_counting_lengths_reports_all_terms(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from scipy.optimize import minimize_scalar  # noqa: E402
 
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.surrogates.trainings import (  # noqa: E402
-    grow,
     objective_of_ratings,
     train,
     train_on_ratings,
@@ -107,12 +106,6 @@ def test_labels_are_lowered() -> None:
     assert with_least_grade(fold, 1) is fold
     for before, after in ((fold.train, lowered.train), (fold.test, lowered.test)):
         assert after.labels.tolist() == [max(0.0, label - 1.0) for label in before.labels]
-
-
-def test_trees() -> None:
-    result = grow(DATA, 1, {"rounds": 5, "min_rows": 2, "min_hessian": 0.0, "seed": 0}, [1, 5])
-    assert len(result["validation"]) == len(result["test"]) == 2
-    assert result["courses"] == {}
 
 
 def test_ratings(tmp_path: Path) -> None:

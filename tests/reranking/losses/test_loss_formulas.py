@@ -310,3 +310,13 @@ def test_bad_options_are_named() -> None:
     for loss, options, said in cases:
         with pytest.raises(InputError, match=said):
             loss(scores, labels, **options)
+
+
+def test_binary_cross_entropy_is_torchs() -> None:
+    s, y = torch.randn(3, 7, dtype=torch.float64), torch.arange(21).reshape(3, 7) % 3
+    mask = torch.arange(7) < torch.tensor([[7], [4], [2]])
+    own = LOSSES["binary-cross-entropy"](s, y, mask=mask, reduce="none")
+    for row in range(3):
+        real = mask[row]
+        want = torch.nn.functional.binary_cross_entropy_with_logits(s[row, real], (y[row, real] > 0).double())
+        torch.testing.assert_close(own[row], want)

@@ -15,14 +15,14 @@ from scipy import stats
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import load
+from lmtune.laboratory.papers import yue
 from lmtune.laboratory.running import Result, run
-from lmtune.laboratory.spsa import spsa_ndcg
 from lmtune.measures.lists import ndcg
 from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.settings import Settings as Training
 from lmtune.reranking.training import fit
 
-SETTINGS = spsa_ndcg.SpsaOnNdcg(
+SETTINGS = yue.SpsaOnNdcg(
     data="artificial:20x10",
     seeds=2,
     evaluations=200,
@@ -87,8 +87,9 @@ def test_spsa_climbs_the_measure_and_counts(found: Result) -> None:
     for run_ in runs.to_dict("records"):
         row = courses[courses["evaluations"] == run_["evaluations"]].to_dict("records")[0]
         assert row["lowest"] - 1e-9 <= run_["train"] <= row["highest"] + 1e-9
-    means = found.tables["means"].set_index("method")
-    assert means["test"]["SPSA:4"] == pytest.approx(runs["test"].mean(), rel=1e-12)
+    rows = found.tables["table"].query("method == 'SPSA:4'").set_index("column")["mean"]
+    for part in yue.PARTS:
+        assert rows[part.title()] == pytest.approx(runs[part].mean(), rel=1e-12)
 
 
 def test_comparisons_are_paired_over_queries() -> None:
@@ -118,20 +119,25 @@ def test_comparisons_are_paired_over_queries() -> None:
         name: np.mean([run["queries"] for run in own["runs"]], axis=0)[np.arange(30) != 4]
         for name, own in results.items()
     }
-    for row in tables["comparisons"].to_dict("records"):
-        other = by_query[row["baseline"].lower()]
-        assert row["p_value"] == pytest.approx(stats.ttest_rel(by_query["spsa"], other).pvalue)
-        assert row["difference"] == pytest.approx((by_query["spsa"] - other).mean())
-        assert row["queries"] == 29
+    pairs = [("lambdarank", "spsa"), ("ranknet", "spsa"), ("lambdarank", "ranknet")]
+    p_values = np.array([stats.ttest_rel(by_query[a], by_query[b]).pvalue for a, b in pairs])
+    order = np.argsort(p_values)
+    holm = np.empty(3)
+    holm[order] = np.minimum(1.0, np.maximum.accumulate(p_values[order] * [3, 2, 1]))
+    rows = {(row["a"], row["b"]): row for row in tables["differences"].to_dict("records")}
+    names = {"lambdarank": "LambdaRank", "ranknet": "RankNet", "spsa": "SPSA:4"}
+    for (a, b), p in zip(pairs, holm, strict=True):
+        row = rows[names[a], names[b]]
+        assert row["difference"] == pytest.approx((by_query[a] - by_query[b]).mean())
+        assert row["p_holm"] == pytest.approx(p)
+        assert row["low"] < row["difference"] < row["high"]
+        assert rows[names[b], names[a]]["low"] == -row["high"]
     said = " ".join(SETTINGS.conclusions(tables))
-    assert "worse than LambdaRank: -0.3" in said
-    assert "not significantly different from RankNet" in said
-    assert "artificial:20x10 that is seen as well" in said
-    tables["comparisons"]["p_value"] = 0.2
-    assert "that is not seen" in SETTINGS.conclusions(tables)[-1]
-    tables["means"].loc[tables["means"]["method"] == "SPSA:4", "train"] = 0.45
-    said = SETTINGS.conclusions(tables)[-1]
-    assert "that is seen on the training queries alone (-0.0500)." in said
+    assert "NDCG@5, LambdaRank minus SPSA:4: .3" in said
+    assert said.count(", significant)") == 1
+    assert said.count("not significant)") == 1
+    assert "SPSA:4 7," in said
+    assert SETTINGS.table(tables).text().splitlines()[1].endswith("ᵇᶜ")
 
 
 @pytest.mark.parametrize(
@@ -152,4 +158,4 @@ def test_comparisons_are_paired_over_queries() -> None:
 )
 def test_bad_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        spsa_ndcg.SpsaOnNdcg(**changes)
+        yue.SpsaOnNdcg(**changes)

@@ -1,0 +1,164 @@
+"""Rows of a paper's table, ours beside the printed ones, and the table in the paper's layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from lmtune.laboratory.experiment import Experiment
+from lmtune.measures.measure import Measure
+from lmtune.measures.significance.effects import MeanInterval, confidence_interval
+from lmtune.reporting.comparison_tables import letters
+from lmtune.reporting.table import Cell, Column, Table, name_columns, short
+from lmtune.reranking.comparison import Outcome, Over, contrasts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DASH = "–"
+_LEVEL = 0.05
+_FREE = ("data", "datasets", "device", "seed")
+
+
+def rows_of(
+    outcomes: Sequence[Outcome],
+    measure: Measure,
+    *,
+    over: Over,
+    printed: Mapping[str, str],
+    column: str,
+    group: str = "",
+) -> list[dict[str, Any]]:
+    """Return a row a method: its mean with the 95% interval, and what it is better than.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        One a method.
+    measure : Measure
+        One of theirs.
+    over : {"queries", "trials"}
+        What the interval is over; tests are over queries, each with its mean over trials.
+    printed : mapping
+        The paper's cells by method; methods that are here alone have a row without a mean.
+    column, group : str
+        Where the row stands in the table.
+    """
+    tested = contrasts(outcomes, "skip", measure, over="queries") if outcomes else None
+    found = {own.label: own for own in outcomes}
+    rows = []
+    for method in dict.fromkeys([*printed, *found]):
+        interval = MeanInterval(math.nan, math.nan)
+        if method in found:
+            means = found[method].by_query if over == "queries" else found[method].by_trial
+            interval = confidence_interval(means("skip", measure).tolist())
+        better = [other for other in found if tested and tested.beats(str(measure), method, other)]
+        row = row_of(method, column, interval)
+        rows.append(
+            {**row, "group": group, "printed": printed.get(method, ""), "better_than": "; ".join(better)}
+        )
+    return rows
+
+
+def row_of(method: str, column: str, interval: MeanInterval) -> dict[str, Any]:
+    """Return a row of which nothing is tested or printed."""
+    place = {"group": "", "column": column, "method": method}
+    return {**place, "printed": "", **interval._asdict(), "better_than": ""}
+
+
+def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    """Return all pairs' differences over queries, either way round, by measure."""
+    import pandas as pd
+
+    rows = []
+    for measure in outcomes[0].measures:
+        tested = contrasts(outcomes, "skip", measure, over="queries")
+        for own in tested.contrasts if tested else ():
+            (low, high), p = own.interval, own.adjusted["t"]
+            rows += [
+                (str(measure), own.system, own.against, own.difference, low, high, p),
+                (str(measure), own.against, own.system, -own.difference, -high, -low, p),
+            ]
+    return pd.DataFrame(rows, columns=["measure", "a", "b", "difference", "low", "high", "p_holm"])
+
+
+def weighed(found: pd.DataFrame, claims: Sequence[tuple[str, str]], measure: Measure) -> list[str]:
+    """Say of each claim, that a method is better than another, what `differences` say of it."""
+    return [
+        f"NDCG@{measure.cutoff}, {row['a']} minus {row['b']}: {short(row['difference'])} "
+        f"({short(row['low'])} to {short(row['high'])}, "
+        f"{'significant' if row['p_holm'] < _LEVEL else 'not significant'})."
+        for row in found[found["measure"] == str(measure)].to_dict("records")
+        if (row["a"], row["b"]) in claims
+    ]
+
+
+def differing(otherwise: Iterable[str]) -> list[str]:
+    """Say what is not as in the paper."""
+    return [f"Differs from the paper: {text}." for text in otherwise]
+
+
+def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "") -> Table:
+    """Lay rows out as the paper does.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Of `rows_of`, in the table's order.
+    caption : str
+        What the table shows.
+    over : str
+        What the intervals are over, in words.
+    first : str
+        The header of the groups' names; none where there is one group alone.
+    """
+    columns, methods = (list(dict.fromkeys(rows[name])) for name in ("column", "method"))
+    names = dict(zip(methods, letters(len(methods)), strict=True))
+    beside = [column for column in columns if any(rows[rows["column"] == column]["printed"])]
+    cells = {(own["group"], own["method"], own["column"]): own for own in rows.to_dict("records")}
+    groups = []
+    for group, keys in groupby(dict.fromkeys((own[0], own[1]) for own in cells), key=lambda key: key[0]):
+        lines = []
+        for place, (_, method) in enumerate(keys):
+            line = [Cell(group, repeated=place > 0)] if first else []
+            line += [Cell(names[method]), Cell(method)]
+            for column in columns:
+                own = cells[group, method, column]
+                line.append(_cell(own, names))
+                line += [Cell(own["printed"] or DASH)] if column in beside else []
+            lines.append(line)
+        groups.append(lines)
+    headers = [Column(text) for column in columns for text in [column, "printed"][: 1 + (column in beside)]]
+    return Table(
+        [*name_columns(*([first] if first else []), "", "Method"), *headers],
+        groups,
+        caption=caption,
+        legend=(
+            f"Means ± half of their 95% interval over {over}. Raised letters: the methods that a mean is "
+            "significantly better than: two-sided paired t-tests over queries, Holm's correction over all "
+            "pairs of a column, adjusted p < .05"
+        ),
+    )
+
+
+def _cell(own: Mapping[Hashable, Any], names: Mapping[str, str]) -> Cell:
+    if math.isnan(own["mean"]):
+        return Cell(DASH)
+    spread = "" if math.isnan(own["half"]) else f" ± {short(own['half'])}"
+    better = [names[other] for other in own["better_than"].split("; ") if other]
+    return Cell(short(own["mean"]) + spread, "".join(better))
+
+
+def changes(experiment: Experiment) -> Iterator[str]:
+    """Say which options are not those of the paper's protocol, their defaults."""
+    usual = type(experiment)()
+    changed = [
+        f"{own.name.replace('_', ' ')} {getattr(experiment, own.name)} instead of {getattr(usual, own.name)}"
+        for own in fields(experiment)
+        if own.name not in _FREE and getattr(experiment, own.name) != getattr(usual, own.name)
+    ]
+    if changed:
+        yield f"this run has {', '.join(changed)}"
