@@ -152,11 +152,15 @@ class HeldOut:
         InputError
             For scores that are not finite.
         """
-        ranks = self.ranks(score, progress=progress)
+        ranks = self.ranks(score, threads=threads, progress=progress)
         return ndcg_of_ranks(ranks.lists, self.gains[ranks.places], ranks.above, ranks.tied, cutoffs)
 
     def ranks(
-        self, score: Callable[[NDArray[np.int64]], NDArray[np.floating]], *, progress: Count | None = None
+        self,
+        score: Callable[[NDArray[np.int64]], NDArray[np.floating]],
+        *,
+        threads: int = 1,
+        progress: Count | None = None,
     ) -> Ranks:
         """Find where held-out items are ranked; as `ndcg`."""
         counts = np.diff(self.starts)[self.users]
