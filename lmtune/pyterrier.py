@@ -89,12 +89,13 @@ class Rerank(pt.Transformer):
     """
 
     def __init__(self, model: Any, index: Index) -> None:
-        from lmtune.reranking.features import FEATURES
+        from lmtune.reranking.features import features_of
         from lmtune.reranking.model_folder import load_model
 
         self.model: Reranker = model if hasattr(model, "score") else load_model(model)
         self.index = index
-        self.model.check_features([feature.name for feature in FEATURES])
+        self.fields = tuple(self.model.facts.get("fields", ()))
+        self.model.check_features([feature.name for feature in features_of(self.fields)])
 
     def transform(self, results: pd.DataFrame) -> pd.DataFrame:
         """Score the results anew; within a topic those that a model cannot tell apart keep their order."""
@@ -105,7 +106,7 @@ class Rerank(pt.Transformer):
         if len(results):
             facts = self.model.facts
             settings = {"lambda_": facts.get("lambda", 0.4), "mu": facts.get("mu", 2500.0)}
-            data = run_data(results, self.index, as_topics(results), **settings)
+            data = run_data(results, self.index, as_topics(results), fields=self.fields, **settings)
             rankings = reranked(results, data, self.model.score(data))
         return _joined(run_frame(rankings), results)
 

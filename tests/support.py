@@ -57,6 +57,21 @@ class TinyIndex:
         return np.array([places.get(docno, -1) for docno in docnos], np.int32)
 
 
+class FieldedTiny(TinyIndex):
+    """Documents of a title, a body and both."""
+
+    def __init__(self, texts: dict[str, dict[str, str]]) -> None:
+        super().__init__({docno: f"{own['title']} {own['body']}" for docno, own in texts.items()})
+        self.texts = texts
+        self.own = {
+            field: TinyIndex({docno: own[field] for docno, own in texts.items()})
+            for field in ("title", "body")
+        }
+
+    def field(self, name: str) -> TinyIndex:
+        return self.own[name]
+
+
 def random_collection(
     seed: int, *, documents: int = 60, topics: int = 6, vocabulary: int = 12, gains: int = 2
 ) -> tuple[TinyIndex, dict[str, str], dict[str, dict[str, int]]]:

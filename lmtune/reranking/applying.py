@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from lmtune.formats.files import atomic_write
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.features import FEATURES
+from lmtune.reranking.features import features_of
 from lmtune.reranking.model_folder import load_model
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.runs import in_order, reranked
@@ -72,7 +73,8 @@ def rerank_run(
         see, and whatever cannot be read.
     """
     loaded = load_model(model)
-    names = tuple(feature.name for feature in FEATURES)
+    collection = replace(collection, fields=tuple(loaded.facts.get("fields", ())))
+    names = tuple(feature.name for feature in features_of(collection.fields))
     loaded.check_features(names, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
@@ -170,7 +172,8 @@ def unseen_lists(
     InputError
         As `rerank_run`; where no topic is judged.
     """
-    model.check_features([feature.name for feature in FEATURES])
+    collection = replace(collection, fields=tuple(model.facts.get("fields", ())))
+    model.check_features([feature.name for feature in features_of(collection.fields)])
     run, facts = read_run(path), model.facts
     dataset = collection.load(progress=progress)
     left = _left(model, dataset, path, run, all_topics)

@@ -6,7 +6,7 @@ document that holds none has frequencies of 0 and keeps its length. Logarithms a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,9 +184,25 @@ FEATURES: tuple[Feature, ...] = (
 """The features in the order of their columns; in LETOR files, the first has id 1."""
 
 
+# The same whatever text is looked at.
+_OF_RUN = ("query_length", "run_")
+
+
+def features_of(fields: Sequence[str] = ()) -> tuple[Feature, ...]:
+    """Return `FEATURES`, then in each of some fields those that depend on the text: ``title_bm25`` ..."""
+
+    def within(field: str, feature: Feature) -> Feature:
+        name, what = f"{field}_{feature.name}", f"{feature.what}; in {field}"
+        return Feature(name, what, lambda d: feature.compute(d.fields[field]))
+
+    own = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
+    return FEATURES + tuple(within(field, feature) for field in fields for feature in own)
+
+
 def compute_features(d: RankedDocuments) -> NDArray[np.float32]:
-    """Compute all `FEATURES` of one topic's documents, shape (documents, features)."""
-    out = np.empty((d.score.size, len(FEATURES)), np.float32)
-    for f, feature in enumerate(FEATURES):
+    """Compute `features_of` one topic's documents and their fields, shape (documents, features)."""
+    features = features_of(tuple(d.fields))
+    out = np.empty((d.score.size, len(features)), np.float32)
+    for f, feature in enumerate(features):
         out[:, f] = feature.compute(d)
     return out

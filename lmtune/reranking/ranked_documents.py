@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.index import CollectionSize, Index
+from lmtune.indexing.index import CollectionSize, Index, field_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class RankedDocuments:
         Its tokens, and its documents that hold one.
     lambda_, mu : float
         The tuned parameters of two-stage smoothing.
+    fields : dict of str to RankedDocuments
+        The same of fields of the documents, by their names.
     """
 
     tf: NDArray[np.int32]
@@ -48,6 +51,7 @@ class RankedDocuments:
     size: CollectionSize
     lambda_: float
     mu: float
+    fields: dict[str, RankedDocuments]
 
     @cached_property
     def held(self) -> NDArray[np.bool_]:
@@ -83,6 +87,7 @@ def look_up(
     *,
     lambda_: float,
     mu: float,
+    fields: Sequence[str] = (),
 ) -> RankedDocuments:
     """Return what an index says of one topic's ranked documents.
 
@@ -98,6 +103,8 @@ def look_up(
         The run's scores.
     lambda_, mu : float
         The tuned parameters of two-stage smoothing.
+    fields : sequence of str
+        Fields of the documents that the index has, to look up too.
     """
     counts = Counter(index.analyze(query))
     found = {term: postings for term in counts if (postings := index.postings(term))}
@@ -118,4 +125,8 @@ def look_up(
         size=CollectionSize.of(index),
         lambda_=lambda_,
         mu=mu,
+        fields={
+            field: look_up(field_index(index, field), query, docs, scores, lambda_=lambda_, mu=mu)
+            for field in fields
+        },
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,7 @@ from lmtune.indexing.index import Index
 from lmtune.measures.order import trec_eval_order
 from lmtune.models.two_stage import check_parameters
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.features import FEATURES, compute_features
+from lmtune.reranking.features import compute_features, features_of
 from lmtune.reranking.ranked_documents import look_up
 
 
@@ -29,6 +29,7 @@ def run_data(
     lambda_: float = 0.4,
     mu: float = 2500.0,
     depth: int = 1000,
+    fields: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
     on_missing: Callable[[int, str], None] | None = None,
 ) -> RankingData:
@@ -52,6 +53,8 @@ def run_data(
         The tuned parameters for the first feature.
     depth : int
         Documents a topic at most, the best by score; ties by docno, descending, as trec_eval.
+    fields : sequence of str
+        Fields of the documents that the index has: each adds features of its own.
     progress : callable, optional
         Called with (topics done, topics in all).
     on_missing : callable, optional
@@ -61,8 +64,8 @@ def run_data(
     Returns
     -------
     RankingData
-        A column each of `lmtune.reranking.features.FEATURES`; topics in the run's order, rows in
-        rank order, with docnos.
+        A column each of `lmtune.reranking.features.features_of` the fields; topics in the run's
+        order, rows in rank order, with docnos.
 
     Raises
     ------
@@ -89,12 +92,13 @@ def run_data(
     scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
     starts = np.cumsum([0, *map(len, orders.values())])
     docs = _numbers(index, names, on_missing)
-    features = np.empty((len(names), len(FEATURES)), np.float32)
+    features = np.empty((len(names), len(features_of(fields))), np.float32)
     labels = np.zeros(len(names), np.float32)
     for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
         rows = slice(first, last)
+        own = docs[rows], scores[rows]
         features[rows] = compute_features(
-            look_up(index, texts[topic], docs[rows], scores[rows], lambda_=float(lambda_), mu=float(mu))
+            look_up(index, texts[topic], *own, lambda_=float(lambda_), mu=float(mu), fields=fields)
         )
         judged = gains.get(topic, {})
         if judged:

@@ -20,7 +20,7 @@ from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.features import FEATURES
+from lmtune.reranking.features import features_of
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
 from lmtune.reranking.runs import run_data
 
@@ -56,11 +56,14 @@ class RunFeatures:
         Topics and judgements.
     index : ColumnarIndex or LuceneIndex
         The documents.
+    fields : tuple of str
+        The fields of documents that have features too.
     """
 
     data: RankingData
     dataset: Dataset
     index: AnyIndex
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -246,11 +249,12 @@ def _training_data(
         train=made.data.select(parts["train"]),
         validation=made.data.select(parts["validation"]),
         test=None,
-        names=tuple(feature.name for feature in FEATURES),
+        names=tuple(feature.name for feature in features_of(made.fields)),
         facts={
             "lambda": features.lambda_,
             "mu": features.mu,
             "depth": features.depth,
+            "fields": list(made.fields),
             "collection": name,
             "topics": seen,
         },
@@ -337,7 +341,7 @@ def run_features(
     dataset : Dataset
         Its topics and judgements.
     collection : Collection
-        What names its index.
+        What names its index; its fields have features too.
     features : FeatureSettings
         What the features depend on.
     progress : Progress
@@ -358,12 +362,13 @@ def run_features(
             lambda_=features.lambda_,
             mu=features.mu,
             depth=features.depth,
+            fields=collection.fields,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
             on_missing=lambda count, docno: note(
                 f"{count} documents of the run are not in the index, such as {docno}"
             ),
         )
-    return RunFeatures(data, dataset, index)
+    return RunFeatures(data, dataset, index, collection.fields)
 
 
 def _is_share(text: str) -> bool:

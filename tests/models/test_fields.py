@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
-from support import TinyIndex
+from support import FieldedTiny, TinyIndex
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank, top_positions
@@ -100,21 +100,6 @@ def test_scores_and_gradients_agree_with_the_formula(
         slope = (printed(terms, lengths, high) - printed(terms, lengths, low)) / (2 * h)
         # In mu and lambda terms of both signs cancel.
         assert abs(gradient[axis] - slope) <= 1e-12 * (abs(slope) + occurrences / max(value, 1e-2))
-
-
-class FieldedTiny(TinyIndex):
-    """Documents of a title, a body and both."""
-
-    def __init__(self, texts: dict[str, dict[str, str]]) -> None:
-        super().__init__({docno: f"{own['title']} {own['body']}" for docno, own in texts.items()})
-        self.texts = texts
-        self.own = {
-            field: TinyIndex({docno: own[field] for docno, own in texts.items()})
-            for field in ("title", "body")
-        }
-
-    def field(self, name: str) -> TinyIndex:
-        return self.own[name]
 
 
 @lru_cache

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import TinyIndex, random_collection
+from support import FieldedTiny, TinyIndex, random_collection
 
 from lmtune.errors import InputError
 from lmtune.formats.letor import write_letor
 from lmtune.formats.runs import read_run, write_run
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.features import FEATURES
+from lmtune.reranking.features import FEATURES, features_of
 from lmtune.reranking.runs import reranked, run_data
 
 NAMES = [feature.name for feature in FEATURES]
@@ -121,6 +121,22 @@ def test_every_feature(seed: int) -> None:
                 assert value == pytest.approx(expected[name], rel=3e-6, abs=1e-6), (name, docno)
             gain = max(0, qrels.get(topic, {}).get(docno, 0))
             assert data.labels[rows.start + rank - 1] == gain
+
+
+def test_a_field_has_the_features_that_its_text_would_have() -> None:
+    titles, topics, _ = random_collection(0)
+    texts = {docno: {"title": text, "body": "w3 w9 " + text[:20]} for docno, text in titles.documents.items()}
+    run = made_run(titles, topics, 0, 25)
+    data = run_data(run, FieldedTiny(texts), topics, fields=["body", "title"])
+    alone = run_data(run, titles, topics).features
+    names = [feature.name for feature in features_of(["body", "title"])]
+    assert data.features.shape[1] == len(names) == len(set(names)) == len(NAMES) + 2 * (len(NAMES) - 4)
+    for name in names[len(NAMES) :]:
+        field, _, own = name.partition("_")
+        if field == "title":
+            np.testing.assert_array_equal(data.features[:, names.index(name)], alone[:, NAMES.index(own)])
+    bodies = data.features[:, names.index("body_length")], data.features[:, names.index("length")]
+    assert (bodies[0] != bodies[1]).any()
 
 
 def test_names_and_lines() -> None:

@@ -54,7 +54,7 @@ def crossval(
     ],
     crossing: Crossing,
     learning: Learning,
-    collection: Annotated[Collection, "fields"],
+    collection: Collection,
     features: FeatureSettings,
     settings: Settings,
     normalisation: Normalisation,

@@ -15,7 +15,7 @@ from lmtune.formats.letor import write_letor
 from lmtune.formats.outputs import check_file
 from lmtune.formats.runs import read_run
 from lmtune.options import option
-from lmtune.reranking.features import FEATURES
+from lmtune.reranking.features import features_of
 from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
 
 
@@ -31,7 +31,7 @@ class Files:
 def features(
     dataset: Annotated[str | None, "The collection: pydocs, a folder, irds:ID ...", "DATASET"],
     files: Files,
-    collection: Annotated[Collection, "fields"],
+    collection: Collection,
     settings: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
 ) -> None:
@@ -45,5 +45,5 @@ def features(
         topics = judged_topics(files.run, run, loaded, files.only_topics)
         made = run_features({topic: run[topic] for topic in topics}, loaded, own, settings, progress)
     write_letor(files.output, made.data)
-    for number, feature in enumerate(FEATURES, 1):
+    for number, feature in enumerate(features_of(made.fields), 1):
         say(f"{number}\t{feature.name}\t{feature.what}\n")

@@ -65,7 +65,7 @@ def train(
     ],
     training: Training,
     learning: Learning,
-    collection: Annotated[Collection, "fields"],
+    collection: Collection,
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
     settings: Settings,
