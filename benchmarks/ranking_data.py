@@ -1,6 +1,7 @@
 """Measure learning-to-rank data: LETOR files read and written, batches, features of a run.
 
     python benchmarks/ranking_data.py --rows 200000 --collection synthetic:20000x100
+    python benchmarks/ranking_data.py --fold 3771125 --scratch DIR     # MSLR-WEB30K's size: 7 GB of files
 
 Seconds are processor seconds of this process, but where they are called wall.
 """
@@ -9,9 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import tempfile
 import time
 import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +27,33 @@ from lmtune.formats.letor_rows import Letor
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import FEATURES
+from lmtune.reranking.letor_folder import read_letor_folder
+from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.normalisation import Normalisation
+from lmtune.reranking.reranker import measured, reported
 from lmtune.reranking.runs import run_data
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.training import fit
 
 WIDTH = 136
+EPOCH = Settings(loss=parse_loss("lambdarank"), network="b64", epochs=1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--collection", default="synthetic:20000x100")
+    parser.add_argument(
+        "--fold", type=int, help="instead of all else: a fold of so many rows, read to tested"
+    )
     parser.add_argument("--scratch", type=Path, help="where temporary files go")
     options = parser.parse_args()
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        if options.fold:
+            fold(figures, options.fold, Path(scratch))
+            print(json.dumps(figures, indent=1))
+            return
         letor(figures, options.rows, Path(scratch))
         features(figures, options.collection, Path(scratch))
     print(json.dumps(figures, indent=1))
@@ -68,6 +86,38 @@ def letor(figures: dict[str, Any], rows: int, scratch: Path) -> None:
     begin = time.process_time()
     count = sum(1 for _ in batches(ranking, size=64, seed=0, epoch=0, list_size=120))
     figures["batch of 64 x 120, ms"] = round((time.process_time() - begin) / count * 1e3, 2)
+
+
+def fold(figures: dict[str, Any], rows: int, scratch: Path) -> None:
+    """Time a fold from its files to test values; memory is the process's most so far, maps included."""
+    piece = made(np.random.default_rng(0), 37_680)
+    write_letor(scratch / "piece.txt", replace(piece, features=piece.features.round(4)))
+    text = (scratch / "piece.txt").read_bytes()
+    for part, share in (("train", 0.6), ("vali", 0.2), ("test", 0.2)):
+        with (scratch / f"{part}.txt").open("wb") as stream:
+            for number in range(max(1, round(share * rows / len(piece.labels)))):
+                stream.write(text.replace(b" qid:", b" qid:%d-" % number))
+    files = [scratch / f"{part}.txt" for part in ("train", "vali", "test")]
+    figures["files, GB"] = round(sum(file.stat().st_size for file in files) / 1e9, 2)
+    read_letor(scratch / "piece.txt", cache=False)  # compiles
+    (scratch / "piece.txt").unlink()
+
+    def stage(name: str, work: Callable[[], Any]) -> Any:
+        wall, begin = time.perf_counter(), time.process_time()
+        result = work()
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        spent = round(time.process_time() - begin, 1)
+        figures[name] = {"s": spent, "s wall": round(time.perf_counter() - wall, 1), "GB": round(memory, 2)}
+        return result
+
+    [split] = stage("read", lambda: read_letor_folder(scratch))
+    figures["rows"] = sum(len(part.labels) for part in (split.train, split.validation, split.test))
+    split = stage("read again", lambda: read_letor_folder(scratch))[0]
+    split = stage("normalised", lambda: split.map(Normalisation().fit(split.train).transform))
+    fit(split.validation.select(split.validation.queries[:64]), split.validation.select(["0-0"]), EPOCH)
+    trained = stage("an epoch, validated", lambda: fit(split.train, split.validation, EPOCH))
+    scores = stage("test rows scored", lambda: trained.score(split.test))
+    stage("nDCG@1, 3, 5, 10", lambda: measured([(split.test, scores)], reported("ndcg@10")))
 
 
 def peak(path: Path, cache: Path) -> int:

@@ -26,7 +26,7 @@ class Printing:
     )
     quick: bool = option(False, "A small run of the same shape; the table says what is smaller.")
     style: str = option("table", "table, markdown or latex.", flag="--format", choices=RENDERED)
-    workers: int | None = option(None, "Processes; they do not change the results.", low=1)
+    workers: int | None = option(None, "Processes (default: the cores, or 1 on cuda).", low=1)
 
 
 def members() -> Iterator[Member]:
@@ -65,8 +65,9 @@ def _run(experiment: Any, given: dict[str, Any], printing: Printing, *, workers:
     order = Order(
         settings_of(experiment, given, quick=printing.quick), printing.output, {"command": command_line()}
     )
+    usual = cores() if getattr(order.experiment, "device", "cpu") == "cpu" else 1
     with stages() as report:
-        [(_, result)] = run_all([order], workers=cores() if workers is None else workers, progress=report)
+        [(_, result)] = run_all([order], workers=usual if workers is None else workers, progress=report)
     tables = [] if result.table is None else [result.table]
     lines = "".join(f"{text}\n" for text in result.conclusions)
     with utf8_output() as stream:

@@ -23,6 +23,7 @@ _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
     "lambdas": ("lambdas.experiment", "LambdaFunctions", False),
     "alpha": ("surrogates.alpha", "Alpha", True),
     "depth": ("surrogates.depth", "Depth", True),
+    "sets": ("surrogates.sets", "Sets", True),
     "gamma": ("surrogates.gamma", "Gamma", True),
     "warm-up": ("surrogates.warm_up", "WarmUp", True),
     "k-song": ("surrogates.k_song", "KSongForms", True),

@@ -251,8 +251,9 @@ def _identity(order: Order) -> dict[str, Any]:
         for value in settings.values()
         for text in (value if isinstance(value, tuple) else (value,))
         if isinstance(text, str)
+        for text in text.split(",")
     ]
-    # FILE.py:NAME and movielens:FILE name files as well.
+    # FILE.py:NAME and movielens:FILE name files as well, and there may be several.
     paths = [path for text in given for path in (text, text.rpartition(":")[0], text.partition(":")[2])]
     identity = {
         "experiment": order.experiment.name,

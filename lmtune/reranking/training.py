@@ -248,7 +248,8 @@ def fit(
     """
     check_device(device)
     _check(train, validation)
-    identity = {"settings": settings.as_record(), "data": _digest(train, validation)}
+    digest = _digest(train, validation) if checkpoint else ""  # which takes a while
+    identity = {"settings": settings.as_record(), "data": digest}
     how = TrainingOptions(
         device=device, checkpoint=checkpoint, checkpoint_every=checkpoint_every, progress=progress
     )

@@ -35,13 +35,14 @@ def _spreads(s: Vector) -> Vector:
 
 
 @compiled()
-def _neural_sort(s: Vector, tau: float, matrix: Matrix, edges: Edges) -> None:
+def _neural_sort(s: Vector, tau: float, matrix: Vector, edges: Edges) -> None:
     """Fill NeuralSort's matrix: rows are places, columns items by falling score; rows sum to 1.
 
     A row's exponents rise to one peak and fall: what is below e^-40 of the peak, far beyond
-    rounding, is left out. Row r's entries stand in its columns ``edges[r, 0]`` to ``edges[r, 1] - 1``.
+    rounding, is left out. Row r's entries, in its columns ``edges[r, 0]`` to ``edges[r, 1] - 1``,
+    stand in `matrix` one after the other, those of all rows likewise; the first is ``edges[r, 2]``.
     """
-    n = s.size
+    n, start = s.size, 0
     steep, spread = s / tau, _spreads(s) / tau
     exponents = np.empty(n)
     for r in range(n):
@@ -54,8 +55,9 @@ def _neural_sort(s: Vector, tau: float, matrix: Matrix, edges: Edges) -> None:
             first += 1
         while exponents[last - 1] < best - _FARTHEST:
             last -= 1
-        edges[r, 0], edges[r, 1] = first, last
-        row = matrix[r, first:last]
+        edges[r, 0], edges[r, 1], edges[r, 2] = first, last, start
+        row = matrix[start : start + last - first]
+        start += last - first
         for j in range(last - first):
             row[j] = decay(best - exponents[first + j])
         total = lane_sum(row)
@@ -64,12 +66,18 @@ def _neural_sort(s: Vector, tau: float, matrix: Matrix, edges: Edges) -> None:
 
 
 @compiled()
-def _scaled(matrix: Matrix, edges: Edges, column: Vector, row: Vector, sums: Vector) -> None:
+def _row(matrix: Vector, edges: Edges, r: int) -> tuple[int, int, Vector]:
+    """Return the columns of row r's entries, the first and the one after the last, and the entries."""
+    first, last, start = edges[r]
+    return first, last, matrix[start : start + last - first]
+
+
+@compiled()
+def _scaled(matrix: Vector, edges: Edges, column: Vector, row: Vector, sums: Vector) -> None:
     """Fill row factors, 1 over the rows' sums with the columns scaled; and the columns' sums with these."""
     sums[:] = 0.0
     for r in range(row.size):
-        first, last = edges[r]
-        own = matrix[r, first:last]
+        first, last, own = _row(matrix, edges, r)
         row[r] = 1.0 / lane_dot(own, column[first:last])
         add_scaled(row[r], own, sums[first:last])
 
@@ -83,13 +91,13 @@ def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int,
     taken row by row from those of each step.
     """
     n = s.size
-    matrix, edges = np.empty((n, n)), np.empty((n, 2), np.int64)
+    matrix, edges = np.empty(n * n), np.empty((n, 3), np.int64)
     _neural_sort(s, tau, matrix, edges)
     u, v = np.ones((iterations + 1, n)), np.ones((iterations + 1, n))
     sums = np.zeros(n)
     for r in range(n):
-        first, last = edges[r]
-        add_scaled(1.0, matrix[r, first:last], sums[first:last])
+        first, last, own = _row(matrix, edges, r)
+        add_scaled(1.0, own, sums[first:last])
     for t in range(1, iterations + 1):
         v[t] = 1.0 / sums
         _scaled(matrix, edges, v[t], u[t], sums)
@@ -100,22 +108,20 @@ def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int,
     rows_bar, columns_bar = np.zeros((iterations + 1, n)), np.zeros((iterations + 1, n))
     loss, v_bar = 0.0, np.zeros(n)
     for r in range(n):
-        first, last = edges[r]
-        own = matrix[r, first:last]
+        first, last, own = _row(matrix, edges, r)
         place = lane_dot(own, weighted[first:last])
         loss += places_bar[r] * place
         add_scaled(places_bar[r], own, v_bar[first:last])
         rows_bar[iterations, r] = discount[r] * place * u[iterations, r] ** 2
     v_bar *= gain
     for r in range(n):
-        first, last = edges[r]
-        add_scaled(rows_bar[iterations, r], matrix[r, first:last], v_bar[first:last])
+        first, last, own = _row(matrix, edges, r)
+        add_scaled(rows_bar[iterations, r], own, v_bar[first:last])
     for t in range(iterations, 0, -1):
         columns_bar[t] = v_bar * (-v[t] * v[t])
         v_bar[:] = 0.0
         for r in range(n):
-            first, last = edges[r]
-            own = matrix[r, first:last]
+            first, last, own = _row(matrix, edges, r)
             u_bar = lane_dot(own, columns_bar[t, first:last])
             rows_bar[t - 1, r] = -u_bar * u[t - 1, r] ** 2
             add_scaled(rows_bar[t - 1, r], own, v_bar[first:last])
@@ -128,7 +134,7 @@ def _one(s: Vector, gain: Vector, discount: Vector, tau: float, iterations: int,
 
 @compiled()
 def _through_neural_sort(
-    s: Vector, tau: float, matrix: Matrix, edges: Edges, left: Matrix, right: Matrix, gradient: Vector
+    s: Vector, tau: float, matrix: Vector, edges: Edges, left: Matrix, right: Matrix, gradient: Vector
 ) -> None:
     """Fill the gradient in the scores, where that in the matrix is the sum of outer products.
 
@@ -141,9 +147,11 @@ def _through_neural_sort(
     gradient[:] = 0.0
     spread_bar, work = np.zeros(n), np.empty(n)
     for r in range(n):
-        first, last = edges[r]
-        row, own = matrix[r, first:last], work[first:last]
-        _combined(left[:, r], right[:, first:last], own)
+        first, last, row = _row(matrix, edges, r)
+        own = work[first:last]
+        own[:] = 0.0
+        for t in range(left.shape[0]):
+            add_scaled(left[t, r], right[t, first:last], own)
         mean = lane_dot(own, row)
         place = n - 1.0 - 2.0 * r
         for j in range(last - first):
@@ -161,20 +169,6 @@ def _through_neural_sort(
             gradient[j] += (n - stop - start) * spread_bar[j] + (total - above - equal) - above
         above += equal
         start = stop
-
-
-@compiled()
-def _combined(factors: Vector, rows: Matrix, sums: Vector) -> None:
-    """Fill with the sum of rows, each times its factor; four at a time."""
-    sums[:] = 0.0
-    whole = factors.size - factors.size % 4
-    for t in range(0, whole, 4):
-        a, b, c, d = factors[t], factors[t + 1], factors[t + 2], factors[t + 3]
-        first, second, third, fourth = rows[t], rows[t + 1], rows[t + 2], rows[t + 3]
-        for j in range(sums.size):
-            sums[j] += (a * first[j] + b * second[j]) + (c * third[j] + d * fourth[j])
-    for t in range(whole, factors.size):
-        add_scaled(factors[t], rows[t], sums)
 
 
 @compiled()

@@ -8,12 +8,8 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from lmtune.errors import InputError
-from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.surrogates.findings import LEVEL, compared, difference_of, in_words, mean_of
-from lmtune.laboratory.surrogates.sweeps import CHOSEN_AT, QUERIES, Case, Pair, Sweep, number
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.laboratory.surrogates.sweeps import Case, Pair, Sweep, number
 from lmtune.options import option
-from lmtune.reporting.figures.style import short
 
 
 @dataclass(frozen=True)
@@ -51,38 +47,6 @@ class Alpha(Sweep):
     def comparisons(self) -> list[list[Pair]]:
         """Compare those said to be alike with each other, and the rest with the reference."""
         return [[*self._alike(), *self._others()]]
-
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say which alphas differ."""
-        said = []
-        for queries in QUERIES:
-            means = {own: mean_of(found, number(own), CHOSEN_AT, queries) for own in self.alphas}
-            best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
-            said.append(
-                f"{exponential_ndcg(CHOSEN_AT)} on the {queries} queries: best with alpha {best:g} "
-                f"({short(means[best])}), worst with {worst:g} ({short(means[worst])})."
-            )
-            rows = [
-                (difference_of(found, a, b, cutoff, queries), a, b, cutoff)
-                for a, b in self._alike()
-                for cutoff in self.measured_at
-            ]
-            if rows:
-                apart = [f"{a} and {b} at {c}" for row, a, b, c in rows if row["p_holm"] < LEVEL]
-                row, a, b, cutoff = max(rows, key=lambda own: abs(own[0]["difference"]))
-                which = f" ({', '.join(apart)})" if apart else ""
-                said.append(
-                    f"Of {len(rows)} comparisons among alphas {', '.join(map(number, self.alike))}"
-                    f" at {exponential_ndcg(1)}, 5 and 10 on the {queries} queries, "
-                    f"{len(apart)} are significant"
-                    f"{which}; the largest difference: {a} minus {b} at {cutoff}, {in_words(row)}."
-                )
-            said += [
-                f"{exponential_ndcg(CHOSEN_AT)} on the {queries} queries, alpha {a} minus {b}: "
-                f"{compared(found, a, b, CHOSEN_AT, queries)}."
-                for a, b in self._others()
-            ]
-        return said
 
     def _alike(self) -> list[Pair]:
         return list(combinations(map(number, self.alike), 2))

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.surrogates.findings import compared, mean_of
-from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, Sweep
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.laboratory.surrogates.sweeps import Case, Pair, Sweep
 from lmtune.options import option
-from lmtune.reporting.figures.style import short
 
 
 @dataclass(frozen=True)
@@ -48,19 +44,10 @@ class Depth(Sweep):
         """Compare each network with the shallowest and with the one before it."""
         return [[*self._with_first(), *self._with_previous()]]
 
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say whether deeper networks are better."""
-        said = []
-        names = [own.upper() for own in self.networks]
-        for queries in QUERIES:
-            for cutoff in self.measured_at:
-                means = [f"{own} {short(mean_of(found, own, cutoff, queries))}" for own in names]
-                said.append(f"{exponential_ndcg(cutoff)} on the {queries} queries: {', '.join(means)}.")
-                said += [
-                    f"{a} minus {b}: {compared(found, a, b, cutoff, queries)}."
-                    for a, b in (self._with_first()[-1], *self._with_previous()[-1:])
-                ]
-        return said
+    @property
+    def told_at(self) -> tuple[int, ...]:
+        """The cutoffs of which sentences tell."""
+        return self.measured_at
 
     def _with_first(self) -> list[Pair]:
         first, *rest = (own.upper() for own in self.networks)

@@ -1,4 +1,4 @@
-"""SONG on samples against training on all items (Qiu et al. 2022, section 7.3, figure 3)."""
+"""SONG or its warm-up on samples against all items (Qiu et al. 2022, section 7.3, figures 3, 12)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.surrogates.findings import at_end, compared
-from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
-from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, number
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.laboratory.surrogates.findings import at_end
+from lmtune.laboratory.surrogates.long_lists import QUICK, TRAINED, LongLists
+from lmtune.laboratory.surrogates.sweeps import Case, Pair, number
 from lmtune.options import option
-from lmtune.reporting.figures.style import short
 
 FULL = "all items"
 BIASED = "biased mini-batch"
@@ -28,42 +26,37 @@ class FullItems(LongLists):
     courses: ClassVar[tuple[str, ...]] = ("objective", "training", "validation")
 
     gammas: tuple[float, ...] = option(
-        (0.1, 0.3), "SONG's, below 1; the best is taken", above=0, below=1, fewest=1
+        (0.1, 0.3), "of the running estimates, below 1; the best is taken", above=0, below=1, fewest=1
     )
+    loss: str = option("song", "song, k-song, or cross-entropy, the warm-up's", choices=TRAINED)
 
     def cases(self) -> list[Case]:
         """Return one training a method."""
         return [
-            self.song_case(FULL, {"gamma": 1.0}, whole=True),
-            self.song_case(BIASED, {"gamma": 1.0}),
-            *(self.song_case(_song(own), {"gamma": own}) for own in self.gammas),
+            self.song_case(FULL, {"gamma": 1.0}, loss=self.loss, whole=True),
+            self.song_case(BIASED, {"gamma": 1.0}, loss=self.loss),
+            *(self.song_case(_estimated(own), {"gamma": own}, loss=self.loss) for own in self.gammas),
         ]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare all methods."""
-        songs = map(_song, self.gammas)
-        return [[*((song, other) for song in songs for other in (BIASED, FULL)), (BIASED, FULL)]]
+        ours = map(_estimated, self.gammas)
+        return [[*((own, other) for own in ours for other in (BIASED, FULL)), (BIASED, FULL)]]
 
     def conclusions(self, found: Tables) -> list[str]:
-        """Say how near SONG comes to training on all items."""
-        songs = [_song(own) for own in self.gammas]
-        objective = {label: at_end(found, label, "objective") for label in (FULL, BIASED, *songs)}
-        best = min(songs, key=objective.__getitem__)
+        """Say how near running estimates come to training on all items."""
+        said = super().conclusions(found)
+        ours = [_estimated(own) for own in self.gammas]
+        objective = {label: at_end(found, label, "objective") for label in (FULL, BIASED, *ours)}
+        best = min(ours, key=objective.__getitem__)
         gap = objective[BIASED] - objective[FULL]
         closed = (objective[BIASED] - objective[best]) / gap if gap else float("nan")
-        said = [
-            f"Objective over all training items after {self.epochs} epochs, lower is better: "
-            + ", ".join(f"{label} {short(value)}" for label, value in objective.items())
-            + f". {best} closes {100 * closed:.0f}% of the gap between the biased mini-batch gradient"
-            " and training on all items."
-        ]
-        return said + [
-            f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries, {best} minus {other}: "
-            f"{compared(found, best, other, self.main_cutoff, queries)}."
-            for queries in QUERIES
-            for other in (BIASED, FULL)
+        return [
+            *said,
+            f"{best} closes {100 * closed:.0f}% of the gap in the objective between the biased mini-batch"
+            " gradient and training on all items.",
         ]
 
 
-def _song(gamma: float) -> str:
-    return f"SONG, gamma {number(gamma)}"
+def _estimated(gamma: float) -> str:
+    return f"samples, gamma {number(gamma)}"

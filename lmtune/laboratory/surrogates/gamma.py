@@ -1,4 +1,4 @@
-"""SONG's gamma, the weight of the new value in its running estimates (Qiu et al. 2022, D.3)."""
+"""Running estimates in SONG: gamma (Qiu et al. 2022, D.3, figure 11) and how u follows g (appendix F)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.surrogates.findings import at_end, compared, mean_of
-from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
-from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, number
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.errors import InputError
+from lmtune.laboratory.surrogates.long_lists import QUICK, TRAINED, LongLists
+from lmtune.laboratory.surrogates.sweeps import Case, Pair, number
 from lmtune.options import option
-from lmtune.reporting.figures.style import short
 
 
 @dataclass(frozen=True)
@@ -22,43 +19,51 @@ class Gamma(LongLists):
     name: ClassVar[str] = "gamma"
     quick: ClassVar[Mapping[str, Any]] = {**QUICK, "gammas": (0.3, 1.0)}
     axis: ClassVar[str] = "gamma"
-    value_title: ClassVar[str] = "nDCG by SONG's gamma"
-    course_title: ClassVar[str] = "SONG by epoch at several gammas"
+    value_title: ClassVar[str] = "nDCG by the running estimates' gamma"
+    course_title: ClassVar[str] = "Trainings by epoch at several gammas"
     courses: ClassVar[tuple[str, ...]] = ("objective", "validation")
 
     gammas: tuple[float, ...] = option(
-        (0.1, 0.3, 0.5, 0.7, 0.9, 1.0), "in (0, 1]; two or more", above=0, high=1, fewest=2
+        (0.1, 0.3, 0.5, 0.7, 0.9, 1.0), "in (0, 1]; two or more cases in all", above=0, high=1, fewest=1
     )
+    estimators: tuple[str, ...] = option(
+        ("moving-average",), "moving-average, storm, msvr, msvr-sp: how estimates move", fewest=1
+    )
+    loss: str = option("song", "song, k-song, or cross-entropy, the warm-up's", choices=TRAINED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.gammas) * len(self.estimators) < 2:
+            accepted = "two gammas or two estimators at least"
+            raise InputError("nothing to compare", value=number(self.gammas[0]), accepted=accepted)
 
     def cases(self) -> list[Case]:
-        """Return one training a gamma."""
-        return [self.song_case(number(own), {"gamma": own}) for own in self.gammas]
+        """Return one training an estimator and gamma."""
+        return [
+            self.song_case(
+                self._label(own, gamma),
+                {"gamma": gamma} | ({} if own == "moving-average" else {"estimator": own}),
+                loss=self.loss,
+            )
+            for own in self.estimators
+            for gamma in self.gammas
+        ]
 
     def comparisons(self) -> list[list[Pair]]:
-        """Compare every gamma with the largest."""
-        last = number(max(self.gammas))
-        return [[(label, last) for label in map(number, self.gammas) if label != last]]
-
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say which gamma is best, and whether the largest is worst."""
-        labels = [number(own) for own in self.gammas]
-        last = number(max(self.gammas))
-        objective = {label: at_end(found, label, "objective") for label in labels}
-        lowest, highest = min(labels, key=objective.__getitem__), max(labels, key=objective.__getitem__)
-        said = [
-            f"Objective over all training items after {self.epochs} epochs, lower is better: "
-            + ", ".join(f"{short(objective[label])} with gamma {label}" for label in labels)
-            + f". Best: {lowest}; worst: {highest}."
+        """Compare every gamma with the largest, and at each gamma every estimator with the first."""
+        last, first = max(self.gammas), self.estimators[0]
+        by_gamma = [
+            (self._label(own, gamma), self._label(own, last))
+            for own in self.estimators
+            for gamma in self.gammas
+            if gamma != last
         ]
-        for queries in QUERIES:
-            means = {label: mean_of(found, label, self.main_cutoff, queries) for label in labels}
-            best, worst = max(labels, key=means.__getitem__), min(labels, key=means.__getitem__)
-            text = (
-                f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries: best with gamma {best} "
-                f"({short(means[best])}), worst with {worst} ({short(means[worst])})."
-            )
-            if best != last:
-                difference = compared(found, best, last, self.main_cutoff, queries)
-                text += f" Gamma {best} minus {last}: {difference}."
-            said.append(text)
-        return said
+        by_estimator = [
+            (self._label(own, gamma), self._label(first, gamma))
+            for own in self.estimators[1:]
+            for gamma in self.gammas
+        ]
+        return [by_gamma, by_estimator]
+
+    def _label(self, estimator: str, gamma: float) -> str:
+        return number(gamma) if len(self.estimators) == 1 else f"{number(gamma)}, {estimator}"

@@ -1,4 +1,4 @@
-"""Theoretical against practical K-SONG (Qiu et al. 2022, sections 6 and 7.3, figure 4)."""
+"""K-SONG theoretical, practical, and bounding ranks instead (Qiu et al. 2022, 6, 7.3, figures 4, 5)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lmtune.laboratory.experiment import Tables
-from lmtune.laboratory.surrogates.findings import compared, mean_of
 from lmtune.laboratory.surrogates.long_lists import QUICK, LongLists
-from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair
-from lmtune.measures.measure import exponential_ndcg
+from lmtune.laboratory.surrogates.sweeps import Case, Pair
 from lmtune.options import option
-from lmtune.reporting.figures.style import short
+
+_FORMS: dict[str, dict[str, Any]] = {
+    "theoretical": {"theoretical": True},
+    "practical": {"theoretical": False},
+    "by rank": {"inside": "rank"},
+}
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class KSongForms(LongLists):
 
     name: ClassVar[str] = "k-song"
     quick: ClassVar[Mapping[str, Any]] = {**QUICK, "warm_up": 10, "cutoffs": (50,)}
-    value_title: ClassVar[str] = "nDCG by both forms of K-SONG"
-    course_title: ClassVar[str] = "Both forms of K-SONG, by epoch"
+    value_title: ClassVar[str] = "nDCG by the forms of K-SONG"
+    course_title: ClassVar[str] = "The forms of K-SONG, by epoch"
     courses: ClassVar[tuple[str, ...]] = ("validation",)
 
     trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more", low=2)
@@ -34,33 +36,17 @@ class KSongForms(LongLists):
         """Return one training a form and K."""
         return [
             self.song_case(
-                label,
-                {"gamma": self.gamma, "cutoff": cutoff, "theoretical": theoretical},
-                loss="k-song",
-                watched="",
+                _label(form, cutoff), {"gamma": self.gamma, "cutoff": cutoff, **options}, loss="k-song"
             )
-            for cutoff, pair in zip(self.cutoffs, self._pairs(), strict=True)
-            for label, theoretical in zip(pair, (True, False), strict=True)
+            for cutoff in self.cutoffs
+            for form, options in _FORMS.items()
         ]
 
     def comparisons(self) -> list[list[Pair]]:
-        """Compare both forms at each K."""
-        return [self._pairs()]
+        """Compare the theoretical form with the others at each K."""
+        first, *others = _FORMS
+        return [[(_label(first, cutoff), _label(own, cutoff)) for cutoff in self.cutoffs for own in others]]
 
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say how much the forms differ."""
-        said = []
-        for queries in QUERIES:
-            for cutoff, pair in zip(self.cutoffs, self._pairs(), strict=True):
-                theoretical, practical = (
-                    short(mean_of(found, own, self.main_cutoff, queries)) for own in pair
-                )
-                said.append(
-                    f"{exponential_ndcg(self.main_cutoff)} on the {queries} queries with K = {cutoff}: "
-                    f"theoretical {theoretical}, practical {practical}; difference "
-                    f"{compared(found, *pair, self.main_cutoff, queries)}."
-                )
-        return said
 
-    def _pairs(self) -> list[Pair]:
-        return [(f"theoretical, K = {cutoff}", f"practical, K = {cutoff}") for cutoff in self.cutoffs]
+def _label(form: str, cutoff: int) -> str:
+    return f"{form}, K = {cutoff}"

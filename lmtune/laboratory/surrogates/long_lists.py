@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmtune.errors import InputError
+from lmtune.laboratory.experiment import Tables
+from lmtune.laboratory.surrogates.findings import at_end
 from lmtune.laboratory.surrogates.sweeps import Case, Sweep
 from lmtune.laboratory.surrogates.trainings import train_on_ratings
 from lmtune.options import option
+from lmtune.reporting.figures.style import short
 
 QUICK: dict[str, Any] = {
     "data": "artificial:40x500",
@@ -21,6 +24,8 @@ QUICK: dict[str, Any] = {
 """What small runs have in common."""
 
 _RATINGS = "movielens:"
+TRAINED = ("song", "k-song", "cross-entropy")
+"""What sweeps may train by: the last is the warm-up's loss."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,8 @@ class LongLists(Sweep):
         loss: str = "song",
         whole: bool = False,
         warm_up: int | None = None,
-        watched: str = "song",
     ) -> Case:
-        """Make a case that trains SONG or K-SONG.
+        """Make a case that trains SONG or a relative of it.
 
         Parameters
         ----------
@@ -82,24 +86,21 @@ class LongLists(Sweep):
             The case's.
         options : mapping
             The loss's, besides the margin.
-        loss : {"song", "k-song"}
+        loss : {"song", "k-song", "cross-entropy"}
             Which.
         whole : bool
             Whether steps see all items.
         warm_up : int, optional
             Instead of the sweep's own.
-        watched : {"", "song", "k-song"}
-            The objective to take after each epoch; costs a pass over all lists.
 
         Raises
         ------
         InputError
             For settings out of range.
         """
-        own = {"margin": self.margin, **options}
         settings: dict[str, Any] = {
             "loss": loss,
-            "loss_options": own,
+            "loss_options": {**({} if loss == "cross-entropy" else {"margin": self.margin}), **options},
             "network": self.network,
             "epochs": self.epochs,
             "warm_up": self.warm_up if warm_up is None else warm_up,
@@ -109,8 +110,19 @@ class LongLists(Sweep):
             "list_relevant": None if whole else self.relevant,
             "learning_rate": self.learning_rate,
         }
-        watching = {"watched": watched, "margin": self.margin}
+        # Courses on ratings have no measure of the training lists.
+        watched = bool({"objective", "" if self.on_ratings else "training"} & set(self.courses))
         if self.on_ratings:
             where = {"path": self.data.removeprefix(_RATINGS), "cutoffs": list(self.measured_at)}
-            return Case(label, train_on_ratings, {**where, "settings": settings, **watching})
-        return self.network_case(label, settings, least=self.least, **watching)
+            return Case(label, train_on_ratings, {**where, "settings": settings, "watched": watched})
+        return self.network_case(label, settings, least=self.least, watched=watched)
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say where the objective ends, and what `Sweep` says."""
+        if "objective" not in self.courses:
+            return super().conclusions(found)
+        values = ", ".join(
+            f"{case.label} {short(at_end(found, case.label, 'objective'))}" for case in self.cases()
+        )
+        lead = f"Objective over all training items after {self.epochs} epochs, lower is better: {values}."
+        return [lead, *super().conclusions(found)]

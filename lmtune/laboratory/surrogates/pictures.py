@@ -46,6 +46,7 @@ def value_picture(
     cutoffs: Sequence[int],
     queries: Sequence[str],
     axis: str = "",
+    over: str = "trials",
 ) -> Picture:
     """Draw means with 95% intervals by value, a panel a cutoff.
 
@@ -62,6 +63,8 @@ def value_picture(
     axis : str
         What the values are, such as ``"alpha"``; empty where they speak for themselves: they then
         stand below each other, as long names need it.
+    over : str
+        What the intervals are over.
     """
     last = summary[summary["cutoff"] == cutoffs[-1]]
     words = []
@@ -73,7 +76,7 @@ def value_picture(
         )
         words.append(f"{exponential_ndcg(cutoffs[-1])} on the {part} queries: {means}.")
     lead = (
-        f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {last['trials'].iloc[0]} trials."
+        f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {last['trials'].iloc[0]} {over}."
     )
     alt = " ".join([lead, *words])
     return Picture(name, title, _values(summary, axis, cutoffs, queries, alt), alt)

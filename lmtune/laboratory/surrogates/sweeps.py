@@ -17,8 +17,11 @@ import numpy as np
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.surrogates.findings import LEVEL, compared, mean_of
 from lmtune.laboratory.surrogates.pictures import course_picture, value_picture
+from lmtune.measures.measure import exponential_ndcg
 from lmtune.options import option
+from lmtune.reporting.figures.style import short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,12 +69,15 @@ class Sweep(Experiment):
         no such picture.
     courses : tuple of str
         The courses that are drawn.
+    repeated : str
+        What intervals are over.
     """
 
     axis: ClassVar[str] = ""
     value_title: ClassVar[str] = ""
     course_title: ClassVar[str] = ""
     courses: ClassVar[tuple[str, ...]] = ()
+    repeated: ClassVar[str] = "trials"
 
     data: str = option("artificial:300", "artificial:QUERIES[xDOCUMENTS], or a LETOR folder")
     trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more", low=2)
@@ -96,6 +102,11 @@ class Sweep(Experiment):
     def main_cutoff(self) -> int:
         """The cutoff that chooses the epoch."""
         return CHOSEN_AT
+
+    @property
+    def told_at(self) -> tuple[int, ...]:
+        """The cutoffs of which sentences tell."""
+        return (self.main_cutoff,)
 
     def network_case(self, label: str, trained: Mapping[str, Any], **more: Any) -> Case:
         """Make a case that trains a network.
@@ -224,9 +235,33 @@ class Sweep(Experiment):
                     axis=self.axis,
                     cutoffs=self.measured_at,
                     queries=QUERIES,
+                    over=self.repeated,
                 )
             )
         return drawn
+
+    def conclusions(self, found: Tables) -> list[str]:
+        """Say what the cases reach, and by how much those that are compared differ."""
+        said = []
+        for queries in QUERIES:
+            for cutoff in self.told_at:
+                measure = f"{exponential_ndcg(cutoff)} on the {queries} queries"
+                means = ", ".join(
+                    f"{value} {short(mean_of(found, value, cutoff, queries))}"
+                    for value in found["summary"]["value"].unique()
+                )
+                said.append(f"{measure}: {means}.")
+                said += [
+                    f"{measure}, {a} minus {b}: {compared(found, a, b, cutoff, queries)}."
+                    for family in self.comparisons()
+                    for a, b in family
+                ]
+            p_values = found["differences"].query(f"queries == '{queries}'")["p_holm"]
+            said.append(
+                f"{(p_values < LEVEL).sum()} of {len(p_values)} comparisons at nDCG@"
+                f"{', '.join(map(str, self.measured_at))} on the {queries} queries are significant."
+            )
+        return said
 
 
 def summary(trials: pd.DataFrame) -> pd.DataFrame:

@@ -19,9 +19,11 @@ from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
 from lmtune.reranking.loop import TrainingRun
+from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.reranker import fit_scorer
 from lmtune.reranking.scoring import Feed, predict
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.song import KSong, RelevantPairs, Song
+from lmtune.reranking.song import SONGS, RelevantPairs
 from lmtune.reranking.training import fit
 
 HELD_OUT = 5
@@ -36,10 +38,10 @@ def train(
     settings: Mapping[str, Any],
     cutoffs: Sequence[int],
     least: int = 1,
-    watched: str = "",
-    margin: float = 10.0,
+    watched: bool = False,
+    least_steps: int = 1,
 ) -> dict[str, Any]:
-    """Train a network and measure it.
+    """Train a network, or grow LambdaMART's trees, and measure it.
 
     Parameters
     ----------
@@ -51,10 +53,11 @@ def train(
         Of the NDCG.
     least : int
         See `with_least_grade`.
-    watched : {"", "song", "k-song"}
-        The objective to take after each epoch, over all items of all training lists.
-    margin : float
-        Its margin.
+    watched : bool
+        Whether to take the objective, of SONG or one of its relatives, after each epoch, over all items
+        of all training lists.
+    least_steps : int
+        Steps an epoch; where there would be fewer, they take fewer queries.
 
     Returns
     -------
@@ -66,18 +69,21 @@ def train(
     """
     fold = with_least_grade(load(data, data_seed), least)
     asked = Settings.from_record(settings)
+    most = max(1, len(fold.train.queries) // least_steps)
+    asked = replace(asked, batch_size=min(asked.batch_size, most))
+    if asked.loss.family == "trees":
+        grown = fit_scorer(fold.train, fold.validation, asked)
+        return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
     courses: dict[str, list[float]] = {}
     if watched:
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
-        options = asked.loss.options
-        cutoff = options.get("cutoff", 50) if watched == "k-song" else None
         feed = Feed(fold.train, "cpu")
         measurer = Measurer(asked.measure, fold.train)
 
     def watch(run: TrainingRun) -> None:
         scores = predict(run.task.network, fold.train, feed)
-        courses["objective"].append(whole_objective(pairs, fold.train, scores, margin=margin, cutoff=cutoff))
+        courses["objective"].append(whole_objective(pairs, fold.train, scores, asked.loss))
         courses["training"].append(measurer.mean(scores))
 
     trained = fit(fold.train, fold.validation, asked, watch=watch if watched else None)
@@ -86,7 +92,7 @@ def train(
 
 
 def train_on_ratings(
-    path: str, settings: Mapping[str, Any], cutoffs: Sequence[int], margin: float, watched: str
+    path: str, settings: Mapping[str, Any], cutoffs: Sequence[int], watched: bool = False
 ) -> dict[str, Any]:
     """Train NeuMF on each user's ranking of all items, and measure it, as `train` does.
 
@@ -99,7 +105,7 @@ def train_on_ratings(
         A file as `lmtune.formats.ratings.read_ratings` takes.
     settings : mapping
         Of `lmtune.reranking.settings.Settings`, besides `long_lists.LONG_LISTS`.
-    cutoffs, margin, watched
+    cutoffs, watched
         As for `train`; nDCG at the first cutoff chooses the epoch.
     """
     lists = _lists(path)
@@ -107,11 +113,10 @@ def train_on_ratings(
         LONG_LISTS.as_record() | dict(settings) | {"measure": f"ndcg@{cutoffs[0]}"}
     )
     objective: list[float] = []
-    cutoff = asked.loss.options.get("cutoff", 50) if watched == "k-song" else None
 
     def watch(run: TrainingRun) -> None:
         score = run.task.network.scorer()
-        objective.append(objective_of_ratings(lists.pairs, score, margin=margin, cutoff=cutoff))
+        objective.append(objective_of_ratings(lists.pairs, score, asked.loss))
 
     fitted = long_lists.fit(lists, asked, watch=watch if watched else None)
     score = fitted.network().scorer()
@@ -125,14 +130,9 @@ def train_on_ratings(
 
 
 def whole_objective(
-    pairs: RelevantPairs,
-    data: RankingData,
-    scores: NDArray[np.floating],
-    *,
-    margin: float,
-    cutoff: int | None = None,
+    pairs: RelevantPairs, data: RankingData, scores: NDArray[np.floating], loss: Loss
 ) -> float:
-    """Compute SONG's objective, or with a cutoff K-SONG's, over all items of all lists.
+    """Compute the objective of SONG or one of its relatives over all items of all lists.
 
     Whatever a training estimates of it as it goes, this is its value at the weights that gave the
     scores: no sampling, no running estimates.
@@ -142,15 +142,11 @@ def whole_objective(
         (np.where(own.mask, np.take(scores, own.rows, mode="clip"), 0.0), own.labels, own.queries, own.rows)
         for own in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
     )
-    return _objective(pairs, blocks, margin, cutoff)
+    return _objective(pairs, blocks, loss)
 
 
 def objective_of_ratings(
-    pairs: RelevantPairs,
-    score: Callable[[NDArray[np.int64]], NDArray[np.floating]],
-    *,
-    margin: float,
-    cutoff: int | None = None,
+    pairs: RelevantPairs, score: Callable[[NDArray[np.int64]], NDArray[np.floating]], loss: Loss
 ) -> float:
     """Compute what `whole_objective` does for users' lists of all items, as `HeldOut.ndcg` scores them."""
 
@@ -164,18 +160,13 @@ def objective_of_ratings(
             labels[rows, pairs.items[own]] = pairs.labels[own]
             yield scores, labels, users, np.tile(np.arange(scores.shape[1]), (len(users), 1))
 
-    return _objective(pairs, blocks(), margin, cutoff)
+    return _objective(pairs, blocks(), loss)
 
 
-def _objective(
-    pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], margin: float, cutoff: int | None
-) -> float:
+def _objective(pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]], asked: Loss) -> float:
     """Average over the lists that have a relevant item; blocks: scores, labels, queries, items."""
-    loss = (
-        Song(pairs, gamma=1.0, margin=margin)
-        if cutoff is None
-        else KSong(pairs, gamma=1.0, margin=margin, cutoff=cutoff, eta="solve")
-    ).eval()
+    options = {name: value for name, value in asked.options.items() if name not in ("estimator", "eta")}
+    loss = SONGS[asked.name](pairs, **options | {"gamma": 1.0}).eval()
     total, counted = 0.0, 0
     for scores, labels, queries, items in blocks:
         count = int((labels > 0).any(axis=1).sum())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.declared import Backend, Cutoff, Gains, Positive, Reduce, checked
+from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
-from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
+from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores, as_padded, wide
 from lmtune.reranking.losses.pair_sums import smooth_ranks, through_ranks
 from lmtune.reranking.losses.plain_torch import differentiated, ideal_dcg
 from lmtune.surrogates.approx_kernels import DCG, Aims, approx_queries
+
+Draws = Annotated[int, Bounds(low=0, high=1_000)]
 
 
 @checked
@@ -27,6 +31,8 @@ def approx_ndcg(
     k: Cutoff = None,
     alpha_k: Positive = 10.0,
     gains: Gains = "exponential",
+    gumbel: Draws = 0,
+    generator: torch.Generator | None = None,
     backend: Backend = "auto",
 ) -> Tensor:
     r"""Compute minus the approximate NDCG, between -1 and 0.
@@ -50,6 +56,11 @@ def approx_ndcg(
         Steepness of the truncation; above 0.
     gains : {"exponential", "linear"}
         G = 2^y - 1 or G = y.
+    gumbel : int
+        Take the mean over so many draws of scores plus standard Gumbel noise, that is over orders drawn
+        from the Plackett-Luce model; 0 takes the scores as they are.
+    generator : torch.Generator, optional
+        Of these draws, on the scores' device.
 
     Returns
     -------
@@ -67,7 +78,8 @@ def approx_ndcg(
     Retrieval Measures, Information Retrieval 2010; with alpha = 10: Bruch et al., Revisiting
     Approximate Metric Optimization in the Age of Deep Neural Networks, SIGIR 2019. allRank's
     ``approxNDCGLoss`` is the same; TF-Ranking and Rax write temperature = 1 / alpha (0.1 by
-    default).
+    default). The noise: Bruch et al., A Stochastic Treatment of Learning to Rank Scoring Functions,
+    WSDM 2020.
 
     Examples
     --------
@@ -100,4 +112,20 @@ def approx_ndcg(
         losses, slopes = differentiated(values, smooth_ranks(lists, alpha), gradient_wanted)
         return losses, None if slopes is None else through_ranks(lists, alpha, slopes)
 
-    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    if gumbel:
+        scores, labels, mask = _with_noise(*as_padded(scores, labels, mask), gumbel, generator)
+    found = evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    if gumbel and reduce == "sum":
+        return found / gumbel
+    return found.view(gumbel, -1).mean(0) if gumbel and reduce == "none" else found
+
+
+def _with_noise(
+    scores: Tensor, labels: Tensor, mask: Tensor | None, draws: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Repeat lists, each time with other noise of -ln(-ln U) on the scores."""
+    kind = wide(scores.detach()).dtype
+    uniform = torch.rand((draws, *scores.shape), generator=generator, device=scores.device, dtype=kind)
+    noise = -torch.log(-torch.log(uniform.clamp(min=torch.finfo(kind).tiny)))
+    noisy = (scores + noise).flatten(0, 1)
+    return noisy, labels.repeat(draws, 1), None if mask is None else mask.repeat(draws, 1)

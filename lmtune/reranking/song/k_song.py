@@ -49,6 +49,9 @@ class KSong(Song):
     cutoff : float
         K: a rank, or below 1 a share of each list's length, rounded up. A small one learns from few
         items of each list, and may measure worse at its own cutoff than a larger one.
+    inside : {"threshold", "rank"}
+        What says whether an item is in the top K: its score against :math:`\lambda_q`, or as in former
+        bounds of NDCG@K, without a lower level, its rank: :math:`\psi(K - N_q g_{q,i})`.
     theoretical : bool
         Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
         as the paper's results do; the practical form, False, holds them fixed.
@@ -79,6 +82,7 @@ class KSong(Song):
         pairs: RelevantPairs,
         *,
         cutoff: RankOrShare = 50,
+        inside: Literal["threshold", "rank"] = "threshold",
         theoretical: bool = True,
         gamma: Share | None = None,
         margin: Positive = MARGIN,
@@ -98,7 +102,7 @@ class KSong(Song):
         super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
         if isinstance(eta, str):
             _read_eta(eta)
-        self.theoretical, self.scale, self.eta = theoretical, scale, eta
+        self.inside, self.theoretical, self.scale, self.eta = inside, theoretical, scale, eta
         self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
         self.epsilon = epsilon
         queries = len(pairs.queries)
@@ -107,8 +111,13 @@ class KSong(Song):
         if theoretical:
             self.register_buffer("curvature", torch.full((queries,), torch.nan))
 
-    def _select(self, batch: Sample) -> Selection:
+    def _select(self, batch: Sample, ranks: Tensor) -> Selection:
         cutoff = self.cutoffs[batch.positions].unsqueeze(1)
+        all_top = batch.lengths <= cutoff
+        if self.inside == "rank":
+            psi = torch.sigmoid(self.scale * (cutoff - ranks))
+            fall = torch.where(all_top, 0.0, -self.scale * batch.lengths * psi * (1.0 - psi))
+            return Selection(torch.where(all_top, 1.0, psi), inner_slope=fall if self.theoretical else None)
         target = (cutoff + self.epsilon) / batch.lengths
         kept = self.threshold[batch.positions].double().unsqueeze(1)
         threshold = kept
@@ -123,7 +132,6 @@ class KSong(Song):
                 batch.scores[unknown], batch.level[unknown], target[unknown], tau1=self.tau1, tau2=self.tau2
             )
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
-        all_top = batch.lengths <= cutoff
         psi = torch.sigmoid(self.scale * (batch.scores - threshold))
         slope = threshold_slope = None
         if self.theoretical:

@@ -27,11 +27,20 @@ MARGIN = 5.0
 
 @dataclass(frozen=True)
 class Selection:
-    """Weights psi (B, n) of the items; psi', and the gradient of lambda times N, (B, n) or None."""
+    """Weights psi (B, n) of the items, and what moves them, of shape (B, n) or None.
+
+    Attributes
+    ----------
+    slope, threshold_slope : Tensor or None
+        psi', and the gradient of lambda times N.
+    inner_slope : Tensor or None
+        The derivative of psi in the item's g, where psi depends on it.
+    """
 
     psi: Tensor
-    slope: Tensor | None
-    threshold_slope: Tensor | None
+    slope: Tensor | None = None
+    threshold_slope: Tensor | None = None
+    inner_slope: Tensor | None = None
 
 
 class Song(nn.Module):
@@ -148,11 +157,14 @@ class Song(nn.Module):
             logs = torch.log2(ranks).clamp(min=1e-12)
             value = -gain / logs
             outer = gain * batch.lengths / (logs.square() * ranks * math.log(2.0))
-            selection = self._select(batch)
+            selection = self._select(batch, batch.lengths * estimate)
             if selection is None:
                 gradient = lists.gradient(batch.others, outer)
             else:
-                gradient = lists.gradient(batch.others, outer * selection.psi)
+                outer = outer * selection.psi
+                if selection.inner_slope is not None:
+                    outer = outer + value * selection.inner_slope
+                gradient = lists.gradient(batch.others, outer)
                 if selection.slope is not None:
                     assert selection.threshold_slope is not None
                     pull = selection.slope * value
@@ -210,7 +222,7 @@ class Song(nn.Module):
             new = torch.where(torch.isnan(old), fresh, old)
         return current.masked_scatter(chosen, new)
 
-    def _select(self, batch: Sample) -> Selection | None:
-        """Weigh the items; None weighs all alike."""
-        del batch
+    def _select(self, batch: Sample, ranks: Tensor) -> Selection | None:
+        """Weigh the items, whose estimated bounds of ranks N u (B, n) are given; None weighs all alike."""
+        del batch, ranks
         return None

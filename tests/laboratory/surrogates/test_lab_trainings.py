@@ -14,6 +14,7 @@ pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
 
 from made_lists import made_lists  # noqa: E402
 from scipy.optimize import minimize_scalar  # noqa: E402
+from scipy.special import log_softmax  # noqa: E402
 
 from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.surrogates.trainings import (  # noqa: E402
@@ -24,6 +25,7 @@ from lmtune.laboratory.surrogates.trainings import (  # noqa: E402
     with_least_grade,
 )
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
+from lmtune.reranking.loss_names import Loss, make_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.song import RelevantPairs  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
@@ -32,6 +34,11 @@ torch.set_num_threads(1)
 
 DATA = "artificial:8x20"
 SMALL: dict[str, Any] = {"loss": "listnet", "network": "mlp:8", "epochs": 3, "batch_size": 4, "seed": 3}
+
+
+def song_loss(margin: float, cutoff: int | None = None) -> Loss:
+    options = {"margin": margin, "gamma": 0.3, "estimator": "msvr"}
+    return make_loss("song", options) if cutoff is None else make_loss("k-song", options | {"cutoff": cutoff})
 
 
 def slow_objective(
@@ -65,7 +72,7 @@ def test_the_objective_over_whole_lists(margin: float, cutoff: int | None) -> No
     data = made_lists(5, queries=70, empty=0.2)
     scores = np.random.default_rng(1).normal(size=data.labels.size)
     pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
-    found = whole_objective(pairs, data, scores, margin=margin, cutoff=cutoff)
+    found = whole_objective(pairs, data, scores, song_loss(margin, cutoff))
     terms = [
         slow_objective(scores[data.rows(q)], data.labels[data.rows(q)], margin, cutoff)
         for q in range(70)
@@ -81,23 +88,44 @@ def test_the_objective_of_ratings() -> None:
     labels = random.integers(0, 3, (70, 9)) * (random.random((70, 9)) < 0.3)
     users, items = np.nonzero(labels)
     pairs = RelevantPairs.from_rows(users, items, labels[users, items], lengths=9)
-    found = objective_of_ratings(pairs, scores.__getitem__, margin=2.0)
+    found = objective_of_ratings(pairs, scores.__getitem__, song_loss(2.0))
     terms = [slow_objective(scores[u], labels[u], 2.0) for u in np.unique(users)]
     assert found == pytest.approx(np.mean(terms), rel=1e-5)
 
 
 def test_a_training_is_fits_and_is_measured_at_its_best_epoch() -> None:
-    result = train(DATA, 1, SMALL, [1, 5], watched="song", margin=1.0)
+    song = SMALL | {"loss": "song"}
+    result = train(DATA, 1, song, [1, 5], watched=True)
     fold = load(DATA, 1)
-    trained = fit(fold.train, fold.validation, Settings.from_record(SMALL))
+    trained = fit(fold.train, fold.validation, Settings.from_record(song))
     assert result["best_epoch"] == trained.best_epoch
     assert result["courses"]["validation"] == [row.validation for row in trained.history]
     expected = mean_over_lists(ndcg(trained.score(fold.test), fold.test, [1, 5])).tolist()
     assert result["test"] == expected
     assert len(result["courses"]["objective"]) == len(result["courses"]["training"]) == 3
     assert all(-1.0 < value < 0.0 for value in result["courses"]["objective"])
-    assert train(DATA, 1, SMALL, [1, 5])["validation"] == result["validation"]
-    assert list(train(DATA, 1, SMALL, [1, 5])["courses"]) == ["validation"]
+    unwatched = train(DATA, 1, song, [1, 5])
+    assert unwatched["validation"] == result["validation"]
+    assert list(unwatched["courses"]) == ["validation"]
+
+
+def test_few_queries_take_smaller_steps() -> None:
+    few = train(DATA, 1, SMALL, [5], least_steps=4)
+    assert few == train(DATA, 1, SMALL | {"batch_size": 2}, [5])
+    assert few != train(DATA, 1, SMALL, [5])
+
+
+def test_the_cross_entropy_over_whole_lists() -> None:
+    data = made_lists(5, queries=70, empty=0.2)
+    scores = np.random.default_rng(1).normal(size=data.labels.size)
+    pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
+    terms = []
+    for q in range(70):
+        own, labels = scores[data.rows(q)], data.labels[data.rows(q)]
+        if (labels > 0).any():
+            terms.append(-(labels / labels.sum()) @ log_softmax(own))
+    found = whole_objective(pairs, data, scores, make_loss("cross-entropy", {"gamma": 0.1}))
+    assert found == pytest.approx(np.mean(terms), rel=1e-5)
 
 
 def test_labels_are_lowered() -> None:
@@ -127,7 +155,7 @@ def test_ratings(tmp_path: Path) -> None:
         "batch_size": 4,
         "seed": 0,
     }
-    result = train_on_ratings(str(path), settings, [10, 20], 1.0, "song")
-    assert result == train_on_ratings(str(path), settings, [10, 20], 1.0, "song")
+    result = train_on_ratings(str(path), settings, [10, 20], watched=True)
+    assert result == train_on_ratings(str(path), settings, [10, 20], watched=True)
     assert [len(course) for course in result["courses"].values()] == [2, 2]
     assert result["courses"]["validation"][result["best_epoch"] - 1] == result["validation"][0]

@@ -6,7 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
@@ -31,6 +33,11 @@ SHORT = {"data": "artificial:6x10", "trials": 2, "epochs": 2, "batch_size": 3}
 TINY: dict[str, dict[str, Any]] = {
     "alpha": {**SHORT, "network": "b:4", "alphas": (1.0, 5.0, 10.0), "alike": (5.0, 10.0)},
     "depth": {**SHORT, "networks": ("b64", "mlp:8-4", "mlp:8")},
+    "sets": {
+        **SHORT,
+        "data": "artificial:6x10,artificial:5x12,artificial:8x10",
+        "losses": ("ranknet", "song", "lambdamart:rounds=3:min_rows=10:min_hessian=0.01"),
+    },
     "gamma": {**LONG, "gammas": (0.3, 1.0)},
     "warm-up": {**LONG, "warm_up": 1, "cutoff": 5},
     "k-song": {**LONG, "warm_up": 1, "cutoffs": (5, 10)},
@@ -39,10 +46,11 @@ TINY: dict[str, dict[str, Any]] = {
 VALUES = {
     "alpha": ["1", "5", "10"],
     "depth": ["B64", "MLP:8-4", "MLP:8"],
+    "sets": ["ranknet", "song", "lambdamart:rounds=3:min_rows=10:min_hessian=0.01"],
     "gamma": ["0.3", "1"],
     "warm-up": ["SONG, cold", "SONG, warm-up", "K-SONG, cold", "K-SONG, warm-up"],
-    "k-song": ["theoretical, K = 5", "practical, K = 5", "theoretical, K = 10", "practical, K = 10"],
-    "full-items": ["all items", "biased mini-batch", "SONG, gamma 0.3"],
+    "k-song": [f"{form}, K = {k}" for k in (5, 10) for form in ("theoretical", "practical", "by rank")],
+    "full-items": ["all items", "biased mini-batch", "samples, gamma 0.3"],
 }
 
 
@@ -50,15 +58,52 @@ VALUES = {
 def test_a_sweep(name: str) -> None:
     experiment = find_experiment(name)
     found = run(settings_of(experiment, TINY[name], quick=False))
-    assert {"trials", "summary", "differences"} <= found.tables.keys()
+    rows = "sets" if name == "sets" else "trials"
+    assert {rows, "summary", "differences"} <= found.tables.keys()
     assert list(found.tables["summary"]["value"].unique()) == VALUES[name]
-    assert found.tables["trials"]["ndcg"].between(0.0, 1.0).all()
+    assert found.tables[rows]["ndcg"].between(0.0, 1.0).all()
     assert found.conclusions
     assert all(sentence.endswith(".") for sentence in found.conclusions)
     assert all("nan" not in sentence for sentence in found.conclusions)
     assert name in [picture.name for picture in found.pictures]
     assert all(picture.alt.endswith(".") for picture in found.pictures)
     assert "20" in summary(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "values"),
+    [
+        (
+            "gamma",
+            {"estimators": ("moving-average", "storm", "msvr", "msvr-sp"), "gammas": (0.3,)},
+            [f"0.3, {own}" for own in ("moving-average", "storm", "msvr", "msvr-sp")],
+        ),
+        ("gamma", {"loss": "cross-entropy"}, ["0.3", "1"]),
+        ("full-items", {"loss": "cross-entropy"}, VALUES["full-items"]),
+    ],
+)
+def test_other_figures_of_the_paper(name: str, options: dict[str, Any], values: list[str]) -> None:
+    settings = settings_of(find_experiment(name), {**TINY[name], **options}, quick=False)
+    found = run(settings)
+    assert list(found.tables["summary"]["value"].unique()) == values
+    objective = found.tables["courses"]["objective"]
+    assert (objective > 0).all() if "loss" in options else (objective < 0).all()
+    assert len(found.conclusions) >= 1 + 2 * len(values)
+
+
+def test_sets_are_averaged_over_trials_and_paired() -> None:
+    settings = settings_of(find_experiment("sets"), TINY["sets"], quick=False)
+    results = {unit.key: unit.function(**unit.arguments) for unit in settings.units()}
+    assert len(results) == 3 * 3 * 2
+    found = settings.tables(results)
+    own = found["sets"].query("value == 'song' and queries == 'test'").set_index("set")["ndcg"]
+    assert own.index.tolist() == TINY["sets"]["data"].split(",")
+    for number, name in enumerate(own.index, 1):
+        assert own[name] == np.mean([results[f"set{number}-song-run{trial}"]["test"][0] for trial in (1, 2)])
+    other = found["sets"].query("value == 'ranknet' and queries == 'test'")["ndcg"].to_numpy()
+    row = found["differences"].query("a == 'song' and queries == 'test'").iloc[0]
+    assert row["difference"] == pytest.approx((own.to_numpy() - other).mean())
+    assert row["p"] == pytest.approx(ttest_rel(own.to_numpy(), other).pvalue)
 
 
 @pytest.mark.parametrize("name", ["alpha", "warm-up"])
@@ -82,7 +127,11 @@ def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
         ("depth", {"networks": ("b64",)}, "too few networks"),
         ("gamma", {"sampled": 3}, "bad number of relevant items: 3"),
         ("gamma", {"least": 0}, "bad least: 0; accepted: 1 or more"),
-        ("gamma", {"gammas": (0.3,)}, "too few gammas"),
+        ("gamma", {"gammas": ()}, "too few gammas"),
+        ("gamma", {"gammas": (0.3,)}, "nothing to compare: '0.3'"),
+        ("gamma", {"estimators": ("no",)}, "estimator"),
+        ("gamma", {"loss": "ranknet"}, "unknown loss: 'ranknet'"),
+        ("sets", {"data": "artificial:6"}, "bad sets"),
         ("gamma", {"gammas": (0.3, 2.0)}, "bad gammas: 2.0"),
         ("warm-up", {"warm_up": 0}, "bad warm up: 0; accepted: 1 or more"),
         ("warm-up", {"warm_up": 3}, "no epoch is left"),

@@ -126,6 +126,29 @@ class TestWholeLists:
         assert -1 <= -np.mean(measured) <= value < 0
 
 
+class TestBoundsByRank:
+    def objective(self, lists: Lists, margin: float, scale: float, cutoff: int, *, held: bool) -> Any:
+        terms = []
+        for scores, labels in lists:
+            ranks = len(scores) * brute.inner(scores, margin)
+            psi = torch.sigmoid(scale * (cutoff - ranks)) if len(scores) > cutoff else torch.ones_like(ranks)
+            f = (1 - 2.0**labels) / torch.log2(ranks + 1) / brute.ideal_dcg(labels, cutoff)
+            terms.append(((psi.detach() if held else psi) * f)[labels > 0].sum())
+        return torch.stack(terms).mean()
+
+    @pytest.mark.parametrize("theoretical", [True, False])
+    def test_autograd_of_the_objective(self, theoretical: bool) -> None:
+        lists = made([12, 30, 4], 7, spread=2.0)
+        song = k_song_of(lists, cutoff=5, inside="rank", scale=0.3, gamma=1.0, theoretical=theoretical)
+        value, gradient = run(song, padded(lists))
+        exact = [(s.clone().requires_grad_(), y) for s, y in lists]
+        wanted = self.objective(exact, 1.0, 0.3, 5, held=not theoretical)
+        torch.autograd.backward(wanted)
+        assert value == pytest.approx(float(wanted.detach()), rel=1e-6)
+        expected = torch.cat([s.grad for s, _ in exact])
+        torch.testing.assert_close(flat(gradient, lists), expected, rtol=1e-5, atol=1e-9)
+
+
 class TestState:
     def test_follows_the_formula(self) -> None:
         lists = made([9, 5], 4)
