@@ -15,6 +15,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
+from lmtune.fusion.certificate import certify
 from lmtune.fusion.lines import EQUAL, Line
 from lmtune.fusion.normalisation import (
     NORMALISATIONS,
@@ -103,7 +104,7 @@ class FusionOptions:
     in_sample: bool = option(False, "No cross-validation.")
     bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
     certify: float | None = option(
-        None, "Prove that no weights do better than linear's by more than this.", low=0.0
+        None, "Prove that no weights do better in sample than linear's by more than this.", low=0.0
     )
     seconds: float = option(60.0, "How long a proof may take.", above=0.0)
     depth: int = option(DEPTH, "Run depth.", low=1)
@@ -315,6 +316,21 @@ class _Fusion:
     def row(self, method: str, measure: Measure) -> FusedRow:
         """Choose on all topics."""
         chosen, evaluations, bound = self._choose(method, measure, self.topics)
+        options = self.options
+        if method == "linear" and options.certify is not None and bound is None:
+            proof = certify(
+                self.pool(chosen),
+                measure,
+                chosen.weights,
+                tolerance=options.certify,
+                seconds=options.seconds,
+                depth=options.depth,
+            )
+            chosen, bound = replace(chosen, weights=proof.weights), proof.bound
+            evaluations += proof.parts
+            gap = proof.bound - proof.value
+            short = "" if gap <= options.certify else f", not the {options.certify:g} asked for"
+            note(f"{measure}: no weights do better than linear's by more than {gap:.2g}{short}")
         values = self._values(chosen, measure, self.topics)
         return FusedRow(measure, chosen, float(values.mean()), values, None, bound, evaluations)
 

@@ -51,7 +51,9 @@ class Steps(NamedTuple):
         return np.diff(self.at, append=self.end)
 
 
-class _Topic(NamedTuple):
+class TopicLine(NamedTuple):
+    """A topic's relevant documents, what they add up to, and all columns, shape (runs, documents)."""
+
     standing: kernels.Standing
     goal: kernels.Goal
     tf: NDArray[np.int32]
@@ -91,7 +93,7 @@ class Line:
         kind = int(targets.kind[0])
         cutoff = min(int(targets.cutoff[0]), depth)
         self._cutoff = cutoff
-        self._parts: list[_Topic] = []
+        self.parts: list[TopicLine] = []
         self.places: list[int] = []
         for row, t in enumerate(topics.tolist()):
             gain = pool.candidates.gain[pool.candidates.rows(t)]
@@ -110,7 +112,7 @@ class Line:
             zeros = np.zeros(position.size, np.int64)
             standing = kernels.Standing(position, worth, place, counts, zeros, zeros.copy())
             goal = kernels.Goal(kind, cutoff, found, max(min(found, others), 1), float(divisor.get(kind, 1)))
-            self._parts.append(_Topic(standing, goal, pool.tf_block(pool.candidates, t)))
+            self.parts.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t)))
             self.places.append(row)
 
     def steps(self, begin: Doubles, end: Doubles, shares: Doubles | None = None) -> Iterator[Steps]:
@@ -127,16 +129,16 @@ class Line:
             shares = np.full(self.topics, 1.0 / self.topics)
         own = shares[self.places]
         ends = np.stack((begin, end))
-        lines: list[tuple[Doubles, kernels.Standing]] = [None] * len(self._parts)  # type: ignore[list-item]
+        lines: list[tuple[Doubles, kernels.Standing]] = [None] * len(self.parts)  # type: ignore[list-item]
         value = np.zeros(own.shape[1:])
 
         def prepare(chunk: slice) -> None:
             for i in range(chunk.start, chunk.stop):
-                lines[i] = _scores(self._parts[i], ends, self._cutoff)
+                lines[i] = _scores(self.parts[i], ends, self._cutoff)
                 kernels.stand(lines[i][0][0], lines[i][1])
 
         over_slices(prepare, len(lines))
-        for share, (_, standing), part in zip(own, lines, self._parts, strict=True):
+        for share, (_, standing), part in zip(own, lines, self.parts, strict=True):
             value = value + share * kernels.value(standing, part.goal)
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
         pieces = 1 + pairs // _PAIRS
@@ -165,7 +167,7 @@ class Line:
                 keys = (at[:size].view(np.int64) << 1) | (crossings[:size] & 1)
                 order = np.argsort(keys)
                 keys, changes = keys[order], at
-                size = kernels.follow(keys, order, crossings, standing, self._parts[i].goal, changes)
+                size = kernels.follow(keys, order, crossings, standing, self.parts[i].goal, changes)
                 found[i] = keys[:size].copy(), changes[:size].copy()
 
         over_slices(work, len(lines))
@@ -175,7 +177,7 @@ class Line:
         return keys[order], np.concatenate([np.empty((0, *shares.shape[1:])), *changes])[order]
 
 
-def _scores(part: _Topic, ends: Doubles, cutoff: int) -> tuple[Doubles, kernels.Standing]:
+def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kernels.Standing]:
     """Return documents' scores at both ends, and their standing, without those that never count."""
     scores = np.empty((2, part.tf.shape[1]))
     kernels.weighted_sums(ends, part.tf, scores)

@@ -15,6 +15,7 @@ from lmtune.errors import InputError
 from lmtune.fusion.line_kernels import in_band
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
+from lmtune.measures.measure import Measure
 from lmtune.models.formula import QueryColumn
 from lmtune.progress import note
 from lmtune.threads import over_slices
@@ -229,3 +230,11 @@ def prune(pool: CandidatePool, depth: int) -> CandidatePool:
     over_slices(work, len(kept))
     pruning = Pruning("tf", depth, 1.0, np.inf, 0.0, np.zeros(len(kept), np.bool_))
     return replace(pool, candidates=pool.candidates.take(kept), pruning=pruning)
+
+
+def pruned_for(pool: CandidatePool, measure: Measure, depth: int) -> tuple[CandidatePool, int]:
+    """Return what a measure needs of a pool: its candidates down to the cutoff, and how deep they are."""
+    cutoff = min(measure.cutoff or depth, depth)
+    if pool.pruning is None:
+        return prune(pool, cutoff), cutoff
+    return pool, min(depth, pool.pruning.depth)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.fusion.lines import EQUAL, Line, best_steps, between
-from lmtune.fusion.runs import prune
+from lmtune.fusion.runs import pruned_for
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting
@@ -87,9 +87,7 @@ class ExactLineSearch(Tuner):
             For unknown topics, or a measure without an exact line search.
         """
         measure = parse_measure(self.measure)
-        if pool.pruning is None:
-            pool = prune(pool, min(measure.cutoff or self.depth, self.depth))
-        depth = min(self.depth, pool.pruning.depth) if pool.pruning else self.depth
+        pool, depth = pruned_for(pool, measure, self.depth)
         report = counted(progress, type(self).__name__)
         record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
         rng = np.random.default_rng(self.seed)

@@ -1,0 +1,187 @@
+"""How much better than the best known any weights could be: branch and bound over the simplex."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.fusion.line_kernels import Goal, weighted_sums
+from lmtune.fusion.lines import EQUAL, Line, TopicLine
+from lmtune.fusion.runs import pruned_for
+from lmtune.fusion.simplex_kernels import Levels, bound_topic
+from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.kernels import BPREF, DCG, EXPONENTIAL_DCG
+from lmtune.measures.measure import Measure
+from lmtune.models.parameter import Setting, as_settings
+from lmtune.progress import Count
+from lmtune.threads import over_slices
+from lmtune.tuning.certificate.bound_kernels import MeasureScale
+
+Doubles = NDArray[np.float64]
+_BATCH = 32
+_MOST_RUNS = 12  # whose simplex has 4095 faces
+
+
+class Certificate(NamedTuple):
+    """What no weights exceed.
+
+    Attributes
+    ----------
+    bound : float
+        No weights from 0 on have a higher mean, in exact arithmetic.
+    value : float
+        The best mean known.
+    weights : dict of str to float
+        With these.
+    parts : int
+        Simplices bounded.
+    """
+
+    bound: float
+    value: float
+    weights: dict[str, float]
+    parts: int
+
+
+class _Part(NamedTuple):
+    """The inside of a simplex of weights, vertices as rows; topics' bounds, and which are settled."""
+
+    vertices: Doubles
+    bounds: Doubles
+    settled: NDArray[np.bool_]
+
+
+def certify(
+    pool: CandidatePool,
+    measure: Measure,
+    known: Setting,
+    *,
+    topics: Sequence[str] | None = None,
+    tolerance: float = 1e-3,
+    seconds: float = 60.0,
+    depth: int = DEPTH,
+    progress: Count | None = None,
+) -> Certificate:
+    """Bound a measure's mean over all weights from 0 on.
+
+    The insides of the simplex and of all its faces are halved at their longest edges, those of the
+    highest bound first; each part's centre is measured, so that better weights are found on the way.
+    Where the best is a single point at which several pairs tie, the gap does not close.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Of runs.
+    measure : Measure
+        AP, nDCG, P@k, RR, R@k, Bpref or Success@k.
+    known : mapping of str to float
+        Good weights.
+    topics : sequence of str, optional
+        All by default.
+    tolerance : float
+        Stop when the bound is at most this above the best mean known.
+    seconds : float
+        Stop after about this long; the bound holds all the same.
+    depth : int
+        Run depth.
+    progress : callable, optional
+        Called with the percentage of the time, and 100.
+    """
+    begin, runs = time.monotonic(), len(pool.formula.parameters)
+    if runs > _MOST_RUNS:
+        raise InputError("too many runs for a proof", value=runs, accepted=f"up to {_MOST_RUNS}")
+    pool, depth = pruned_for(pool, measure, depth)
+    places = pool.positions(topics)
+    line = Line(pool, measure, places, depth)
+    own = [_levels(part) for part in line.parts]
+    scales = [_scale(part.goal) for part in line.parts]
+
+    def bounded(part: _Part) -> _Part:
+        bounds, settled = part.bounds.copy(), part.settled.copy()
+        for t in np.flatnonzero(~settled):
+            scores = np.empty((len(part.vertices), line.parts[t].tf.shape[1]))
+            weighted_sums(part.vertices, line.parts[t].tf, scores)
+            bound, undecided = bound_topic(scores, own[t], scales[t])
+            bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
+        return part._replace(bounds=bounds, settled=settled)
+
+    def mean(part: _Part) -> float:
+        return float(part.bounds.sum()) / line.topics
+
+    [best] = as_settings(pool.formula.parameters, known)
+    [value] = measure_settings(pool, best, [measure], topics=places, depth=depth)[:, :, 0].mean(axis=0)
+    unknown = np.full(len(own), np.inf), np.zeros(len(own), np.bool_)
+    faces = (list(face) for size in range(runs) for face in itertools.combinations(range(runs), size + 1))
+    new = [_Part(np.eye(runs)[face], *unknown) for face in faces]
+    heap: list[tuple[float, int, _Part]] = []
+    closed, parts = 0.0, 0
+    while True:
+
+        def work(chunk: slice, new: list[_Part] = new) -> None:
+            for i in range(chunk.start, chunk.stop):
+                new[i] = bounded(new[i])
+
+        over_slices(work, len(new))
+        centres = np.array([part.vertices.mean(axis=0) for part in new])
+        means = measure_settings(pool, centres, [measure], topics=places, depth=depth)[:, :, 0].mean(axis=0)
+        if means.max() > value + EQUAL:
+            best, value = centres[int(means.argmax())], means.max()
+        for part in new:
+            parts += 1
+            if part.settled.all():
+                closed = max(closed, mean(part))
+            else:
+                heapq.heappush(heap, (-mean(part), parts, part))
+        gone = time.monotonic() - begin
+        if progress is not None:
+            progress(min(99, int(100 * gone / seconds)), 100)
+        if not heap or -heap[0][0] <= value + tolerance or gone > seconds:
+            break
+        taken = [heapq.heappop(heap)[2] for _ in range(min(_BATCH, len(heap)))]
+        new = [half for part in taken for half in _split(part)]
+    bound = max(closed, -heap[0][0] if heap else 0.0, float(value))
+    names = [parameter.name for parameter in pool.formula.parameters]
+    return Certificate(bound, float(value), dict(zip(names, best.tolist(), strict=True)), parts)
+
+
+def _split(part: _Part) -> list[_Part]:
+    """Split the inside of a simplex at the middle of its longest edge: two insides, and that of the cut.
+
+    Midpoints of midpoints are exact.
+    """
+    pairs = itertools.combinations(range(len(part.vertices)), 2)
+    one, other = max(
+        pairs, key=lambda ij: float(np.abs(part.vertices[ij[0]] - part.vertices[ij[1]]).sum()), default=(0, 0)
+    )
+    middle = 0.5 * (part.vertices[one] + part.vertices[other])
+    found = []
+    for end in (one, other):
+        vertices = part.vertices.copy()
+        vertices[end] = middle
+        found.append(part._replace(vertices=vertices))
+    return [*found, part._replace(vertices=np.delete(found[0].vertices, other, axis=0))]
+
+
+def _levels(part: TopicLine) -> Levels:
+    """Order a topic's documents by what they are worth to a measure."""
+    place, gain, kind = part.standing.place, part.standing.gain, part.goal.kind
+    position = np.flatnonzero(place >= 0)
+    if kind not in (DCG, EXPONENTIAL_DCG):
+        judged = part.standing.counts & (kind == BPREF)
+        return Levels(np.where(place >= 0, 2, judged.astype(np.int64)), position, np.empty(0))
+    worth = np.unique(np.append(gain, 0.0))
+    level = np.zeros(place.size, np.int64)
+    level[position] = np.searchsorted(worth, gain)
+    return Levels(level, position, np.diff(worth, prepend=0.0))
+
+
+def _scale(goal: Goal) -> MeasureScale:
+    return MeasureScale(goal.kind, goal.cutoff, goal.relevant, goal.bound, goal.divisor)
