@@ -184,10 +184,10 @@ def at_scale(path: Path, count: int) -> None:
     line(f"{len(lists.ratings.users):,} ratings read")
     held = lists.test
     line(f"{len(held.users):,} of {users:,} users have 5 + 5 held out")
-    score = NeuMF(users, items).scorer()
-    held.sample(1_000, 0).ndcg(score)
+    network = NeuMF(users, items)
+    network.ndcg(held.sample(1_000, 0), [10])
     line("NDCG over all items, of 1,000 users")
-    held.ndcg(score)
+    network.ndcg(held, [10, 20, 50])
     line(f"NDCG over all {items:,} items, of all users")
     for loss in LOSSES:
         settings = replace(LONG_LISTS, loss=parse_loss(loss), warm_up=0)

@@ -58,6 +58,6 @@ class RankingOptions:
     )
     graded: bool = option(False, "Take ratings for grades; else each rated item counts 1.")
     visits: int = option(4, "How often an epoch visits each user.", low=1)
-    validation_users: int | None = option(
-        None, "Measure each epoch on so many users, drawn once; tests take all.", low=1
+    validation_users: int = option(
+        10_000, "Measure each epoch on so many users at most, drawn once; tests take all.", low=1
     )

@@ -126,8 +126,8 @@ class RatingLists:
     ) -> NDArray[np.float64]:
         """Measure a network on the test items, shape (users, measures)."""
         [fitted] = trial
-        cutoffs = [measure.cutoff or 0 for measure in measures]
-        return self.test.ndcg(fitted.network().to(device).scorer(), cutoffs, progress=progress)
+        network: NeuMF = fitted.network().to(device)
+        return network.ndcg(self.test, [measure.cutoff or 0 for measure in measures], progress)
 
     @property
     def items(self) -> int:
@@ -149,7 +149,7 @@ class RatingLists:
 
     def validate(self, network: NeuMF, cutoff: int) -> float:
         """Return the mean NDCG on the validation items."""
-        return float(self.validation.ndcg(network.scorer(), [cutoff]).mean())
+        return float(network.ndcg(self.validation, [cutoff]).mean())
 
     @cached_property
     def digest(self) -> str:
@@ -240,6 +240,24 @@ class NeuMF(nn.Module):
             return scores
 
         return score
+
+    def ndcg(
+        self, held: HeldOut, cutoffs: Sequence[int], progress: Count | None = None
+    ) -> NDArray[np.float64]:
+        """Compute `HeldOut.ndcg`, on the CPU by as many threads as torch has."""
+        score, threads = self.scorer(), torch.get_num_threads()
+        if self.last.weight.device.type != "cpu" or threads == 1:
+            return held.ndcg(score, cutoffs, progress=progress)
+
+        def alone(users: NDArray[np.int64]) -> NDArray[np.float32]:
+            # Threads of torch's own would wait for each other at each of many small steps.
+            torch.set_num_threads(1)
+            return score(users)
+
+        try:
+            return held.ndcg(alone, cutoffs, threads=threads, progress=progress)
+        finally:
+            torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from lmtune.reranking.song import RelevantPairs
 
 Progress = Callable[[int, int, str], None]
 _MOMENTUM = 0.9
+_MANY_WEIGHTS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,9 @@ class TrainingRun:
         if settings.optimizer == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=_MOMENTUM, weight_decay=decay)
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        return kind(weights, lr=rate, weight_decay=decay)
+        # One pass over the memory of many weights, which is what such a step takes its time with.
+        fused = sum(own.numel() for own in self.network.parameters()) > _MANY_WEIGHTS
+        return kind(weights, lr=rate, weight_decay=decay, fused=fused)
 
     def _finite(self, loss: float) -> float:
         if not math.isfinite(loss):

@@ -14,6 +14,7 @@ from lmtune.formats.ratings import Ratings
 from lmtune.measures.list_kernels import count_above
 from lmtune.measures.lists import ndcg_of_ranks
 from lmtune.progress import Count
+from lmtune.threads import over_slices
 
 _BLOCK = 64
 """Users whose scores of all items are held at a time."""
@@ -113,9 +114,9 @@ class HeldOut:
         items, left = (ratings.items[own].astype(np.int32) for own in (rows, others))
         return cls(np.flatnonzero(np.diff(starts)), starts, items, gains, seen_starts, left)
 
-    def sample(self, count: int | None, seed: int) -> HeldOut:
-        """Draw `count` of the users; all where there are no more, or by default."""
-        if count is None or count >= len(self.users):
+    def sample(self, count: int, seed: int) -> HeldOut:
+        """Draw `count` of the users; all where there are no more."""
+        if count >= len(self.users):
             return self
         drawn = np.random.default_rng(seed).choice(self.users, count, replace=False)
         return replace(self, users=np.sort(drawn))
@@ -125,6 +126,7 @@ class HeldOut:
         score: Callable[[NDArray[np.int64]], NDArray[np.floating]],
         cutoffs: Sequence[int] = (10, 20, 50),
         *,
+        threads: int = 1,
         progress: Count | None = None,
     ) -> NDArray[np.float64]:
         """Compute NDCG of the held-out items in each user's ranking of all items not left out.
@@ -135,8 +137,10 @@ class HeldOut:
             Takes users (B,) and gives their scores of every item, (B, I), which are overwritten.
         cutoffs : sequence of int
             Ranks that count.
+        threads : int
+            How many call `score`; the result does not depend on it.
         progress : callable, optional
-            Called with (users done, users in all).
+            Called with (blocks of users done, blocks in all).
 
         Returns
         -------
@@ -148,29 +152,35 @@ class HeldOut:
         InputError
             For scores that are not finite.
         """
-        ranks = self.ranks(score, progress=progress)
+        ranks = self.ranks(score, threads=threads, progress=progress)
         return ndcg_of_ranks(ranks.lists, self.gains[ranks.places], ranks.above, ranks.tied, cutoffs)
 
     def ranks(
-        self, score: Callable[[NDArray[np.int64]], NDArray[np.floating]], *, progress: Count | None = None
+        self,
+        score: Callable[[NDArray[np.int64]], NDArray[np.floating]],
+        *,
+        threads: int = 1,
+        progress: Count | None = None,
     ) -> Ranks:
         """Find where held-out items are ranked; as `ndcg`."""
         counts = np.diff(self.starts)[self.users]
         ends = np.cumsum(counts)
         above, tied = np.empty((2, int(counts.sum())), np.int64)
-        for first in range(0, len(self.users), _BLOCK):
-            users = self.users[first : first + _BLOCK]
-            scores = score(users)
-            if not np.isfinite(scores).all():
-                raise InputError(
-                    "the scores are no longer finite",
-                    accepted="a smaller learning rate, clipping, or another loss",
-                )
-            begin = int(ends[first] - counts[first])
-            seen = self.seen_starts, self.seen
-            count_above(scores, users, self.starts, self.items, *seen, above[begin:], tied[begin:])
-            if progress is not None:
-                progress(min(first + _BLOCK, len(self.users)), len(self.users))
+
+        def count(part: slice) -> None:
+            for first in range(part.start * _BLOCK, min(part.stop * _BLOCK, len(self.users)), _BLOCK):
+                users = self.users[first : first + _BLOCK]
+                scores = score(users)
+                if not np.isfinite(scores).all():
+                    raise InputError(
+                        "the scores are no longer finite",
+                        accepted="a smaller learning rate, clipping, or another loss",
+                    )
+                begin = int(ends[first] - counts[first])
+                seen = self.seen_starts, self.seen
+                count_above(scores, users, self.starts, self.items, *seen, above[begin:], tied[begin:])
+
+        over_slices(count, -(-len(self.users) // _BLOCK), threads=threads, progress=progress)
         rows = np.arange(len(above)) - np.repeat(ends - counts, counts)
         places = rows + np.repeat(self.starts[self.users], counts)
         return Ranks(np.repeat(np.arange(len(counts)), counts), places, above, tied)

@@ -15,7 +15,10 @@ from lmtune.cli.main import app
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 torch.set_num_threads(1)
 
-FAST = ("--losses", "song,listnet", "--epochs", "3", "--warm-up", "1", "--batch-size", "8", "--visits", "2")
+FAST = (
+    *("--losses", "song,listnet", "--epochs", "3", "--warm-up", "1"),
+    *("--batch-size", "8", "--visits", "2", "--validation-users", "7"),
+)
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
@@ -47,6 +50,7 @@ def test_losses_are_compared_and_go_on_where_they_ended(file: Path, tmp_path: Pa
     assert code == 0, err
     assert "384 ratings of 70 items by 20 users" in err
     assert "1 users have too few ratings to hold any out" in err
+    assert "each epoch is measured on 7 of 19 users" in err
     assert [line.split()[3] for line in out.splitlines()[1:-1]] == ["song", "listnet"]
     assert "Holm's correction over 1 pairs" in out
     records = json.loads((tmp_path / "whole/table.json").read_text())

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
-from lmtune.reranking import long_lists  # noqa: E402
+from lmtune.reranking import long_lists, loop  # noqa: E402
 from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions  # noqa: E402
 from lmtune.reranking.long_lists import LongListFit, NeuMF, RatingLists, fit  # noqa: E402
 from lmtune.reranking.loop import TrainingRun  # noqa: E402
@@ -78,6 +78,19 @@ def test_learns(loss: str, whole: bool) -> None:
     assert fitted.best_epoch == len(fitted.history) == 3
 
 
+def test_threads_do_not_change_what_is_measured() -> None:
+    held = RatingLists(blocks(), RankingOptions(held_out=2)).test
+    network, before = NeuMF(40, 60), torch.get_num_threads()
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found = network.ndcg(held, (5, 10))
+            np.testing.assert_array_equal(found, held.ndcg(network.scorer(), (5, 10)))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_is_seeded() -> None:
     lists = RatingLists(blocks(), RankingOptions(held_out=1, visits=1))
     brief = replace(SMALL, epochs=2, warm_up=1)
@@ -87,7 +100,11 @@ def test_is_seeded() -> None:
     assert other.history != first.history
 
 
-def test_a_training_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [0, loop._MANY_WEIGHTS])
+def test_a_training_that_was_interrupted_ends_as_one_that_was_not(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_MANY_WEIGHTS", many)
     lists = RatingLists(blocks(), RankingOptions(held_out=1, visits=2))
     whole = fit(lists, SMALL)
 

@@ -51,6 +51,8 @@ def ratings(
         note(f"{len(lists.ratings.users):,} ratings of {lists.items:,} items by {users:,} users")
         if tested < users:
             note(f"{users - tested:,} users have too few ratings to hold any out: they are learnt from alone")
+        if (chosen := len(lists.validation.users)) < tested:
+            note(f"each epoch is measured on {chosen:,} of {tested:,} users (--validation-users)")
         return lists, ("skip",)
 
     hold(file, read, trials, settings, checkpoints, machine, output)

@@ -119,11 +119,11 @@ def train_on_ratings(
         objective.append(objective_of_ratings(lists.pairs, score, asked.loss))
 
     fitted = long_lists.fit(lists, asked, watch=watch if watched else None)
-    score = fitted.network().scorer()
+    network = fitted.network()
     courses = {"validation": [epoch.validation for epoch in fitted.history]}
     return {
-        "validation": lists.validation.ndcg(score, cutoffs).mean(axis=0).tolist(),
-        "test": lists.test.ndcg(score, cutoffs).mean(axis=0).tolist(),
+        "validation": network.ndcg(lists.validation, cutoffs).mean(axis=0).tolist(),
+        "test": network.ndcg(lists.test, cutoffs).mean(axis=0).tolist(),
         "best_epoch": fitted.best_epoch,
         "courses": courses | ({"objective": objective} if watched else {}),
     }
