@@ -203,6 +203,13 @@ def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kerne
     )
 
 
+def joined(pieces: Iterator[Steps]) -> Steps:
+    """Put a line's pieces together."""
+    every = list(pieces)
+    at, value = np.concatenate([own.at for own in every]), np.concatenate([own.value for own in every])
+    return Steps(at, value, every[-1].end)
+
+
 class Best(NamedTuple):
     """A promising step: its value, and where it is."""
 

@@ -130,7 +130,7 @@ def test_the_first_stage_is_added_with_a_weight_from_validation_topics(home: Pat
     code, _, err = run("train", *where, *learning, "--output", tmp_path / "m", *FAST)
     assert code == 0, err
 
-    def applied(*more: object) -> tuple[dict[str, dict[str, float]], str]:
+    def applied(*more: str | Path) -> tuple[dict[str, dict[str, float]], str]:
         asked = ("apply", tmp_path / "m", *where, "--all-topics", *more, "--output", tmp_path / "new.run")
         code, _, err = run(*asked)
         assert code == 0, err
