@@ -12,6 +12,7 @@ from lmtune.fusion.normalisation import normalised
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures import fusion, fusion_pictures
+from lmtune.reporting.table import short
 
 
 @pytest.mark.parametrize("runs", [2, 3])
@@ -39,11 +40,11 @@ def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
         weights = (1.0 - share)[:, None] * rest / rest.sum() + share[:, None] * np.eye(runs)[run]
         direct = measure_settings(pool, weights, [row.measure])[:, :, 0].mean(axis=0)
         np.testing.assert_allclose(value[some], direct, atol=1e-12)
-    assert f"chosen {fusion.short(row.chosen.shares['r0'])}" in pictures[names[0]].alt
+    assert f"chosen {short(row.chosen.shares['r0'])}" in pictures[names[0]].alt
     if runs == 3:
         alone = measure_settings(pool, np.eye(3), [row.measure])[:, :, 0].mean(axis=0)
         texts = [text.get_text() for text in pictures[names[1]].figure.axes[0].texts]
-        assert texts == [f"{n}\n{fusion.short(v)}" for n, v in zip(loaded.names, alone.tolist(), strict=True)]
+        assert texts == [f"{n}\n{short(v)}" for n, v in zip(loaded.names, alone.tolist(), strict=True)]
 
 
 def test_ranges_of_many_steps_hold_every_step() -> None:
@@ -54,7 +55,9 @@ def test_ranges_of_many_steps_hold_every_step() -> None:
     at, low, high = fusion._ranges(steps)
     for t, least, most in zip(at, low, high, strict=True):
         begin, end = t - 0.0005 + 1e-12, t + 0.0005 - 1e-12
-        # A point alone, such as the line's beginning, is inside too.
+        # Points alone, such as the line's ends, are inside too.
         ends = np.append(steps.at[1:], 1.0)
-        inside = (steps.at < end) & ((ends > begin) | (steps.at > begin - 2e-12))
+        inside = ((steps.at < end) | ((t > 0.999) & (steps.at == 1.0))) & (
+            (ends > begin) | (steps.at > begin - 2e-12)
+        )
         assert (least, most) == (steps.value[inside].min(), steps.value[inside].max())
