@@ -256,19 +256,16 @@ def fuse_runs(
             progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
             row = work.row(method, measure)
             if METHODS[method].tuned:
-                row = work.judged(row, [(f.train, f.test) for f in folds])
+                row = work.judged(row, folds)
             own.append(row)
         rows += _tested(own, len(runs.names))
     progress("fusing", total, total)
     return FusionResult(runs.names, topics, options, how, tuple(rows))
 
 
-def rankings(
-    runs: RunSet, chosen: Chosen, options: FusionOptions, topics: Sequence[str] | None = None
-) -> Iterator[Ranking]:
+def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Iterator[Ranking]:
     """Rank all topics of runs with what was chosen, which names these runs."""
-    pool = fused_pool(runs, chosen, options, topics=topics)
-    return rank(pool, chosen.weights, hits=options.depth)
+    return rank(fused_pool(runs, chosen, options), chosen.weights, hits=options.depth)
 
 
 def fused_pool(
@@ -346,15 +343,15 @@ class _Fusion:
         values = self._values(chosen, measure, self.topics)
         return FusedRow(measure, chosen, float(values.mean()), values, bound, evaluations)
 
-    def judged(self, row: FusedRow, folds: Sequence[tuple[Sequence[str], Sequence[str]]]) -> FusedRow:
+    def judged(self, row: FusedRow, folds: Sequence[Fold]) -> FusedRow:
         """Add to a tuned row what held-out topics say, and how sure its weights are."""
         values, measure, method = row.values.copy(), row.measure, row.chosen.method
         places = {topic: place for place, topic in enumerate(self.topics)}
         choices = []
-        for train, test in folds:
-            chosen, _, _ = self._choose(method, measure, train)
+        for fold in folds:
+            chosen, _, _ = self._choose(method, measure, fold.train)
             choices.append(chosen)
-            values[[places[topic] for topic in test]] = self._values(chosen, measure, test)
+            values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
         flat, interval = self._sureness(row.chosen, measure)
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
