@@ -51,6 +51,8 @@ def fuse(
     if output.source is not None:
         if output.output is None:
             raise InputError("nowhere to write to", accepted="--output RUN")
+        if output.plot is not None:
+            raise InputError("nothing to draw", value=str(output.plot), accepted="--plot without --from")
         _apply(output.source, files, output)
         return
     qrels, *runs = files
