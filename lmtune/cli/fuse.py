@@ -10,7 +10,7 @@ from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
 from lmtune.formats.digests import read_json
-from lmtune.formats.outputs import check_file
+from lmtune.formats.outputs import check_file, check_writable
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import check_tag, read_run, write_run
 from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
@@ -28,6 +28,9 @@ class FusionOutput:
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = option(None, "Write the first method's run of all topics; .gz compresses.")
     run_tag: str | None = option(None, "Default: lmtune-METHOD.")
+    plot: Path | None = option(
+        None, "Draw the measure along each weight, and over all weights of three runs, here.", metavar="DIR"
+    )
     source: Path | None = option(
         None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
     )
@@ -53,6 +56,8 @@ def fuse(
     qrels, *runs = files
     loaded = _read(runs)
     judged = read_qrels(qrels)
+    if output.plot is not None:
+        check_writable(output.plot / "picture.svg")
     with stages() as progress:
         found = fuse_runs(loaded, judged, options, progress=progress)
         if output.output is not None:
@@ -61,6 +66,13 @@ def fuse(
         stream.write(on_screen(fusion_table(found, output.style)))
     if output.style in ("csv", "json"):
         note(legend(found))
+    if output.plot is not None:
+        from lmtune.reporting.figures import fusion_pictures, save
+
+        pictures = list(fusion_pictures(found, loaded, judged))
+        for picture in pictures:
+            save(picture.figure, output.plot / f"{picture.name}.svg")
+        note(f"drew {len(pictures)} pictures in {output.plot}")
 
 
 def _read(files: list[Path]) -> RunSet:

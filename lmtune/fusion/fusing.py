@@ -16,7 +16,7 @@ from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
 from lmtune.fusion.certificate import certify
-from lmtune.fusion.lines import EQUAL, Line
+from lmtune.fusion.lines import EQUAL, Line, joined
 from lmtune.fusion.normalisation import (
     NORMALISATIONS,
     RRF_K,
@@ -129,6 +129,12 @@ class Chosen:
     weights: dict[str, float]
     constant: float = 0.0
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weights, adding up to 1."""
+        total = sum(self.weights.values()) or 1.0
+        return {name: weight / total for name, weight in self.weights.items()}
+
 
 @dataclass(frozen=True)
 class FusedRow:
@@ -157,6 +163,8 @@ class FusedRow:
         By run, the middle 95% of the best shares over resampled topics, others likewise.
     p_values : dict of str to float
         Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction.
+    folds : tuple of Chosen
+        What each fold's training topics chose.
     """
 
     measure: Measure
@@ -169,6 +177,7 @@ class FusedRow:
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     p_values: dict[str, float] = field(default_factory=dict)
+    folds: tuple[Chosen, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -263,8 +272,19 @@ def rankings(
     runs: RunSet, chosen: Chosen, options: FusionOptions, topics: Sequence[str] | None = None
 ) -> Iterator[Ranking]:
     """Rank all topics of runs with what was chosen, which names these runs."""
-    pool = runs.pool(METHODS[chosen.method].columns(options, chosen.constant), topics=topics)
+    pool = fused_pool(runs, chosen, options, topics=topics)
     return rank(pool, chosen.weights, hits=options.depth)
+
+
+def fused_pool(
+    runs: RunSet,
+    chosen: Chosen,
+    options: FusionOptions,
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    topics: Sequence[str] | None = None,
+) -> CandidatePool:
+    """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""
+    return runs.pool(METHODS[chosen.method].columns(options, chosen.constant), qrels, topics)
 
 
 def _usable(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -301,8 +321,7 @@ class _Fusion:
         """Return the pool of a method and constant."""
         key = chosen.method, chosen.constant
         if key not in self._pools:
-            columns = METHODS[chosen.method].columns(self.options, chosen.constant)
-            self._pools[key] = self.runs.pool(columns, self.qrels, self.topics)
+            self._pools[key] = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
         return self._pools[key]
 
     def single(self, name: str, measure: Measure) -> FusedRow:
@@ -338,12 +357,15 @@ class _Fusion:
         """Add to a tuned row what held-out topics say, and how sure its weights are."""
         values, measure, method = row.values.copy(), row.measure, row.chosen.method
         places = {topic: place for place, topic in enumerate(self.topics)}
+        choices = []
         for train, test in folds:
             chosen, _, _ = self._choose(method, measure, train)
+            choices.append(chosen)
             values[[places[topic] for topic in test]] = self._values(chosen, measure, test)
         flat, interval = self._sureness(row.chosen, measure)
         held_out = float(values.mean()) if folds else None
-        return replace(row, values=values, held_out=held_out, flat=flat, interval=interval)
+        row = replace(row, values=values, held_out=held_out, folds=tuple(choices))
+        return replace(row, flat=flat, interval=interval)
 
     def _choose(
         self, method: str, measure: Measure, topics: Sequence[str]
@@ -402,9 +424,7 @@ class _Fusion:
 
 def _flat(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
     """Return the ends of the stretch around a place on which the mean is within `FLAT` of the best."""
-    steps = list(line.steps(begin, end))
-    at = np.concatenate([own.at for own in steps])
-    value = np.concatenate([own.value for own in steps])
+    at, value, _ = joined(line.steps(begin, end))
     edges = np.append(at, 1.0)
     good = value >= value.max() - FLAT
     place = int(np.searchsorted(at, here, "right")) - 1

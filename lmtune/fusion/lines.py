@@ -59,6 +59,13 @@ class TopicLine(NamedTuple):
     tf: NDArray[np.int32]
 
 
+def check_measure(measure: Measure) -> None:
+    """Refuse a measure that is no sum over ranks of relevant documents."""
+    if measure.is_slow:
+        accepted = "AP, nDCG@k, P@k, RR, R@k, Bpref, Success@k"
+        raise InputError("no exact line search for the measure", value=str(measure), accepted=accepted)
+
+
 class Line:
     """A measure's mean over topics along lines of weights.
 
@@ -82,11 +89,7 @@ class Line:
     def __init__(
         self, pool: CandidatePool, measure: Measure, topics: NDArray[np.int64], depth: int = DEPTH
     ) -> None:
-        if measure.is_slow:
-            raise InputError(
-                "no exact line search for the measure", value=str(measure), accepted="AP, nDCG@k, P@k, RR, "
-                "R@k, Bpref, Success@k",
-            )  # fmt: skip
+        check_measure(measure)
         pool.require(np.zeros((1, len(pool.formula.parameters))), depth)
         self.topics = topics.size
         targets = targets_of(pool, [measure], depth)
@@ -198,6 +201,13 @@ def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kerne
     return np.ascontiguousarray(scores[:, keep]), kernels.Standing(
         position, standing.gain[mine], place, standing.counts[keep], empty, empty.copy()
     )
+
+
+def joined(pieces: Iterator[Steps]) -> Steps:
+    """Put a line's pieces together."""
+    every = list(pieces)
+    at, value = np.concatenate([own.at for own in every]), np.concatenate([own.value for own in every])
+    return Steps(at, value, every[-1].end)
 
 
 class Best(NamedTuple):

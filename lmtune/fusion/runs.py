@@ -115,8 +115,8 @@ class RunSet:
                 "the runs have no topic in common", value=names, accepted="runs of one set of topics"
             )
         if len(common) < len(topics):
-            note(f"{len(topics) - len(common)} of {len(topics)} topics are not in every run: "
-                 "one that lacks a topic adds nothing there")  # fmt: skip
+            partly = f"{len(topics) - len(common)} of {len(topics)} topics"
+            note(f"{partly} are not in every run: one that lacks a topic adds nothing there")
         docnos = sorted({docno for run in runs.values() for own in run.values() for docno in own})
         numbers = {docno: number for number, docno in enumerate(docnos)}
         docs, scores, constant = {}, {}, dict.fromkeys(names, 0)

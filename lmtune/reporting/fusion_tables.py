@@ -98,11 +98,6 @@ def _joined(own: Any) -> str:
     return " to ".join(map(repr, own)) if isinstance(own, list) else repr(own)
 
 
-def _shares(row: FusedRow) -> dict[str, float]:
-    total = sum(row.chosen.weights.values()) or 1.0
-    return {name: weight / total for name, weight in row.chosen.weights.items()}
-
-
 def _values(result: FusionResult) -> Table:
     by_single = {
         row.measure: max(
@@ -125,7 +120,7 @@ def _values(result: FusionResult) -> Table:
                 )
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE and row.mean > other
             ]
-            single, shares, k = row.chosen.method == "single", _shares(row), _constant(row, result)
+            single, shares, k = row.chosen.method == "single", row.chosen.shares, _constant(row, result)
             name = next(iter(shares)) if single else row.chosen.method + (f" (k = {k:g})" if k else "")
             cells = [Cell(str(measure)), Cell(name)]
             value = Cell(short(row.mean if held_out else row.in_sample), "".join(marks))
@@ -157,7 +152,7 @@ def _sureness(result: FusionResult) -> list[Table]:
                             str(row.measure),
                             row.chosen.method,
                             run,
-                            short(_shares(row)[run]),
+                            short(row.chosen.shares[run]),
                             f"{short(low)} to {short(high)}",
                             "" if interval is None else f"{short(interval[0])} to {short(interval[1])}",
                         ),

@@ -15,9 +15,11 @@ from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
 from lmtune.formats.files import atomic_write
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
+from lmtune.measures.measure import Measure
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import features_of
+from lmtune.reranking.interpolating import best_weight, interpolated
 from lmtune.reranking.model_folder import load_model
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.runs import in_order, reranked
@@ -37,10 +39,11 @@ def rerank_run(
     only: str | None = None,
     all_topics: bool = False,
     depth: int | None = None,
+    interpolate: float | Measure | None = None,
     tag: str | None = None,
     device: str = "cpu",
     progress: Progress = silent,
-) -> RunFeatures:
+) -> tuple[RunFeatures, float]:
     """Write a run in the order of a model's scores.
 
     Parameters
@@ -59,6 +62,9 @@ def rerank_run(
     depth : int, optional
         Documents of a topic that are scored, as many as in training by default; the others keep
         their order beneath.
+    interpolate : float or Measure, optional
+        Add the run's own scores, both min-max: the model's weight, from 0 to 1; or the measure for
+        which it is best on the topics that validated the model, which has not learnt from them.
     tag : str, optional
         The new run's; by default made of the loss and the network.
     device : str
@@ -66,11 +72,16 @@ def rerank_run(
     progress : Progress
         Called while documents are indexed and features made.
 
+    Returns
+    -------
+    RunFeatures, float
+        The features, and the model's weight: 1 without interpolation.
+
     Raises
     ------
     InputError
         For a model of other features, topics that the run lacks, no topic that the model did not
-        see, and whatever cannot be read.
+        see, a weight to be chosen without judged topics, and whatever cannot be read.
     """
     loaded = load_model(model)
     collection = replace(collection, fields=tuple(loaded.facts.get("fields", ())))
@@ -80,17 +91,54 @@ def rerank_run(
     check_tag(tag)
     facts = loaded.facts
     settings = FeatureSettings(facts["lambda"], facts["mu"], facts["depth"] if depth is None else depth)
-    ranked = read_run(run)
+    every = ranked = read_run(run)
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
-    dataset = collection.load(("documents", "topics"), progress=progress)
+    chooses = isinstance(interpolate, Measure)
+    dataset = collection.load(("documents", "topics", *(["qrels"] if chooses else [])), progress=progress)
     kept = _left(loaded, dataset, run, ranked, all_topics)
-    new = {topic: scores for topic, scores in ranked.items() if topic not in kept}
+    held = _validation(loaded, dataset, run, every) if chooses else []
+    new = {topic: every[topic] for topic in every if topic in held or topic in ranked.keys() - kept}
     made = run_features(new, dataset, collection, settings, progress)
-    with timed(f"{len(made.data.queries)} topics reranked"):
-        scores = loaded.score(made.data, device=device)
-        write_reranked(output, ranked, [(made.data, scores)], tag=tag)
-    return made
+    data = made.data.select([topic for topic in made.data.queries if topic in ranked.keys() - kept])
+    weight = 1.0 if interpolate is None else interpolate
+    with timed(f"{len(data.queries)} topics reranked"):
+        scores = loaded.score(data, device=device)
+        if isinstance(weight, Measure):
+            weight = _chosen(weight, loaded, made.data.select(held), every, dataset, device)
+        if interpolate is not None:
+            scores = interpolated(data, ranked, scores, weight)
+        write_reranked(output, ranked, [(data, scores)], tag=tag)
+    return made, weight
+
+
+def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:
+    """Return the topics on which a weight can be chosen: the model has not learnt from them."""
+    seen = topics_seen(model.facts, dataset)["validation"]
+    found = [
+        topic
+        for topic in seen
+        if run.get(topic) and max(dataset.qrels.get(topic, {}).values(), default=0) > 0
+    ]
+    if not found:
+        raise InputError(
+            "no topic of the run validated the model and is judged: none to choose the weight on",
+            file=path,
+            accepted="--interpolate with a number from 0 to 1",
+        )
+    return found
+
+
+def _chosen(
+    measure: Measure, model: Reranker, data: RankingData, run: Run, dataset: Dataset, device: str
+) -> float:
+    """Choose the model's weight on topics, and say so."""
+    weight, value = best_weight(data, run, model.score(data, device=device), dataset.qrels, measure)
+    note(
+        f"the model's weight is {weight:.4g}, the best of all on the {len(data.queries)} topics that "
+        f"validated it: {measure} {value:.4f}"
+    )
+    return weight
 
 
 def _left(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: bool) -> set[str]:

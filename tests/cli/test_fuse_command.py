@@ -78,7 +78,9 @@ def test_tables() -> None:
     assert code == 0, err
     assert "Held out" not in out
     assert "scores by z-score, a missing document gets 0;" in out
-    code, out, err = fused(*arguments, "--format", "csv")
+    code, out, err = fused(*arguments, "--format", "csv", "--plot", "pictures")
+    assert [path.name for path in Path("pictures").iterdir()] == ["AP-linear-weights.svg"]
+    assert "drew 1 pictures in pictures" in err
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["method"] for row in rows] == ["single", "single", "linear", "rrf", "borda"]
     assert float(rows[2]["in_sample"]) == pytest.approx(float(rows[2]["bound"]), abs=1e-9)
@@ -99,6 +101,7 @@ def test_tables() -> None:
         ("new-qrels.txt a.run b.run", "no topic of the runs has relevant documents"),
         ("qrels.txt a.run b.run --output a.run", "would replace what the command reads"),
         ("qrels.txt a.run b.run --folds 99", "2 to 10"),
+        ("qrels.txt a.run b.run --plot a.run", "a.run"),
         ("--from qrels.txt a.run b.run --output o.run", "qrels.txt"),
         ("--from r.json a.run b.run --output o.run", "not a fusion"),
         ("--from r.json a.run b.run", "--output RUN"),

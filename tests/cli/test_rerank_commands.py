@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import ir_measures
 import numpy as np
 import pytest
 from made_lists import made_lists
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from lmtune.cli.main import app
 from lmtune.datasets.folds import cross_validation
 from lmtune.formats.letor import read_letor, write_letor
+from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
 from lmtune.measures.lists import ndcg
 
@@ -120,6 +122,54 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     code, _, err = run("apply", home / "m", *where, "--only-topics", "1-8", "--output", home / "no.run")
     assert code == 2 and "trained or validated on every topic" in err.splitlines()[-1]
     assert len(err.splitlines()) == 1
+
+
+def test_the_first_stage_is_added_with_a_weight_from_validation_topics(home: Path, tmp_path: Path) -> None:
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+    learning = ("--train-topics", "1-8", "--depth", "50", "--loss", "listnet", "--validation", "6-8")
+    code, _, err = run("train", *where, *learning, "--output", tmp_path / "m", *FAST)
+    assert code == 0, err
+
+    def applied(*more: str | Path) -> tuple[dict[str, dict[str, float]], str]:
+        asked = ("apply", tmp_path / "m", *where, "--all-topics", *more, "--output", tmp_path / "new.run")
+        code, _, err = run(*asked)
+        assert code == 0, err
+        return read_run(tmp_path / "new.run"), err
+
+    base, (model, _) = read_run(home / "base.run"), applied()
+
+    def mixed(weight: float) -> dict[str, dict[str, float]]:
+        found = {}
+        for topic, own in base.items():
+            docnos = list(own)[:50]
+            columns = np.array([[run[topic][docno] for docno in docnos] for run in (base, model)])
+            columns = (columns - columns.min(axis=1)[:, None]) / np.ptp(columns, axis=1)[:, None]
+            scores = (1.0 - weight) * columns[0] + weight * columns[1]
+            found[topic] = dict(zip(docnos, scores.tolist(), strict=True))
+        return found
+
+    half, _ = applied("--interpolate", "0.5")
+    for topic, own in mixed(0.5).items():
+        assert {docno: half[topic][docno] for docno in own} == pytest.approx(own, abs=1e-5)
+        assert list(half[topic])[50:] == list(base[topic])[50:]
+
+    chosen, err = applied("--interpolate", "AP")
+    said = next(line for line in err.splitlines() if "the model's weight is" in line)
+    assert "best of all on the 3 topics that validated it" in said
+    weight = json.loads((tmp_path / "new.run.made.json").read_text())["model_weight"]
+    held = {t: own for t, own in read_qrels(home / "c/qrels.txt").items() if t in ("6", "7", "8")}
+
+    def value(run: dict[str, dict[str, float]]) -> float:
+        return float(ir_measures.calc_aggregate([ir_measures.AP], held, run)[ir_measures.AP])
+
+    assert f"AP {value(chosen):.4f}" in said
+    assert value(chosen) == pytest.approx(value(mixed(weight)), abs=1e-9)
+    assert value(chosen) >= max(value(mixed(other)) for other in np.linspace(0.0, 1.0, 41)) - 1e-9
+    # Judgements of other topics have no influence.
+    (tmp_path / "q.txt").write_text(
+        "".join(f"{t} 0 {d} {g}\n" for t, o in held.items() for d, g in o.items())
+    )
+    assert applied("--interpolate", "AP", "--qrels", tmp_path / "q.txt")[0] == chosen
 
 
 def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_path: Path) -> None:
@@ -392,6 +442,10 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("apply", "nowhere", "--run", "r", "--output", "o"), "no model"),
         (("apply", "LETOR"), "--output"),
         (("apply", "LETOR", "--output", "m"), "--run"),
+        (("apply", "m", "LETOR", "--output", "o", "--interpolate", "AP"), "--run PATH beside --interpolate"),
+        (("apply", "m", "c", "--run", "r", "--output", "o", "--interpolate", "1.5"), "from 0 to 1"),
+        (("apply", "m", "c", "--run", "r", "--output", "o", "--interpolate", "ERR@10"), "no exact line"),
+        (("apply", "m", "c", "--run", "r", "--output", "o", "--qrels", "q"), "--qrels has no use"),
         (("crossval", "--output", "m"), "LETOR files"),
         (("crossval", "LETOR", "--output", "m"), "no folds"),
         (("crossval", "LETOR", "--output", "m", "--from", "tuned"), "--from"),

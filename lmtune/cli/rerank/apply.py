@@ -28,6 +28,12 @@ class Reranking:
         None,
         "Documents of a topic that are scored; the others keep their order beneath; default: as in training.",
     )
+    interpolate: str | None = option(
+        None,
+        "Add the run's own scores, both min-max: the model's weight, 0 to 1; or a measure, for which "
+        "the best weight is found on the topics that validated the model.",
+        metavar="WEIGHT|MEASURE",
+    )
     run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
 
 
@@ -37,15 +43,22 @@ def apply(
         str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
     ],
     reranking: Reranking,
-    collection: Annotated[Collection, "qrels", "fields"],
+    collection: Annotated[Collection, "fields"],
     machine: Machine,
 ) -> None:
     """Rerank a run, or score a LETOR file, by a trained model."""
+    from lmtune.measures.measure import Measure
     from lmtune.reranking.applying import rerank_run, score_letor
+    from lmtune.reranking.interpolating import parse_interpolation
     from lmtune.reranking.model_folder import read_record
 
     if data is None and reranking.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
+    weight = None if reranking.interpolate is None else parse_interpolation(reranking.interpolate)
+    if weight is not None and reranking.run is None:
+        raise InputError("nothing to interpolate with", accepted="--run PATH beside --interpolate")
+    if collection.qrels is not None and not isinstance(weight, Measure):
+        raise InputError("--qrels has no use", accepted="--interpolate with a measure, such as nDCG@10")
     named = replace(collection, name=data)
     given = (reranking.run or data, reranking.only_topics)
     reads = [model, *(Path(name) for name in given if name is not None), *named.files()]
@@ -58,7 +71,7 @@ def apply(
                 model, Path(str(data)), reranking.output, tag=reranking.run_tag, device=machine.device
             )
         else:
-            made = rerank_run(
+            made, weight = rerank_run(
                 model,
                 reranking.run,
                 named,
@@ -66,9 +79,11 @@ def apply(
                 only=reranking.only_topics,
                 all_topics=reranking.all_topics,
                 depth=reranking.depth,
+                interpolate=weight,
                 tag=reranking.run_tag,
                 device=machine.device,
                 progress=progress,
             )
             facts = describe(made.dataset, made.index)
+            facts |= {} if reranking.interpolate is None else {"model_weight": weight}
     write_record(reranking.output, NEURAL, **facts, model=learnt)

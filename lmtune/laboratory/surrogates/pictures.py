@@ -36,6 +36,8 @@ _BAND = 0.15
 # Room on the side where trainings begin, and on the other, to the range of their second half.
 _WAY, _MARGIN = 0.8, 0.1
 _APART = 0.16
+# Letters of a value that go beside others.
+_SHORT = 8
 
 
 def value_picture(
@@ -61,8 +63,8 @@ def value_picture(
     queries : sequence of str
         Parts of the queries to draw.
     axis : str
-        What the values are, such as ``"alpha"``; empty where they speak for themselves: they then
-        stand below each other, as long names need it.
+        What the values are, such as ``"alpha"``; empty where they speak for themselves. Long values
+        stand below each other.
     over : str
         What the intervals are over.
     """
@@ -88,7 +90,7 @@ def _values(
 ) -> Figure:
     values = list(summary["value"].unique())
     places = np.arange(len(values), dtype=np.float64)
-    sideways = not axis
+    sideways = not axis or max(map(len, values)) > _SHORT
     height = 1.1 + 0.22 * len(values) if sideways else 2.5
     figure, [panels] = new_figure(PAGE, height, columns=len(cutoffs), sharey=sideways, sharex=not sideways)
     shifts = np.linspace(-_APART, _APART, len(queries)) if len(queries) > 1 else [0.0]
@@ -106,6 +108,8 @@ def _values(
         else:
             ax.set_xlim(-0.6, len(values) - 0.4)
             ax.set_xlabel(axis)
+    if sideways:
+        panels[0].set_ylabel(axis)
     if len(queries) > 1:
         legend_below(figure, len(queries))
     return finish(figure, alt)

@@ -1,6 +1,8 @@
 """The pictures, and where they are."""
 
 from .drawing import draw as draw
+from .fusion import fusion_pictures as fusion_pictures
+from .fusion import weight_profiles as weight_profiles
 from .intervals import comparison_pictures as comparison_pictures
 from .intervals import contrast_differences as contrast_differences
 from .intervals import difference_intervals as difference_intervals
@@ -20,6 +22,7 @@ from .style import save as save
 from .surfaces import SurfacePanel as SurfacePanel
 from .surfaces import pairs as pairs
 from .surfaces import surface as surface
+from .surfaces import ternary as ternary
 from .topics import topic_differences as topic_differences
 from .training import Course as Course
 from .training import training_courses as training_courses

@@ -218,6 +218,65 @@ def pairs(
     return finish(figure, text, title)
 
 
+@in_style
+def ternary(
+    weights: NDArray[np.float64],
+    values: NDArray[np.float64],
+    names: Sequence[str],
+    *,
+    marks: Mapping[str, NDArray[np.float64]],
+    measure: str,
+    title: str = "",
+) -> Figure:
+    """Draw how far below its best a measure is, over the shares of three weights.
+
+    Parameters
+    ----------
+    weights : numpy.ndarray of float64, shape (settings, 3)
+        Shares, of which each row adds up to 1, the three corners among them.
+    values : numpy.ndarray of float64, shape (settings,)
+        The measure.
+    names : sequence of three str
+        Of the corners: left, right, top.
+    marks : mapping of str to numpy.ndarray of float64, shape (marks, 3)
+        Shares to mark: one by a large mark, several by small ones.
+    measure, title : str
+        As for `surface`.
+    """
+    from matplotlib.colors import BoundaryNorm
+
+    figure, [[ax]] = new_figure(COLUMN, 3.6)
+    colours, norm = _colours(), BoundaryNorm(_BANDS, len(_BANDS) - 1)
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
+    x, y = (weights @ corners).T
+    ax.tricontourf(x, y, _below(values), levels=_BANDS, cmap=colours, norm=norm, antialiased=False)
+    ax.plot(*corners[[0, 1, 2, 0]].T, color="black", lw=0.6)
+    ax.set(aspect="equal", ylim=(-0.2, corners[2, 1] + 0.2))  # room for the names
+    ax.set_axis_off()
+    alone = [float(values[weights[:, k].argmax()]) for k in range(3)]
+    sides = (("top", "left", -0.03), ("top", "right", -0.03), ("bottom", "center", 0.03))
+    for corner, name, value, (va, ha, off) in zip(corners, names, alone, sides, strict=True):
+        ax.text(corner[0], corner[1] + off, f"{name}\n{short(value)}", va=va, ha=ha)
+    handles: dict[str, Any] = {}
+    for name, look in looks(list(marks)).items():
+        if not len(marks[name]):
+            continue
+        size = 6.5 if len(marks[name]) == 1 else 4.5
+        style: dict[str, Any] = {"ms": size, "marker": look.marker, "color": look.color, "ls": "none"}
+        style |= {"path_effects": thin_outline(), "zorder": 5, "clip_on": False}
+        [handles[name]] = ax.plot(*(marks[name] @ corners).T, **style)
+    _colour_bar(figure, [ax], colours, norm, f"{measure} below the best drawn")
+    legend_below(figure, 2, handles)
+    best = int(values.argmax())
+    text = (
+        f"{measure} over the shares of {listed(names)}: alone {listed([short(own) for own in alone])}; "
+        f"of {values.size:,} settings the best is {short(float(values[best]))} with "
+        f"{listed([short(float(own)) for own in weights[best]])}; "
+        f"{np.mean(values >= 0.99 * values[best]):.0%} of them are within 1 % of it."
+    )
+    return finish(figure, text, title)
+
+
 def _below(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far values are below the highest, in percent of it."""
     best = float(values.max())

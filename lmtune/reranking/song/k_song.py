@@ -51,12 +51,14 @@ class KSong(Song):
         items of each list, and may measure worse at its own cutoff than a larger one.
     inside : {"threshold", "rank"}
         What says whether an item is in the top K: its score against :math:`\lambda_q`, or as in former
-        bounds of NDCG@K, without a lower level, its rank: :math:`\psi(K - N_q g_{q,i})`.
+        bounds of NDCG@K, without a lower level, the bound of its rank against K, both as shares of the
+        list: :math:`\psi(K / N_q - g_{q,i})`.
     theoretical : bool
         Differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
         as the paper's results do; the practical form, False, holds them fixed.
     scale : float, optional
-        Of psi, above 0; by default 2 / max(c, 1).
+        Of psi, above 0; by default 2 / max(c, 1), and for ranks, whose bound has the margin squared,
+        2 / max(c, 1)^2. With much more, such as 2 N_q, ranks far below K have no gradient.
     eta : float or "solve", optional
         Step of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample. By default
         lists that are whole in the batch are solved for, others make steps of 0.01 max(c, 1).
@@ -99,7 +101,7 @@ class KSong(Song):
     ) -> None:
         # Scores spread with the margin, and so do what they are compared with and steps among them.
         if scale is None:
-            scale = 2.0 / max(margin, 1.0)
+            scale = 2.0 / max(margin, 1.0) ** (2 if inside == "rank" else 1)
         if tau1 is None:
             tau1 = 0.1 * max(margin, 1.0)
         super().__init__(pairs, gamma=gamma, margin=margin, estimator=estimator, cutoff=cutoff)
@@ -117,8 +119,8 @@ class KSong(Song):
         cutoff = self.cutoffs[batch.positions].unsqueeze(1)
         all_top = batch.lengths <= cutoff
         if self.inside == "rank":
-            psi = torch.sigmoid(self.scale * (cutoff - ranks))
-            fall = torch.where(all_top, 0.0, -self.scale * batch.lengths * psi * (1.0 - psi))
+            psi = torch.sigmoid(self.scale * (cutoff - ranks) / batch.lengths)
+            fall = torch.where(all_top, 0.0, -self.scale * psi * (1.0 - psi))
             return Selection(torch.where(all_top, 1.0, psi), inner_slope=fall if self.theoretical else None)
         target = (cutoff + self.epsilon) / batch.lengths
         kept = self.threshold[batch.positions].double().unsqueeze(1)

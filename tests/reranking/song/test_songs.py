@@ -131,7 +131,8 @@ class TestBoundsByRank:
         terms = []
         for scores, labels in lists:
             ranks = len(scores) * brute.inner(scores, margin)
-            psi = torch.sigmoid(scale * (cutoff - ranks)) if len(scores) > cutoff else torch.ones_like(ranks)
+            inside = torch.sigmoid(scale * (cutoff - ranks) / len(scores))
+            psi = inside if len(scores) > cutoff else torch.ones_like(ranks)
             f = (1 - 2.0**labels) / torch.log2(ranks + 1) / brute.ideal_dcg(labels, cutoff)
             terms.append(((psi.detach() if held else psi) * f)[labels > 0].sum())
         return torch.stack(terms).mean()
@@ -139,14 +140,22 @@ class TestBoundsByRank:
     @pytest.mark.parametrize("theoretical", [True, False])
     def test_autograd_of_the_objective(self, theoretical: bool) -> None:
         lists = made([12, 30, 4], 7, spread=2.0)
-        song = k_song_of(lists, cutoff=5, inside="rank", scale=0.3, gamma=1.0, theoretical=theoretical)
+        song = k_song_of(lists, cutoff=5, inside="rank", scale=6.0, gamma=1.0, theoretical=theoretical)
         value, gradient = run(song, padded(lists))
         exact = [(s.clone().requires_grad_(), y) for s, y in lists]
-        wanted = self.objective(exact, 1.0, 0.3, 5, held=not theoretical)
+        wanted = self.objective(exact, 1.0, 6.0, 5, held=not theoretical)
         torch.autograd.backward(wanted)
         assert value == pytest.approx(float(wanted.detach()), rel=1e-6)
         expected = torch.cat([s.grad for s, _ in exact])
         torch.testing.assert_close(flat(gradient, lists), expected, rtol=1e-5, atol=1e-9)
+
+    @pytest.mark.parametrize("margin", [1.0, 5.0])
+    def test_untrained_scores_of_long_lists_are_not_out_of_reach(self, margin: float) -> None:
+        lists = made([500, 2000], 3, spread=0.1)
+        batch = padded(lists)
+        _, by_threshold = run(k_song_of(lists, cutoff=20, margin=margin, gamma=1.0), batch)
+        _, by_rank = run(k_song_of(lists, cutoff=20, margin=margin, gamma=1.0, inside="rank"), batch)
+        assert 0.1 < float(by_rank.abs().sum() / by_threshold.abs().sum()) < 10
 
 
 class TestState:
