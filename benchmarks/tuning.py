@@ -128,11 +128,9 @@ def pruning(figures: dict[str, Any], whole: CandidatePool, data: Any, index: Any
 
 
 def cells(figures: dict[str, Any], pruned: CandidatePool) -> Regions:
-    (_, lambda_high), (mu_low, mu_high) = SPACE.ranges.values()
-    box = {"lambda_high": lambda_high, "mu_low": mu_low, "mu_high": mu_high}
-    Regions.build(pruned, shape=(1, 1), **box)  # type: ignore[arg-type]
+    Regions.build(pruned, SPACE.ranges, shape=(1, 1))
     with clock(figures, "regions, 16 x 16") as row:
-        regions = Regions.build(pruned, shape=(16, 16), **box)  # type: ignore[arg-type]
+        regions = Regions.build(pruned, SPACE.ranges, shape=(16, 16))
     sizes = np.diff(regions.start, axis=1)
     row["mean candidates a topic and cell"] = round(float(sizes.mean()), 1)
     return regions

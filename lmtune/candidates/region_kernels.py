@@ -10,6 +10,9 @@ With :math:`q_w = b z_w / (1 + b z_w)`, :math:`E = \sum q_w` and :math:`F = \sum
 On a box, G therefore lies within a linear model around the centre plus an interval, half that of
 the quadratic form. b and k are monotone in s and u, q is monotone in b, so that intervals of E
 and F come from two corners of the box.
+
+BM25's s is log k1 and its u is b; `lmtune.models.bm25_taylor_kernels` says how far a score is from a
+model of second order, and so from a linear one.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
+from lmtune.models.bm25_taylor_kernels import models as bm25_models
 from lmtune.models.kernels import Documents
+from lmtune.models.taylor_kernels import ROWS
 
 # Relative error granted to every bound; what is computed here loses some hundred roundings.
 _SLACK = 1e-12
@@ -36,19 +41,29 @@ class ScoredTopic(NamedTuple):
 
     Attributes
     ----------
+    bm25 : bool
+        Whether BM25 scores them; two-stage smoothing otherwise.
     y : array of float64, shape (terms, documents)
-        tf / P(w|C).
+        tf / P(w|C), or for BM25 tf.
     length : array of float64, shape (documents,)
+        In tokens, or for BM25 over their mean.
     occurrences : array of int64, shape (terms,)
         How often each term occurs in the query.
+    weight : array of float64, shape (terms,)
+        That times the term's value; for BM25.
     product : bool
         Whether no product of factors leaves the range of a double anywhere in the grid.
+    slack : float
+        Computed scores closer than this may be in another order than exact ones.
     """
 
+    bm25: bool
     y: NDArray[np.float64]
     length: NDArray[np.float64]
     occurrences: NDArray[np.int64]
+    weight: NDArray[np.float64]
     product: bool
+    slack: float
 
 
 class _Box(NamedTuple):
@@ -84,7 +99,6 @@ def prune_cells(
     u_edges: NDArray[np.float64],
     factors: NDArray[np.int64],
     depth: int,
-    slack: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """List, for every cell of a grid, the documents that can be among the best ``depth`` in it.
 
@@ -93,13 +107,11 @@ def prune_cells(
     topic : ScoredTopic
         Its candidates.
     s_edges, u_edges : arrays of float64, ascending
-        The cells' bounds in log(1 - lambda) and log mu.
+        The cells' bounds in log(1 - lambda) and log mu, or log k1 and b.
     factors : array of int64
         Sides of the blocks of cells that are pruned one after the other, descending to 1.
     depth : int
         K.
-    slack : float
-        Bounds closer than this do not count.
 
     Returns
     -------
@@ -139,7 +151,7 @@ def prune_cells(
                     lowest = _bound_box(topic, chosen, s_low, s_high, u_low, u_high, depth, scratch)
                     for i in range(chosen.size):
                         inner[filled] = chosen[i]
-                        filled += 1 if scratch[4, i] >= lowest - slack else 0
+                        filled += 1 if scratch[4, i] >= lowest - topic.slack else 0
                 inner_begin[row * block_columns + column + 1] = filled
         held, begin, outer, outer_columns = inner[:filled], inner_begin, factor, block_columns
     return begin, held.copy()
@@ -171,7 +183,10 @@ def _bound_box(
     for first in range(0, docs, _BLOCK):
         block = slice(first, min(first + _BLOCK, docs))
         models = _Models(score[block], in_s[block], in_u[block], below[block], above[block])
-        _bound_documents(topic, chosen[block], box, models)
+        if topic.bm25:
+            _bound_bm25(topic, chosen[block], box, models)
+        else:
+            _bound_documents(topic, chosen[block], box, models)
     order[:docs] = score[:docs]
     worse = min(depth - 1 + _AROUND, docs - 1)
     better = max(depth - 1 - _AROUND, 0)
@@ -199,7 +214,7 @@ def _bound_box(
 @compiled()
 def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
     """Fill the models of a few documents."""
-    y, length, count, product = topic
+    y, length, count, product = topic.y, topic.length, topic.occurrences, topic.product
     s, half_s, u, half_u = box
     score, in_s, in_u, below, above = models
     docs = chosen.size
@@ -278,6 +293,22 @@ def _bound_documents(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, m
         )
         below[i] = 0.5 * (falling * reach - bend * most) - error
         above[i] = 0.5 * (rising * reach - bend * least) + error
+
+
+@compiled()
+def _bound_bm25(topic: ScoredTopic, chosen: NDArray[np.int32], box: _Box, models: _Models) -> None:
+    """Fill the models of a few documents: terms of second order are part of the remainder."""
+    s, half_s, u, half_u = box
+    sides = (s - half_s, s + half_s, max(u - half_u, 0.0), min(u + half_u, 1.0))
+    out = np.empty((ROWS, chosen.size))
+    bm25_models(topic.y, topic.length, chosen, topic.weight, topic.slack, sides, out)
+    for i in range(chosen.size):
+        value, to_s, to_u, ss, mixed, uu, remainder = out[:, i]
+        error = remainder + abs(mixed)
+        error += _SLACK * (abs(value) + abs(to_s) + abs(to_u) + abs(ss) + abs(uu) + error)
+        models.score[i], models.in_s[i], models.in_u[i] = value, to_s, to_u
+        models.below[i] = min(ss, 0.0) + min(uu, 0.0) - error
+        models.above[i] = max(ss, 0.0) + max(uu, 0.0) + error
 
 
 @compiled()

@@ -8,7 +8,7 @@ bounds applied to ever smaller blocks of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,15 +18,18 @@ from lmtune.candidates import region_kernels as kernels
 from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
+from lmtune.models.bm25_taylor_kernels import slack_of
+from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
-from lmtune.models.two_stage import TWO_STAGE, require_two_stage
+from lmtune.models.parameter import as_settings
+from lmtune.models.two_stage import TWO_STAGE
 from lmtune.threads import over_slices
 
 OUTSIDE = -1
 """The cell of a setting outside the range."""
 
-SMALLEST_MU = 1e-20
-"""The smallest mu that regions take: far below one token, far above where doubles end."""
+SMALLEST = 1e-20
+"""The smallest mu or k1 that regions take: far below one token, far above where doubles end."""
 
 # Regions take as long as about a thousand settings measured without them.
 _DENSE = 2000
@@ -36,9 +39,9 @@ _LONG = 4
 
 @dataclass(frozen=True)
 class Regions:
-    """The candidates of every topic and cell of a grid over (log(1 - lambda), log mu).
+    """The candidates of every topic and cell of a grid over (log(1 - lambda), log mu) or (log k1, b).
 
-    Cells are closed boxes, numbered with mu varying fastest. Use `build`.
+    Cells are closed boxes, numbered with mu or b varying fastest. Use `build`.
 
     Attributes
     ----------
@@ -47,9 +50,9 @@ class Regions:
     depth : int
         Rankings are exact down to this rank.
     s_edges : numpy.ndarray of float64, shape (rows + 1,)
-        Ascending bounds of the cells in log(1 - lambda).
+        Ascending bounds of the cells in log(1 - lambda) or log k1.
     u_edges : numpy.ndarray of float64, shape (columns + 1,)
-        Ascending bounds of the cells in log mu.
+        Ascending bounds of the cells in log mu or b.
     start : numpy.ndarray of int64, shape (topics, cells + 1)
         Where each cell's candidates begin in `position`, and where the last one's end.
     position : numpy.ndarray of int32
@@ -68,11 +71,8 @@ class Regions:
     def build(
         cls,
         pool: CandidatePool,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
         *,
-        lambda_low: float = 0.0,
-        lambda_high: float = 0.95,
-        mu_low: float = 1.0,
-        mu_high: float = 100_000.0,
         shape: tuple[int, int] = (16, 16),
         depth: int = 1000,
         threads: int | None = None,
@@ -83,13 +83,13 @@ class Regions:
         Parameters
         ----------
         pool : CandidatePool
-            The collection; best pruned by `lmtune.candidates.skyband.skyband` before.
-        lambda_low, lambda_high : float
-            0 <= lambda_low <= lambda_high < 1.
-        mu_low, mu_high : float
-            1e-20 <= mu_low <= mu_high, in tokens.
+            The collection, scored by two-stage smoothing or BM25; best pruned by
+            `lmtune.candidates.skyband.skyband` before.
+        ranges : mapping of str to (float, float), optional
+            Ends of some parameters' ranges by name, mu and k1 at least 1e-20; the model's own for
+            the others.
         shape : tuple of int
-            Cells along lambda and along mu; one where the range has no extent.
+            Cells along lambda and along mu, or along k1 and b; one where the range has no extent.
         depth : int
             The run depth K, at least 1.
         threads : int, optional
@@ -105,48 +105,41 @@ class Regions:
         ------
         InputError
             For arguments outside their domain, a range or a depth that a pruned pool was not
-            made for, or a model other than two-stage smoothing.
+            made for, or another model.
         """
-        if not (0.0 <= lambda_low <= lambda_high < 1.0 and SMALLEST_MU <= mu_low <= mu_high < np.inf):
+        if pool.formula.name not in _SCORED:
             raise InputError(
-                "the range of parameters is outside its domain",
-                value=(lambda_low, lambda_high, mu_low, mu_high),
-                accepted=f"0 <= lambda_low <= lambda_high < 1, {SMALLEST_MU:g} <= mu_low <= mu_high",
+                "the proof of pruning by regions is for other models",
+                value=pool.formula.name,
+                accepted=", ".join(_SCORED),
             )
+        ends = _ends(pool.formula, ranges or {})
         if min(shape) < 1 or depth < 1:
             raise InputError(
                 "regions need a shape and a depth",
                 value=(shape, depth),
-                accepted="cells along lambda and mu, and a run depth, each 1 or more",
+                accepted="cells along both parameters, and a run depth, each 1 or more",
             )
-        require_two_stage(pool.formula, "pruning by regions")
-        pool.require(np.array([(lambda_low, mu_low), (lambda_high, mu_high)]), depth)
-        s_edges = _edges(math.log1p(-lambda_high), math.log1p(-lambda_low), shape[0])
-        u_edges = _edges(math.log(mu_low), math.log(mu_high), shape[1])
+        pool.require(ends, depth)
+        s_edges, u_edges = (
+            _edges(along.min(), along.max(), cells)
+            for along, cells in zip(_coordinates(pool.formula, ends), shape, strict=True)
+        )
         factors = [1]
         while 4 * factors[0] < max(s_edges.size, u_edges.size) - 1:
             factors.insert(0, 2 * factors[0])
         cells = (s_edges.size - 1) * (u_edges.size - 1)
-        # A factor of a score lies between (1 - lambda) mu / (mu + |D|) and 1 / P(w|C).
-        smallest_log = -math.log((1.0 - lambda_high) * mu_low / (mu_low + pool.longest))
         start = np.zeros((len(pool.topics), cells + 1), np.int64)
         parts: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * len(pool.topics)
 
         def work(chunk: slice) -> None:
             for t in range(chunk.start, chunk.stop):
-                rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-                if rows.stop == rows.start:
-                    continue
-                p, count = pool.value[terms], pool.count[terms]
-                weight = int(count.sum())
-                largest_log = max(smallest_log, -math.log(p.min()))
-                y = pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None]
-                lengths = pool.candidates.length[rows].astype(np.float64)
-                topic = kernels.ScoredTopic(y, lengths, count, weight * largest_log < LARGEST_LOG)
-                slack = 4.0 * rounding(weight, largest_log)
-                start[t], parts[t] = kernels.prune_cells(
-                    topic, s_edges, u_edges, np.array(factors), depth, slack
-                )
+                rows = pool.candidates.rows(t)
+                if rows.stop > rows.start:
+                    topic = _SCORED[pool.formula.name](pool, t, ends)
+                    start[t], parts[t] = kernels.prune_cells(
+                        topic, s_edges, u_edges, np.array(factors), depth
+                    )
 
         over_slices(work, len(pool.topics), threads=threads, progress=progress)
         sizes = start[:, -1].copy()
@@ -159,7 +152,7 @@ class Regions:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Cells along lambda and along mu."""
+        """Cells along lambda and along mu, or along k1 and b."""
         return self.s_edges.size - 1, self.u_edges.size - 1
 
     def cells(self, settings: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -168,12 +161,10 @@ class Regions:
         Parameters
         ----------
         settings : numpy.ndarray of float64, shape (settings, 2)
-            Lambdas and mus.
+            Of the pool's formula.
         """
-        lambdas, mus = settings.T
-        s = np.log1p(-lambdas)
-        u = np.log(np.where(mus > 0.0, mus, 1.0))
-        inside = (s >= self.s_edges[0]) & (s <= self.s_edges[-1]) & (mus > 0.0)
+        s, u = _coordinates(self.pool.formula, settings)
+        inside = (s >= self.s_edges[0]) & (s <= self.s_edges[-1])
         inside &= (u >= self.u_edges[0]) & (u <= self.u_edges[-1])
         row = np.clip(np.searchsorted(self.s_edges, s, "right") - 1, 0, self.shape[0] - 1)
         column = np.clip(np.searchsorted(self.u_edges, u, "right") - 1, 0, self.shape[1] - 1)
@@ -233,14 +224,76 @@ def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) 
         Run depth.
     """
     per_topic = pool.candidates.doc.size / len(pool.topics)
-    if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.name != TWO_STAGE.name:
+    per_topic = pool.candidates.doc.size / len(pool.topics)
+    if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.name not in _SCORED:
         return None
-    (lambda_low, mu_low), (lambda_high, mu_high) = settings.min(axis=0), settings.max(axis=0)
-    if mu_low < SMALLEST_MU:
+    ends = np.stack((settings.min(axis=0), settings.max(axis=0)))
+    if np.min(_coordinates(pool.formula, ends)) < math.log(SMALLEST):
         return None
-    return Regions.build(
-        pool, lambda_low=lambda_low, lambda_high=lambda_high, mu_low=mu_low, mu_high=mu_high, depth=depth
+    names = [parameter.name for parameter in pool.formula.parameters]
+    return Regions.build(pool, dict(zip(names, ends.T.tolist(), strict=True)), depth=depth)
+
+
+def _ends(formula: Formula, ranges: Mapping[str, tuple[float, float]]) -> NDArray[np.float64]:
+    """Return the settings at the low and the high ends."""
+    whole = {p.name: (p.low, p.high) for p in formula.parameters} | dict(ranges)
+    ends = as_settings(formula.parameters, [{name: side[i] for name, side in whole.items()} for i in (0, 1)])
+    formula.check(ends)
+    if (ends[0] > ends[1]).any() or np.min(_coordinates(formula, ends)) < math.log(SMALLEST):
+        raise InputError(
+            "the range of parameters is outside its domain",
+            value=whole,
+            accepted=f"a low end and a high one; mu and k1 from {SMALLEST:g}",
+        )
+    return ends
+
+
+def _coordinates(formula: Formula, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return s and u of settings, shape (2, settings): -inf where mu or k1 is 0."""
+    one, other = settings.T
+    with np.errstate(divide="ignore"):
+        if formula.name == TWO_STAGE.name:
+            return np.stack((np.log1p(-one), np.log(other)))
+        return np.stack((np.log(one), other))
+
+
+def _two_stage(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernels.ScoredTopic:
+    p, count = pool.value[pool.term_rows(t)], pool.count[pool.term_rows(t)]
+    (_, mu_low), (lambda_high, _) = ends.tolist()
+    # A factor of a score lies between (1 - lambda) mu / (mu + |D|) and 1 / P(w|C).
+    smallest_log = -math.log((1.0 - lambda_high) * mu_low / (mu_low + pool.longest))
+    largest_log = max(smallest_log, -math.log(p.min()))
+    weight = int(count.sum())
+    return kernels.ScoredTopic(
+        bm25=False,
+        y=pool.tf_block(pool.candidates, t) * (1.0 / p)[:, None],
+        length=pool.candidates.length[pool.candidates.rows(t)].astype(np.float64),
+        occurrences=count,
+        weight=count.astype(np.float64),
+        product=weight * largest_log < LARGEST_LOG,
+        slack=4.0 * rounding(weight, largest_log),
     )
+
+
+def _bm25(pool: CandidatePool, t: int, ends: NDArray[np.float64]) -> kernels.ScoredTopic:  # noqa: ARG001
+    count = pool.count[pool.term_rows(t)]
+    weight = pool.value[pool.term_rows(t)] * count
+    return kernels.ScoredTopic(
+        bm25=True,
+        y=pool.tf_block(pool.candidates, t).astype(np.float64),
+        length=pool.candidates.length[pool.candidates.rows(t)] / pool.mean_length,
+        occurrences=count,
+        weight=weight,
+        product=False,
+        slack=slack_of(weight),
+    )
+
+
+_SCORED: dict[str, Callable[[CandidatePool, int, NDArray[np.float64]], kernels.ScoredTopic]] = {
+    "two-stage": _two_stage,
+    "bm25": _bm25,
+    "lucene-bm25": _bm25,
+}
 
 
 def _edges(low: float, high: float, cells: int) -> NDArray[np.float64]:

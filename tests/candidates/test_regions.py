@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
+from lmtune.models.bm25 import BM25
+from lmtune.tuning.space import ParameterSpace
 
 WEIGHTS = [(1,), (3,), (1, 1), (2, 1), (1, 1, 1), (1, 2, 3), (1, 1, 1, 1, 1), (1,) * 60]
 MEASURES = parse_measures(["AP", "Bpref", "P@10", "AP(rel=2)", "nDCG@10", "RR", "R@20"])
@@ -32,6 +36,14 @@ RANGES = [
     (0.3, 0.3, 20.0, 20.0),
     (0.5, 1 - 2**-53, 1e-3, 10.0),
     (1e-9, 0.2, 0.1, 0.2),
+]
+BM25_RANGES = [
+    (0.01, 5.0, 0.0, 1.0),
+    (1e-20, 1e9, 0.0, 1.0),
+    (0.9, 1.2, 0.4, 0.4),
+    (0.5, 0.5, 1.0, 1.0),
+    (0.1, 3.0, 1e-12, 0.01),
+    (1e-20, 1e-19, 0.0, 0.2),
 ]
 SHAPES = [(1, 1), (2, 3), (5, 7), (16, 16)]
 
@@ -52,17 +64,16 @@ def settings_inside(
     regions: Regions, bounds: tuple[float, float, float, float], rng: np.random.Generator
 ) -> list[tuple[float, float]]:
     """Give the corners of the range, the corners of some cells, and random settings."""
-    lambda_low, lambda_high, mu_low, mu_high = bounds
-    points = list(itertools.product((lambda_low, lambda_high), (mu_low, mu_high)))
+    points = list(itertools.product(bounds[:2], bounds[2:]))
     s, u = rng.choice(regions.s_edges, 4), rng.choice(regions.u_edges, 4)
-    points += zip(-np.expm1(s), np.exp(u), strict=True)
-    s = rng.uniform(regions.s_edges[0], regions.s_edges[-1], 12)
-    u = rng.uniform(regions.u_edges[0], regions.u_edges[-1], 12)
-    points += zip(-np.expm1(s), np.exp(u), strict=True)
+    s = np.append(s, rng.uniform(regions.s_edges[0], regions.s_edges[-1], 12))
+    u = np.append(u, rng.uniform(regions.u_edges[0], regions.u_edges[-1], 12))
+    smoothed = regions.pool.formula.name == "two-stage"
+    points += zip(*((-np.expm1(s), np.exp(u)) if smoothed else (np.exp(s), u)), strict=True)
     return [
-        (float(lambda_), float(mu))
-        for lambda_, mu in points
-        if lambda_low <= lambda_ <= lambda_high and mu_low <= mu <= mu_high
+        (float(one), float(other))
+        for one, other in points
+        if bounds[0] <= one <= bounds[1] and bounds[2] <= other <= bounds[3]
     ]
 
 
@@ -95,8 +106,37 @@ def test_a_cell_ranks_as_all_candidates_do(
     shape: tuple[int, int],
     seed: int,
 ) -> None:
-    keywords = dict(zip(["lambda_low", "lambda_high", "mu_low", "mu_high"], bounds, strict=True))
-    regions = Regions.build(pool, **keywords, shape=shape, depth=depth)  # type: ignore[arg-type]
+    check_cells(pool, depth, bounds, shape, seed)
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    pools,
+    st.integers(1, 60),
+    st.sampled_from(BM25_RANGES),
+    st.sampled_from(SHAPES),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_cell_ranks_as_all_candidates_do_by_bm25(
+    pool: CandidatePool,
+    depth: int,
+    bounds: tuple[float, float, float, float],
+    shape: tuple[int, int],
+    seed: int,
+) -> None:
+    check_cells(replace(pool, formula=BM25()), depth, bounds, shape, seed)
+
+
+def check_cells(
+    pool: CandidatePool,
+    depth: int,
+    bounds: tuple[float, float, float, float],
+    shape: tuple[int, int],
+    seed: int,
+) -> None:
+    names = [parameter.name for parameter in pool.formula.parameters]
+    ranges = dict(zip(names, (bounds[:2], bounds[2:]), strict=True))
+    regions = Regions.build(pool, ranges, shape=shape, depth=depth)
     for lambda_, mu in settings_inside(regions, bounds, np.random.default_rng(seed)):
         whole = best_documents(pool, 0, lambda_, mu, depth)
         assert best_in_cell(regions, 0, lambda_, mu, depth) == whole
@@ -121,7 +161,7 @@ def test_scores_lie_within_their_bounds(
     length = pool.candidates.length.astype(np.float64)
     docs = length.size
     models = kernels._Models(*np.empty((5, docs)))
-    topic = kernels.ScoredTopic(y, length, pool.count, False)
+    topic = kernels.ScoredTopic(False, y, length, pool.count, pool.value, False, 0.0)
     box = kernels._Box(s, wide_s, u, wide_u)
     kernels._bound_documents(topic, np.arange(docs, dtype=np.int32), box, models)
     score, in_s, in_u, below, above = models
@@ -154,7 +194,7 @@ def test_measures_stay_the_same_to_the_last_bit(
     whole = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth)
     if pruned:
         pool = skyband(pool, depth=depth)
-    regions = Regions.build(pool, lambda_high=0.9, mu_high=1e4, shape=shape, depth=depth)
+    regions = Regions.build(pool, {"lambda": (0, 0.9), "mu": (1, 1e4)}, shape=shape, depth=depth)
     cells = regions.cells(at(lambdas, mus))
     assert (cells == OUTSIDE).any()
     assert (cells != OUTSIDE).any()
@@ -165,19 +205,20 @@ def test_measures_stay_the_same_to_the_last_bit(
     assert np.array_equal(values, whole[topics])
 
 
-@pytest.mark.parametrize("name", ["cranfield", "npl"])
-def test_classics_measure_the_same(name: str, shared_data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "model"), [("cranfield", "two-stage"), ("npl", "two-stage"), ("cranfield", "lucene-bm25")]
+)
+def test_classics_measure_the_same(name: str, model: str, shared_data: Path, tmp_path: Path) -> None:
     data = lmtune.load(str(shared_data / name))
     index = lmtune.index_for(data.documents, home=tmp_path)
-    pool = CandidatePool.build(index, data.topics, data.qrels)
+    pool = CandidatePool.build(index, data.topics, data.qrels, model=model)
     depth = 50
-    rng = np.random.default_rng(0)
-    lambdas = rng.uniform(0, 0.95, 60)
-    mus = np.exp(rng.uniform(0, np.log(1e5), 60))
-    whole = measure_settings(pool, at(lambdas, mus), MEASURES, depth=depth)
+    space, rng = ParameterSpace.of(model), np.random.default_rng(0)
+    drawn = np.array([space.random(rng) for _ in range(60)])
+    whole = measure_settings(pool, drawn, MEASURES, depth=depth)
     pruned = skyband(pool, depth=depth)
     regions = Regions.build(pruned, depth=depth)
-    values = measure_settings(pruned, at(lambdas, mus), MEASURES, depth=depth, regions=regions)
+    values = measure_settings(pruned, drawn, MEASURES, depth=depth, regions=regions)
     assert np.array_equal(values, whole)
     per_cell = regions.position.size / regions.start[:, :-1].size
     per_topic = pruned.candidates.doc.size / len(pool.topics)
@@ -187,7 +228,7 @@ def test_classics_measure_the_same(name: str, shared_data: Path, tmp_path: Path)
 
 def test_cells_are_closed_boxes() -> None:
     pool = random_pool(0)
-    regions = Regions.build(pool, lambda_low=0.2, lambda_high=0.9, mu_low=10.0, mu_high=1000.0, shape=(3, 2))
+    regions = Regions.build(pool, {"lambda": (0.2, 0.9), "mu": (10.0, 1000.0)}, shape=(3, 2))
     assert regions.shape == (3, 2)
     assert int(regions.cells(at(0.9, 10.0))[0]) == 0
     assert int(regions.cells(at(0.2, 1000.0))[0]) == 5
@@ -195,7 +236,7 @@ def test_cells_are_closed_boxes() -> None:
     assert int(regions.cells(at(0.9, 101.0))[0]) == 1
     for lambda_, mu in [(0.1, 100), (0.95, 100), (0.5, 9.99), (0.5, 1001), (0.5, 0.0)]:
         assert int(regions.cells(at(lambda_, mu))[0]) == OUTSIDE
-    assert Regions.build(pool, lambda_low=0.5, lambda_high=0.5).shape == (1, 16)
+    assert Regions.build(pool, {"lambda": (0.5, 0.5)}).shape == (1, 16)
 
 
 def test_the_result_does_not_depend_on_threads() -> None:
@@ -228,16 +269,17 @@ def test_what_regions_are_not_exact_for_is_refused() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"lambda_high": 1.0},
-        {"lambda_low": -0.1},
-        {"lambda_low": 0.96},
-        {"mu_low": 0.0},
-        {"mu_high": float("inf")},
-        {"mu_high": 0.5},
+        {"ranges": {"lambda": (0.0, 1.0)}},
+        {"ranges": {"lambda": (-0.1, 0.95)}},
+        {"ranges": {"lambda": (0.96, 0.95)}},
+        {"ranges": {"mu": (0.0, 100.0)}},
+        {"ranges": {"mu": (1.0, float("inf"))}},
+        {"ranges": {"mu": (1.0, 0.5)}},
+        {"ranges": {"k1": (1.0, 2.0)}},
         {"shape": (0, 4)},
         {"depth": 0},
     ],
 )
-def test_arguments_outside_their_domain_are_refused(bad: dict[str, float]) -> None:
+def test_arguments_outside_their_domain_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="accepted"):
-        Regions.build(random_pool(0), **bad)  # type: ignore[arg-type]
+        Regions.build(random_pool(0), **bad)

@@ -144,7 +144,7 @@ def test_what_is_proved_for_two_stage_smoothing_refuses_the_floor() -> None:
         CertifiedOptimum("AP", space=space).fit(pool)
     with pytest.raises(InputError, match="no certificate"):
         Plan(tuple(parse_measures(["AP"])), model=model.name, certify=1e-3)
-    with pytest.raises(InputError, match="two-stage smoothing alone"):
+    with pytest.raises(InputError, match="regions is for other models"):
         Regions.build(pool)
 
 

@@ -32,17 +32,8 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.measures.kernels import AP, BPREF, RECIPROCAL_RANK, SUCCESS
-from lmtune.tuning.certificate.bm25_kernels import models as bm25_models
-from lmtune.tuning.certificate.taylor_kernels import (
-    ERROR,
-    ROWS,
-    VALUE,
-    Doubles,
-    Integers,
-    Places,
-    Sides,
-    models,
-)
+from lmtune.models.bm25_taylor_kernels import models as bm25_models
+from lmtune.models.taylor_kernels import ERROR, ROWS, VALUE, Doubles, Integers, Places, Sides, models
 
 Flags = NDArray[np.uint8]
 TWO_STAGE, BM25 = range(2)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.models.taylor_kernels import Sides
 from lmtune.threads import over_slices
 from lmtune.tuning.certificate.bound_kernels import State, bound_box
 from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.taylor_kernels import Sides
 
 # Boxes split at a time. Fixed, so that the result does not depend on the number of workers.
 _BATCH = 16

@@ -13,9 +13,9 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures import kernels
 from lmtune.measures.measure import Measure
+from lmtune.models.taylor_kernels import Sides
 from lmtune.tuning.certificate.bound_kernels import BoundColumns, DocumentGroups, State, Topics
 from lmtune.tuning.certificate.proofs import Proof, TopicScores, proof_of, row_ids
-from lmtune.tuning.certificate.taylor_kernels import Sides
 from lmtune.tuning.space import ParameterSpace
 
 _KINDS = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
+from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import product_is_safe
 from lmtune.tuning.certificate.bound_kernels import BM25, TWO_STAGE
@@ -147,11 +148,6 @@ def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScores:
     same idf and count; where b is 1, they need only be proportional. Where b is 0, lengths do not
     count; where k1 is 0, neither do repetitions. Of documents with equal frequencies the shorter one
     is first at every setting, also where b = 0 makes them equal: the order of their places.
-
-    With T terms and weights that add up to W, the measuring kernel computes a part w - w / (1 +
-    tf / n) of a term to 10 units w u (n takes 5 roundings, the rest 5), and T sums to T W u; a
-    model's value has its roundings of exp besides, and costs no more than twice as much. So 32 u W
-    (1 + T) is more than a score and a model's value can be wrong by.
     """
     tf, length, idf, count = _columns(pool, t)
     size = length / pool.mean_length
@@ -162,8 +158,8 @@ def _bm25(pool: CandidatePool, t: int, space: ParameterSpace) -> TopicScores:
         size = np.ones(length.size)
     alike = _alike(tf, length, idf, count, proportional=space.low[1] == 1.0)
     weight = idf * count
-    slack = 32.0 * _UNIT * float(weight.sum()) * (1.0 + idf.size)
     y = tf.astype(np.float64)
+    slack = slack_of(weight)
     return TopicScores(tf, length, alike, row_ids([*tf]), y, size, weight, product=False, slack=slack)
 
 

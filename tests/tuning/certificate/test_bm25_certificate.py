@@ -13,11 +13,11 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
-from lmtune.tuning.certificate.bm25_kernels import models
+from lmtune.models.bm25_taylor_kernels import models
+from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width
 from lmtune.tuning.certificate.branch_and_bound import bound_part, whole
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width
 from lmtune.tuning.space import ParameterSpace
 
 mpmath.mp.dps = 50

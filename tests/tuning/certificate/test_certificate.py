@@ -20,11 +20,11 @@ from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
+from lmtune.models.taylor_kernels import Sides
 from lmtune.tuning.certificate import branch_and_bound
 from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, whole
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
-from lmtune.tuning.certificate.taylor_kernels import Sides
 from lmtune.tuning.space import ParameterSpace
 
 MEASURES = [

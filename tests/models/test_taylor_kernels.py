@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtune.tuning.certificate.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width, models
+from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width, models
 
 mpmath.mp.dps = 50
 

@@ -26,19 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmtune.compiled import compiled
-from lmtune.tuning.certificate.taylor_kernels import (
-    ERROR,
-    SS,
-    SU,
-    UU,
-    VALUE,
-    Doubles,
-    Places,
-    S,
-    Sides,
-    U,
-    half_width,
-)
+from lmtune.models.taylor_kernels import ERROR, SS, SU, UU, VALUE, Doubles, Places, S, Sides, U, half_width
 
 _CHUNK = 128
 # Where q (1 - q) (1 - 2 q) is greatest, sqrt(3) / 18 (and least, the other way round), and where
@@ -61,6 +49,17 @@ class _Sums(NamedTuple):
     f_high: Doubles
     h_low: Doubles
     h_high: Doubles
+
+
+def slack_of(weight: Doubles) -> float:
+    """Return more than what rounding can do to scores and their models, given the terms' weights.
+
+    With T terms and weights that add up to W, the measuring kernel computes a part w - w / (1 +
+    tf / n) of a term to 10 units w u (n takes 5 roundings, the rest 5), and T sums to T W u; a
+    model's value has its roundings of exp besides, and costs no more than twice as much. So 32 u W
+    (1 + T) is more than a score and a model's value can be wrong by.
+    """
+    return 32.0 * 2.0**-53 * float(weight.sum()) * (1.0 + weight.size)
 
 
 @compiled()
