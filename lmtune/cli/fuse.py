@@ -78,9 +78,8 @@ def fuse(
 def _read(files: list[Path]) -> RunSet:
     if len(files) < 2:
         raise InputError("nothing to fuse", value=[str(own) for own in files], accepted="two runs or more")
-    for place, own in enumerate(files):
-        if own.resolve() in [other.resolve() for other in files[:place]]:
-            raise InputError("the run is given twice", file=own, accepted="each run once")
+    if len({own.resolve() for own in files}) < len(files):
+        raise InputError("a run is given twice", value=[str(own) for own in files], accepted="each run once")
     return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
 
 

@@ -203,6 +203,29 @@ class TestState:
             run(song, batch, **still.get(estimator, {}))
         torch.testing.assert_close(song.state.estimate, wanted, rtol=0, atol=1e-12)
 
+    def test_variance_reduction_follows_a_steady_drift_more_closely(self) -> None:
+        lists = made([30] * 8, 1)
+        whole = padded(lists)
+        drift = 0.003 * torch.from_numpy(np.random.default_rng(5).standard_normal(whole["scores"].shape))
+        away = {}
+        for estimator in ("moving-average", "storm", "msvr", "msvr-sp"):
+            song, random = song_of(lists, gamma=0.3, estimator=estimator).double(), np.random.default_rng(0)
+            for step in range(80):
+                if step % 4 == 0:
+                    order = random.permutation(8)
+                own = torch.tensor(order[2 * (step % 4) : 2 * (step % 4) + 2])
+                batch = {name: value.detach()[own] for name, value in whole.items()}
+                batch["scores"] = (batch["scores"] + step * drift[own]).requires_grad_()
+                before = {"previous_scores": (batch["scores"] - drift[own]).detach()}
+                given = {"storm": before, "msvr": before, "msvr-sp": {"score_changes": drift[own]}}
+                run(song, batch, **given.get(estimator, {}))
+            wanted = torch.cat(
+                [brute.inner(s + 79 * d[:30], 1.0)[y > 0] for (s, y), d in zip(lists, drift, strict=True)]
+            )
+            away[estimator] = float((song.state.estimate / wanted - 1).square().mean().sqrt())
+        assert away["storm"] < away["moving-average"]
+        assert max(away["msvr"], away["msvr-sp"]) < 0.8 * min(away["moving-average"], away["storm"])
+
     def test_is_in_checkpoints_and_continues_exactly(self) -> None:
         lists = made([9, 5], 6)
         options: dict[str, Any] = {"cutoff": 3, "theoretical": True, "gamma": 0.3}
