@@ -337,7 +337,6 @@ class TestDegenerate:
             {"cutoff": 2.5},
             {"scale": 0.0},
             {"tau1": 0.0},
-            {"epsilon": 1.0},
             {"eta": "exact"},
             {"eta": -1.0},
             {"gamma_curvature": 0.0},
@@ -574,7 +573,7 @@ class TestEstimators:
 
 
 class TestKSong:
-    OPTIONS: dict[str, Any] = {"scale": 2.0, "epsilon": 0.5, "tau1": 0.3, "tau2": 1e-2}  # noqa: RUF012
+    OPTIONS: dict[str, Any] = {"scale": 2.0, "tau1": 0.3, "tau2": 1e-2}  # noqa: RUF012
 
     @pytest.mark.parametrize("seed", range(4))
     def test_theoretical_is_the_gradient_of_the_bilevel_objective(self, seed: int) -> None:
@@ -583,7 +582,7 @@ class TestKSong:
             lists, cutoff=4, theoretical=True, gamma=1, gamma_curvature=1, eta="solve", **self.OPTIONS
         )
         value, gradient = run(song, padded(lists))
-        assert value == pytest.approx(brute.k_song(lists, 4, **self.OPTIONS), abs=1e-7)
+        assert value == pytest.approx(brute.k_song(lists, 4, epsilon=0.5, **self.OPTIONS), abs=1e-7)
         h, slopes = 1e-5, []
         for q, (scores, labels) in enumerate(lists):
             for i in range(len(scores)):
@@ -592,7 +591,7 @@ class TestKSong:
                     moved = scores.clone()
                     moved[i] += sign * h
                     changed = [*lists[:q], (moved, labels), *lists[q + 1 :]]
-                    ends.append(brute.k_song(changed, 4, **self.OPTIONS))
+                    ends.append(brute.k_song(changed, 4, epsilon=0.5, **self.OPTIONS))
                 slopes.append((ends[0] - ends[1]) / (2 * h))
         wanted = torch.tensor(slopes, dtype=torch.float64)
         given = flat(gradient, lists)
@@ -689,9 +688,8 @@ class TestLibauc:
 
     def test_practical_k_song(self, golden: dict[str, Any]) -> None:
         batch, pairs = self.batch(golden)
-        song = KSong(
-            pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, tau1=0.01, eta=0.01, theoretical=False
-        )
+        song = KSong(pairs, cutoff=2, gamma=0.3, margin=1.0, tau1=0.01, eta=0.01, theoretical=False)
+        song.epsilon = 0.0
         song.state.estimate.zero_()
         song.threshold.zero_()
         base = batch["scores"].detach().clone()
@@ -707,9 +705,8 @@ class TestLibauc:
     def test_theoretical_k_song(self, golden: dict[str, Any]) -> None:
         """LibAUC leaves psi's scale factor, 2, out of psi'; the rest agrees."""
         batch, pairs = self.batch(golden)
-        song = KSong(
-            pairs, cutoff=2, gamma=0.3, margin=1.0, epsilon=0.0, tau1=0.01, eta=0.01, theoretical=True
-        )
+        song = KSong(pairs, cutoff=2, gamma=0.3, margin=1.0, tau1=0.01, eta=0.01, theoretical=True)
+        song.epsilon = 0.0
         for buffer in (song.state.estimate, song.threshold, song.curvature):
             buffer.zero_()
         practical = golden["libauc NDCGLoss K-SONG prac K=2 gamma0=.3"]
