@@ -41,6 +41,11 @@ ORDERS = (
     Order("index-lucene", "index c --engine lucene --workers 1 --output luc", ("luc",)),
     Order("search", "search c --output run.txt", ("run.txt", "run.txt.made.json", "indexes")),
     Order(
+        "fuse",
+        "fuse c/qrels.txt run.txt other.run --method linear,rrf --plot weights --output fused.txt",
+        ("fused.txt", "weights"),
+    ),
+    Order(
         "tune",
         "tune c --train-topics 1-4 --grid 3x3 -m AP --no-approx --output res",
         ("res",),
@@ -67,8 +72,13 @@ ORDERS = (
 """In an order in which each has what it reads."""
 
 MODULES = (
-    *(f"lmtune.cli.{name}" for name in ("index", "lab", "plot", "report", "search", "tune")),
-    *("lmtune.indexing.builder", "lmtune.laboratory.running", "lmtune.reporting.figures.drawing"),
+    *(f"lmtune.cli.{name}" for name in ("fuse", "index", "lab", "plot", "report", "search", "tune")),
+    *(
+        "lmtune.fusion.fusing",
+        "lmtune.indexing.builder",
+        "lmtune.laboratory.running",
+        "lmtune.reporting.figures.drawing",
+    ),
     *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.optimize", "toy_lab"),
 )
 """What most commands import."""
@@ -85,7 +95,7 @@ def modules() -> Iterable[str]:
 
 
 def make_world(home: Path) -> None:
-    """Write a collection ``c`` and a folder of LETOR files ``l``."""
+    """Write a collection ``c``, a run ``other.run`` and a folder of LETOR files ``l``."""
     rng = np.random.default_rng(0)
     (home / "c").mkdir(parents=True)
     lines = (
@@ -97,6 +107,8 @@ def make_world(home: Path) -> None:
     (home / "c/topics.tsv").write_text("".join(f"{t}\t{' '.join(rng.choice(_WORDS, 2))}\n" for t in topics))
     judged = (f"{t} 0 d{d} {int(d < 20)}\n" for t in topics for d in range(0, 60, 2))
     (home / "c/qrels.txt").write_text("".join(judged))
+    other = (f"{t} Q0 d{d} 0 {score} other\n" for t in topics for d, score in enumerate(rng.random(60)))
+    (home / "other.run").write_text("".join(other))
     (home / "l").mkdir()
     for seed, name in enumerate(["train", "vali", "test"]):
         write_letor(home / "l" / f"{name}.txt", made_lists(seed, queries=8))

@@ -51,6 +51,8 @@ def fuse(
     if output.source is not None:
         if output.output is None:
             raise InputError("nowhere to write to", accepted="--output RUN")
+        if output.plot is not None:
+            raise InputError("nothing to draw", value=str(output.plot), accepted="--plot without --from")
         _apply(output.source, files, output)
         return
     qrels, *runs = files
@@ -78,9 +80,8 @@ def fuse(
 def _read(files: list[Path]) -> RunSet:
     if len(files) < 2:
         raise InputError("nothing to fuse", value=[str(own) for own in files], accepted="two runs or more")
-    for place, own in enumerate(files):
-        if own.resolve() in [other.resolve() for other in files[:place]]:
-            raise InputError("the run is given twice", file=own, accepted="each run once")
+    if len({own.resolve() for own in files}) < len(files):
+        raise InputError("a run is given twice", value=[str(own) for own in files], accepted="each run once")
     return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.fusion.line_kernels import Goal, weighted_sums
+from lmtune.fusion.line_kernels import weighted_sums
 from lmtune.fusion.lines import EQUAL, Line, TopicLine
 from lmtune.fusion.runs import pruned_for
 from lmtune.fusion.simplex_kernels import Levels, bound_topic
@@ -23,7 +23,6 @@ from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import Count
 from lmtune.threads import over_slices
-from lmtune.tuning.certificate.bound_kernels import MeasureScale
 
 Doubles = NDArray[np.float64]
 _BATCH = 32
@@ -101,45 +100,30 @@ def certify(
     pool, depth = pruned_for(pool, measure, depth)
     places = pool.positions(topics)
     line = Line(pool, measure, places, depth)
-    own = [_levels(part) for part in line.parts]
-    scales = [_scale(part.goal) for part in line.parts]
+    levels = [_levels(part) for part in line.parts]
 
-    def bounded(part: _Part) -> _Part:
-        bounds, settled = part.bounds.copy(), part.settled.copy()
-        for t in np.flatnonzero(~settled):
-            scores = np.empty((len(part.vertices), line.parts[t].tf.shape[1]))
-            weighted_sums(part.vertices, line.parts[t].tf, scores)
-            bound, undecided = bound_topic(scores, own[t], scales[t])
-            bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
-        return part._replace(bounds=bounds, settled=settled)
+    def means(weights: Doubles) -> Doubles:
+        values = measure_settings(pool, weights, [measure], topics=places, depth=depth)
+        found: Doubles = values[:, :, 0].mean(axis=0)
+        return found
 
-    def mean(part: _Part) -> float:
-        return float(part.bounds.sum()) / line.topics
-
-    [best] = as_settings(pool.formula.parameters, known)
-    [value] = measure_settings(pool, best, [measure], topics=places, depth=depth)[:, :, 0].mean(axis=0)
-    unknown = np.full(len(own), np.inf), np.zeros(len(own), np.bool_)
-    faces = (list(face) for size in range(runs) for face in itertools.combinations(range(runs), size + 1))
-    new = [_Part(np.eye(runs)[face], *unknown) for face in faces]
-    heap: list[tuple[float, int, _Part]] = []
+    best = as_settings(pool.formula.parameters, known)[0]
+    [value] = means(best[None])
+    new, heap = _faces(runs, len(line.parts)), list[tuple[float, int, _Part]]()
     closed, parts = 0.0, 0
     while True:
-
-        def work(chunk: slice, new: list[_Part] = new) -> None:
-            for i in range(chunk.start, chunk.stop):
-                new[i] = bounded(new[i])
-
-        over_slices(work, len(new))
+        _bound(new, line, levels)
         centres = np.array([part.vertices.mean(axis=0) for part in new])
-        means = measure_settings(pool, centres, [measure], topics=places, depth=depth)[:, :, 0].mean(axis=0)
-        if means.max() > value + EQUAL:
-            best, value = centres[int(means.argmax())], means.max()
+        measured = means(centres)
+        if measured.max() > value + EQUAL:
+            best, value = centres[int(measured.argmax())], measured.max()
         for part in new:
             parts += 1
+            most = float(part.bounds.sum()) / line.topics
             if part.settled.all():
-                closed = max(closed, mean(part))
+                closed = max(closed, most)
             else:
-                heapq.heappush(heap, (-mean(part), parts, part))
+                heapq.heappush(heap, (-most, parts, part))
         gone = time.monotonic() - begin
         if progress is not None:
             progress(min(99, int(100 * gone / seconds)), 100)
@@ -150,6 +134,29 @@ def certify(
     bound = max(closed, -heap[0][0] if heap else 0.0, float(value))
     names = [parameter.name for parameter in pool.formula.parameters]
     return Certificate(bound, float(value), dict(zip(names, best.tolist(), strict=True)), parts)
+
+
+def _faces(runs: int, topics: int) -> list[_Part]:
+    """Return the simplex of all weights and its faces, nothing known of them yet."""
+    faces = (list(face) for size in range(runs) for face in itertools.combinations(range(runs), size + 1))
+    return [_Part(np.eye(runs)[face], np.full(topics, np.inf), np.zeros(topics, np.bool_)) for face in faces]
+
+
+def _bound(parts: list[_Part], line: Line, levels: Sequence[Levels]) -> None:
+    """Replace parts by themselves with bounds of the topics that were not settled before."""
+
+    def work(chunk: slice) -> None:
+        for i in range(chunk.start, chunk.stop):
+            bounds, settled = parts[i].bounds.copy(), parts[i].settled.copy()
+            for t in np.flatnonzero(~settled).tolist():
+                vertices, topic = parts[i].vertices, line.parts[t]
+                scores = np.empty((len(vertices), topic.tf.shape[1]))
+                weighted_sums(vertices, topic.tf, scores)
+                bound, undecided = bound_topic(scores, levels[t], topic.goal)
+                bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
+            parts[i] = parts[i]._replace(bounds=bounds, settled=settled)
+
+    over_slices(work, len(parts))
 
 
 def _split(part: _Part) -> list[_Part]:
@@ -181,7 +188,3 @@ def _levels(part: TopicLine) -> Levels:
     level = np.zeros(place.size, np.int64)
     level[position] = np.searchsorted(worth, gain)
     return Levels(level, position, np.diff(worth, prepend=0.0))
-
-
-def _scale(goal: Goal) -> MeasureScale:
-    return MeasureScale(goal.kind, goal.cutoff, goal.relevant, goal.bound, goal.divisor)

@@ -16,7 +16,7 @@ from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
 from lmtune.fusion.certificate import certify
-from lmtune.fusion.lines import EQUAL, Line, joined
+from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
 from lmtune.fusion.normalisation import (
     NORMALISATIONS,
     RRF_K,
@@ -150,8 +150,6 @@ class FusedRow:
         The mean over all topics of what is chosen on them.
     values : numpy.ndarray of float64, shape (topics,)
         Each topic's value; of a tuned method with what the other folds chose.
-    held_out : float or None
-        Their mean; None where there are no folds.
     bound : float or None
         No weights from 0 on have a higher mean over all topics; None where nothing is proven.
     evaluations : int
@@ -171,7 +169,6 @@ class FusedRow:
     chosen: Chosen
     in_sample: float
     values: Doubles
-    held_out: float | None = None
     bound: float | None = None
     evaluations: int = 0
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -259,21 +256,16 @@ def fuse_runs(
             progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
             row = work.row(method, measure)
             if METHODS[method].tuned:
-                row = work.judged(row, [(f.train, f.test) for f in folds])
-            elif folds:
-                row = replace(row, held_out=row.in_sample)
+                row = work.judged(row, folds)
             own.append(row)
         rows += _tested(own, len(runs.names))
     progress("fusing", total, total)
     return FusionResult(runs.names, topics, options, how, tuple(rows))
 
 
-def rankings(
-    runs: RunSet, chosen: Chosen, options: FusionOptions, topics: Sequence[str] | None = None
-) -> Iterator[Ranking]:
+def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Iterator[Ranking]:
     """Rank all topics of runs with what was chosen, which names these runs."""
-    pool = fused_pool(runs, chosen, options, topics=topics)
-    return rank(pool, chosen.weights, hits=options.depth)
+    return rank(fused_pool(runs, chosen, options), chosen.weights, hits=options.depth)
 
 
 def fused_pool(
@@ -328,9 +320,7 @@ class _Fusion:
         """Measure a run as it is."""
         pool = self.runs.only(name).pool(_ALONE.columns(self.options, 0.0), self.qrels, self.topics)
         values = measure_settings(pool, {name: 1.0}, [measure], depth=self.options.depth)[:, 0, 0]
-        mean = float(values.mean())
-        held_out = None if self.options.in_sample else mean
-        return FusedRow(measure, Chosen("single", {name: 1.0}), mean, values, held_out)
+        return FusedRow(measure, Chosen("single", {name: 1.0}), float(values.mean()), values)
 
     def row(self, method: str, measure: Measure) -> FusedRow:
         """Choose on all topics."""
@@ -351,21 +341,19 @@ class _Fusion:
             short = "" if gap <= options.certify else f", not the {options.certify:g} asked for"
             note(f"{measure}: no weights do better than linear's by more than {gap:.2g}{short}")
         values = self._values(chosen, measure, self.topics)
-        return FusedRow(measure, chosen, float(values.mean()), values, None, bound, evaluations)
+        return FusedRow(measure, chosen, float(values.mean()), values, bound, evaluations)
 
-    def judged(self, row: FusedRow, folds: Sequence[tuple[Sequence[str], Sequence[str]]]) -> FusedRow:
+    def judged(self, row: FusedRow, folds: Sequence[Fold]) -> FusedRow:
         """Add to a tuned row what held-out topics say, and how sure its weights are."""
         values, measure, method = row.values.copy(), row.measure, row.chosen.method
         places = {topic: place for place, topic in enumerate(self.topics)}
         choices = []
-        for train, test in folds:
-            chosen, _, _ = self._choose(method, measure, train)
+        for fold in folds:
+            chosen, _, _ = self._choose(method, measure, fold.train)
             choices.append(chosen)
-            values[[places[topic] for topic in test]] = self._values(chosen, measure, test)
+            values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
         flat, interval = self._sureness(row.chosen, measure)
-        held_out = float(values.mean()) if folds else None
-        row = replace(row, values=values, held_out=held_out, folds=tuple(choices))
-        return replace(row, flat=flat, interval=interval)
+        return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
     def _choose(
         self, method: str, measure: Measure, topics: Sequence[str]
@@ -438,20 +426,12 @@ def _flat(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float,
 
 def _best_shares(line: Line, begin: Doubles, end: Doubles, shares: Doubles) -> list[float]:
     """Return the middle of the best step of each column, of equal ones the longest."""
-    value = np.full(shares.shape[1], -np.inf)
-    width, where = np.full(value.size, -1.0), np.zeros(value.size)
+    best = [Best(-1.0, 0.0, 0.0)] * shares.shape[1]
     for steps in line.steps(begin, end, shares):
-        for column in range(value.size):
-            own = steps.value[:, column]
-            most = own.max()
-            level = np.flatnonzero(own > most - EQUAL)
-            place = level[np.argmax(steps.width[level])]
-            longer = abs(most - value[column]) <= EQUAL and steps.width[place] > width[column]
-            if most > value[column] + EQUAL or longer:
-                value[column], width[column] = most, steps.width[place]
-                where[column] = steps.at[place] + 0.5 * steps.width[place]
-    best: list[float] = where.tolist()
-    return best
+        for column, known in enumerate(best):
+            [own], _ = best_steps(iter([steps._replace(value=steps.value[:, column])]), 1)
+            best[column] = max(known, own, key=lambda step: (round(step.value / EQUAL), step.width))
+    return [own.at for own in best]
 
 
 def _tested(rows: Sequence[FusedRow], singles: int) -> Iterator[FusedRow]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.measures.kernels import AP, BPREF, DCG, EXPONENTIAL_DCG, RECIPROCAL_RANK, SUCCESS
+from lmtune.tuning.certificate.bound_kernels import MeasureScale
 
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,28 +26,6 @@ Integers = NDArray[np.int64]
 _ROUNDING = 1e-14
 # A crossing in one number: the relevant document, the other, whether that is above beyond it, the half.
 _OTHER, _RELEVANT = 2, 34
-
-
-class Goal(NamedTuple):
-    """What a topic's relevant documents add up to.
-
-    Attributes
-    ----------
-    kind : int
-        Of `lmtune.measures.kernels`.
-    cutoff : int
-        Documents of this rank, from 0, and below add nothing.
-    relevant, bound : int
-        trec_eval's R, and min(R, N).
-    divisor : float
-        What the sum is divided by.
-    """
-
-    kind: int
-    cutoff: int
-    relevant: int
-    bound: int
-    divisor: float
 
 
 class Standing(NamedTuple):
@@ -151,7 +130,12 @@ def find_crossings(
 
 @compiled()
 def follow(
-    keys: Integers, order: Integers, crossings: Integers, standing: Standing, goal: Goal, changes: Doubles
+    keys: Integers,
+    order: Integers,
+    crossings: Integers,
+    standing: Standing,
+    goal: MeasureScale,
+    changes: Doubles,
 ) -> int:
     """Let documents change places in a given order, and keep what that does to the measure.
 
@@ -187,7 +171,7 @@ def follow(
 
 
 @compiled()
-def value(standing: Standing, goal: Goal) -> float:
+def value(standing: Standing, goal: MeasureScale) -> float:
     """Return the measure."""
     total = 0.0
     takes_best = goal.kind == RECIPROCAL_RANK or goal.kind == SUCCESS
@@ -198,7 +182,7 @@ def value(standing: Standing, goal: Goal) -> float:
 
 
 @compiled()
-def _worth(standing: Standing, goal: Goal, r: int) -> float:
+def _worth(standing: Standing, goal: MeasureScale, r: int) -> float:
     above, special, kind = standing.above[r], standing.special[r], goal.kind
     if above >= goal.cutoff:
         return 0.0
@@ -209,5 +193,5 @@ def _worth(standing: Standing, goal: Goal, r: int) -> float:
     if kind == RECIPROCAL_RANK:
         return float(1.0 / (above + 1.0))
     if kind == BPREF and special > 0:
-        return float(1.0 - min(special, goal.relevant) / goal.bound)
+        return float(1.0 - min(special, goal.relevant) / min(goal.relevant, goal.nonrelevant))
     return 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from lmtune.measures.evaluate import DEPTH, targets_of
 from lmtune.measures.kernels import AP, BPREF, DCG, EXPONENTIAL_DCG, PRECISION, RECALL
 from lmtune.measures.measure import Measure
 from lmtune.threads import over_slices
+from lmtune.tuning.certificate.bound_kernels import MeasureScale
 
 Doubles = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class TopicLine(NamedTuple):
     """A topic's relevant documents, what they add up to, and all columns, shape (runs, documents)."""
 
     standing: kernels.Standing
-    goal: kernels.Goal
+    goal: MeasureScale
     tf: NDArray[np.int32]
 
 
@@ -114,7 +115,7 @@ class Line:
             divisor |= {EXPONENTIAL_DCG: targets.ideal[t, 0]} | dict.fromkeys((AP, BPREF, RECALL), found)
             zeros = np.zeros(position.size, np.int64)
             standing = kernels.Standing(position, worth, place, counts, zeros, zeros.copy())
-            goal = kernels.Goal(kind, cutoff, found, max(min(found, others), 1), float(divisor.get(kind, 1)))
+            goal = MeasureScale(kind, cutoff, found, others, float(divisor.get(kind, 1)))
             self.parts.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t)))
             self.places.append(row)
 
@@ -187,11 +188,7 @@ def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kerne
     standing = part.standing
     if cutoff >= min(scores.shape[1], _SHALLOW):
         return scores, standing._replace(above=standing.above.copy(), special=standing.special.copy())
-    order = np.argsort(-scores, axis=1, kind="stable")
-    places = np.empty_like(order)
-    np.put_along_axis(places, order, np.arange(order.shape[1])[None], axis=1)
-    keep = np.zeros(order.shape[1], np.bool_)
-    kernels.in_band(places, cutoff, keep)
+    keep = in_band(scores, cutoff)
     # Bpref counts judged nonrelevant documents wherever they stand above a relevant one.
     mine = keep[standing.position]
     position = np.cumsum(keep)[standing.position[mine]] - 1
@@ -208,6 +205,17 @@ def joined(pieces: Iterator[Steps]) -> Steps:
     every = list(pieces)
     at, value = np.concatenate([own.at for own in every]), np.concatenate([own.value for own in every])
     return Steps(at, value, every[-1].end)
+
+
+def in_band(columns: NDArray[Any], depth: int) -> NDArray[np.bool_]:
+    """Tell the documents that fewer than `depth` others precede in every column, shape (runs, documents)."""
+    order = np.argsort(-columns, axis=1, kind="stable")
+    places = np.empty_like(order)
+    np.put_along_axis(places, order, np.arange(order.shape[1])[None], axis=1)
+    keep = np.ones(order.shape[1], np.bool_)
+    if keep.size > depth:
+        kernels.in_band(places, depth, keep)
+    return keep
 
 
 class Best(NamedTuple):

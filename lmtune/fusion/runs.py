@@ -12,7 +12,7 @@ from lmtune.candidates.columns import UNJUDGED, ColumnLists
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
-from lmtune.fusion.line_kernels import in_band
+from lmtune.fusion.lines import in_band
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
 from lmtune.measures.measure import Measure
@@ -218,14 +218,7 @@ def prune(pool: CandidatePool, depth: int) -> CandidatePool:
 
     def work(chunk: slice) -> None:
         for t in range(chunk.start, chunk.stop):
-            tf = pool.tf_block(pool.candidates, t)
-            order = np.argsort(-tf, axis=1, kind="stable")
-            places = np.empty_like(order)
-            np.put_along_axis(places, order, np.arange(tf.shape[1])[None], axis=1)
-            keep = np.ones(tf.shape[1], np.bool_)
-            if keep.size > depth:
-                in_band(places, depth, keep)
-            kept[t] = np.flatnonzero(keep)
+            kept[t] = np.flatnonzero(in_band(pool.tf_block(pool.candidates, t), depth))
 
     over_slices(work, len(kept))
     pruning = Pruning("tf", depth, 1.0, np.inf, 0.0, np.zeros(len(kept), np.bool_))

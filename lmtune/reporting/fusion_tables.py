@@ -48,7 +48,7 @@ def as_records(result: FusionResult) -> list[dict[str, Any]]:
             "normalise": _normalisation(row, result),
             "k": _constant(row, result),
             "in_sample": row.in_sample,
-            "held_out": row.held_out,
+            "held_out": None if result.options.in_sample else row.mean,
             "bound": row.bound,
             "evaluations": row.evaluations,
             "weights": row.chosen.weights,
@@ -107,7 +107,7 @@ def _values(result: FusionResult) -> Table:
     }
     rrf = {row.measure: row.mean for row in result.rows if row.chosen.method == "rrf"}
     bounds = any(row.bound is not None for row in result.rows)
-    held_out = any(row.held_out is not None for row in result.rows)
+    held_out = not result.options.in_sample
     groups = []
     for measure, rows in groupby(result.rows, key=lambda row: row.measure):
         lines = []
@@ -123,7 +123,7 @@ def _values(result: FusionResult) -> Table:
             single, shares, k = row.chosen.method == "single", row.chosen.shares, _constant(row, result)
             name = next(iter(shares)) if single else row.chosen.method + (f" (k = {k:g})" if k else "")
             cells = [Cell(str(measure)), Cell(name)]
-            value = Cell(short(row.mean if held_out else row.in_sample), "".join(marks))
+            value = Cell(short(row.mean), "".join(marks))
             cells += [Cell(short(row.in_sample)), value] if held_out else [value]
             cells += [Cell("" if row.bound is None else at_most(row.bound))] if bounds else []
             cells += [Cell("" if single else f"{shares[run]:.3f}".lstrip("0") or "0") for run in result.runs]

@@ -15,14 +15,14 @@ from small_world import ORDERS, make_world, modules
 pytestmark = pytest.mark.slow
 
 LINES = {order.name: order.line for order in ORDERS if order.is_here and "lucene" not in order.name}
-FILES = [name for name in ("search", "report", "rerank-apply", "rerank-features") if name in LINES]
+FILES = [name for name in ("search", "fuse", "report", "rerank-apply", "rerank-features") if name in LINES]
 FOLDERS = [name for name in ("index", "tune", "rerank-train", "rerank-compare", "lab") if name in LINES]
 REPLACED = [name for name in FOLDERS if name != "lab"]
 """Folders that are replaced as a whole."""
 
 PRINTING = [
     name
-    for name in ("search", "tune", "rerank-train", "rerank-features", "rerank-compare", "lab")
+    for name in ("search", "fuse", "tune", "rerank-train", "rerank-features", "rerank-compare", "lab")
     if name in LINES
 ]
 WRITTEN = {order.name: order.writes[0] for order in ORDERS}
@@ -141,8 +141,12 @@ def test_pictures_and_page_are_ours(world: World) -> None:
 READ = {
     "c/docs.jsonl": ["search c", "rerank apply model c --run run.txt", "rerank features c --run run.txt"],
     "c/topics.tsv": ["search c", "search --index idx --topics c/topics.tsv"],
-    "c/qrels.txt": ["rerank features c --run run.txt"],
-    "run.txt": ["rerank apply model c --run run.txt", "rerank features c --run run.txt"],
+    "c/qrels.txt": ["rerank features c --run run.txt", "fuse c/qrels.txt run.txt other.run"],
+    "run.txt": [
+        "fuse c/qrels.txt run.txt other.run",
+        "rerank apply model c --run run.txt",
+        "rerank features c --run run.txt",
+    ],
     "idx/docnos": ["search c --index idx"],
     "idx/new.run": ["search c --index idx"],
     "model/model.json": ["rerank apply model c --run run.txt"],

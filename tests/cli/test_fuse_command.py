@@ -74,7 +74,9 @@ def test_tables() -> None:
     assert header == ["Measure", "Method", "In", "sample", "Held", "out", "At", "most", "a", "b"]
     assert "5-fold cross-validation" in out
     assert "scores by min-max" in out
-    code, out, err = fused(*arguments, "--in-sample", "--normalise", "z-score", "--missing", "zero")
+    code, out, err = fused(
+        *arguments, "--in-sample", "--normalise", "z-score", "--missing", "zero", "--plot", "p"
+    )
     assert code == 0, err
     assert "Held out" not in out
     assert "scores by z-score, a missing document gets 0;" in out
@@ -105,6 +107,7 @@ def test_tables() -> None:
         ("--from qrels.txt a.run b.run --output o.run", "qrels.txt"),
         ("--from r.json a.run b.run --output o.run", "not a fusion"),
         ("--from r.json a.run b.run", "--output RUN"),
+        ("--from r.json a.run b.run --output o.run --plot p", "--plot without --from"),
     ],
 )
 def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:

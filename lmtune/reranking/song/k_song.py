@@ -70,10 +70,14 @@ class KSong(Song):
         learns worse.
     tau2 : float
         Convexity of L_q, above 0.
+
+    Attributes
+    ----------
     epsilon : float
-        In [0, 1); 0.5 puts lambda at the (K + 1)-th score itself.
+        In [0, 1); 0.5 puts lambda at the (K + 1)-th score itself, LibAUC has 0.
     """
 
+    epsilon = 0.5
     cutoffs: Tensor
     threshold: Tensor
     curvature: Tensor
@@ -94,7 +98,6 @@ class KSong(Song):
         gamma_curvature: Share = 0.9,
         tau1: Positive | None = None,
         tau2: Positive = 1e-4,
-        epsilon: Annotated[float, Bounds(low=0, below=1)] = 0.5,
     ) -> None:
         # Scores spread with the margin, and so do what they are compared with and steps among them.
         if scale is None:
@@ -106,7 +109,6 @@ class KSong(Song):
             _read_eta(eta)
         self.inside, self.theoretical, self.scale, self.eta = inside, theoretical, scale, eta
         self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
-        self.epsilon = epsilon
         queries = len(pairs.queries)
         self.register_buffer("cutoffs", torch.from_numpy(pairs.cutoffs(cutoff)), persistent=False)
         self.register_buffer("threshold", torch.full((queries,), torch.nan))
