@@ -54,11 +54,11 @@ def main() -> None:
         seconds = []
         for value in values:
             choose(*value)
-            begin = time.perf_counter()
+            cpu, wall = time.process_time(), time.perf_counter()
             searcher.batch_search(texts, names, k=1000, threads=2)
-            seconds.append(time.perf_counter() - begin)
+            seconds.append((time.process_time() - cpu, time.perf_counter() - wall))
         # The first is warm-up; what a user pays later is the least of the others.
-        found[model] = min(seconds[1:])
+        found[model] = [min(some) for some in zip(*seconds[1:], strict=True)]
     print(json.dumps(found))
 
 

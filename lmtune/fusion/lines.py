@@ -176,7 +176,7 @@ class Line:
 
         over_slices(work, len(lines))
         keys = np.concatenate([np.empty(0, np.int64), *(own for own, _ in found)])
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)
         changes = [np.multiply.outer(own, share) for (_, own), share in zip(found, shares, strict=True)]
         return keys[order], np.concatenate([np.empty((0, *shares.shape[1:])), *changes])[order]
 

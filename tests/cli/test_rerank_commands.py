@@ -170,6 +170,11 @@ def test_the_first_stage_is_added_with_a_weight_from_validation_topics(home: Pat
         "".join(f"{t} 0 {d} {g}\n" for t, o in held.items() for d, g in o.items())
     )
     assert applied("--interpolate", "AP", "--qrels", tmp_path / "q.txt")[0] == chosen
+    (tmp_path / "q.txt").write_text("12 0 d1 1\n6 0 d1 0\n")
+    asked = ("apply", tmp_path / "m", *where, "--interpolate", "AP", "--qrels", tmp_path / "q.txt")
+    code, _, err = run(*asked, "--output", tmp_path / "no.run")
+    assert code == 2 and "none to choose the weight on" in err.splitlines()[-1]
+    assert not (tmp_path / "no.run").exists()
 
 
 def test_each_topic_is_reranked_by_a_model_that_never_saw_it(home: Path, tmp_path: Path) -> None:
