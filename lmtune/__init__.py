@@ -1,4 +1,4 @@
-"""Tune query-likelihood smoothing on TREC-style collections, and measure it as trec_eval does.
+"""Tune retrieval models, fuse and rerank runs, and report as trec_eval does.
 
 ``__init__.pyi`` lists the public names; each is imported when first used, so that ``import lmtune``
 is immediate.

@@ -13,7 +13,7 @@ from lmtune.cli.forms import HELP
 from lmtune.cli.groups import Member, group, nested, of_module
 from lmtune.cli.messages import complain, prepare_process, status_of
 
-SUMMARY = "Tune query-likelihood smoothing on TREC-style collections."
+SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
 
 
 class _Errors(TyperGroup):
@@ -61,7 +61,7 @@ app = group(SUMMARY, _members(), base=_Errors, name="lmtune", no_args_is_help=Tr
 
 @app.callback(invoke_without_command=True)
 def options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """Tune query-likelihood smoothing on TREC-style collections."""
+    """Tune retrieval models, fuse and rerank runs, and report as trec_eval does."""
     if version:
         from importlib.metadata import version as installed
 
