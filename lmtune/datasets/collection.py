@@ -16,6 +16,7 @@ from lmtune.errors import InputError
 from lmtune.formats.document import check_fields
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.index import field_index
+from lmtune.indexing.windows import KINDS
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 
@@ -54,7 +55,8 @@ class Collection:
     lengths : {"exact", "lucene"} or None
         Document lengths of a Lucene index.
     fields : tuple of str
-        Fields of the documents that the index has too, each apart.
+        Fields of the documents that the index has too, each apart; and kinds of windows, which rerankers
+        make features of.
     indexes : path
         The folder that holds built indexes.
     analysis : mapping, optional
@@ -87,10 +89,18 @@ class Collection:
         None, "Of a Lucene index: exact (the default), or lucene, its own to a byte."
     )
     fields: tuple[str, ...] = option(
-        (), "Fields of the documents to index too: keys of JSON lines, TREC elements.", metavar="NAME,..."
+        (),
+        "Fields of the documents to index too: keys of JSON lines, TREC elements. For rerankers also #1 "
+        "and #uw8: phrases, and pairs of query terms within 8 tokens.",
+        metavar="NAME,...",
     )
     indexes: Path = option(Path("indexes"), "The folder where built indexes are kept.")
     analysis: Mapping[str, Any] | None = None
+
+    @property
+    def text_fields(self) -> tuple[str, ...]:
+        """The fields without kinds of windows; one that comes twice does, to be refused."""
+        return tuple(f for f in self.fields if f not in KINDS or self.fields.count(f) > 1)
 
     def analyzer(self) -> Analyzer:
         """Return the analysis of an index of lmtune's own.
@@ -100,7 +110,7 @@ class Collection:
         InputError
             For an unknown stemmer or stopwords, and where a named index has its own analysis.
         """
-        check_fields(self.fields)
+        check_fields(self.text_fields)
         for name in ("stemmer", "stopwords"):
             value = getattr(self, name)
             if self.analysis is not None and value not in (None, self.analysis[name]):
@@ -177,8 +187,8 @@ class Collection:
             For an index that is not there, is stale or damaged or has another analysis than wanted, and
             documents that cannot be indexed.
         """
-        opened = self._open(dataset, positions, progress)
-        for field in self.fields:
+        opened = self._open(dataset, positions or self.text_fields != self.fields, progress)
+        for field in self.text_fields:
             field_index(opened, field)
         if self.analysis is not None:
             found, wanted = (
@@ -212,7 +222,7 @@ class Collection:
         return index_for(
             dataset.documents,
             self.analyzer(),
-            fields=self.fields,
+            fields=self.text_fields,
             positions=positions,
             home=self.indexes,
             progress=lambda done, total: progress(f"indexing {dataset.name}", done, total),

@@ -12,7 +12,9 @@ not indexed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from lmtune.errors import InputError
@@ -21,6 +23,9 @@ from lmtune.indexing.index import Index, PositionalIndex, Positions, Postings
 WIDTH = 8
 """Positions that an unordered window spans, at most."""
 
+KINDS = {"#1": True, "#uw8": False}
+"""Kinds of windows by Indri's names: whether they are ordered."""
+
 
 class Window(NamedTuple):
     """Two words together, the first at once before the second where it is ordered."""
@@ -28,6 +33,12 @@ class Window(NamedTuple):
     first: str
     second: str
     ordered: bool
+
+
+def windows_of(query: Sequence[str], *, ordered: bool) -> Counter[Window]:
+    """Return the windows of an analysed query's neighbours, unordered ones in one order alone."""
+    pairs = (pair if ordered else sorted(pair) for pair in pairwise(query))
+    return Counter(Window(first, second, ordered) for first, second in pairs)
 
 
 def count_windows(index: Index, windows: Sequence[Window]) -> list[Postings | None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmtune.errors import InputError
+from lmtune.indexing.windows import KINDS
 from lmtune.models.bm25 import BM25, LuceneBM25
 from lmtune.models.fields import PREFIX, Fields
 from lmtune.models.formula import Formula
@@ -136,8 +137,14 @@ def named_model(name: str, fields: Sequence[str]) -> str:
     Raises
     ------
     InputError
-        For ``fields`` without fields, and fields beside another model.
+        For ``fields`` without fields, fields beside another model, and windows among them.
     """
+    if windows := KINDS.keys() & fields:
+        raise InputError(
+            "windows are no fields to mix",
+            value=",".join(sorted(windows)),
+            accepted="--model sdm weighs them",
+        )
     if name == PREFIX[:-1] and fields:
         return PREFIX + ",".join(fields)
     if name == PREFIX[:-1] or fields:

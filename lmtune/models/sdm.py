@@ -20,14 +20,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index, Postings
-from lmtune.indexing.windows import Window, count_windows
+from lmtune.indexing.windows import Window, count_windows, windows_of
 from lmtune.models import kernels as two_stage
 from lmtune.models import sdm_kernels as kernels
 from lmtune.models.formula import Formula, QueryColumn
@@ -68,12 +67,11 @@ class SequentialDependence(Formula):
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return each distinct term, phrase and window of neighbours; a window in one order alone."""
-        pairs = list(pairwise(query))
-        groups = (query, map(" ".join, pairs), (" ".join(sorted(pair)) for pair in pairs))
-        return [
-            QueryColumn(term, group, times)
-            for group, terms in enumerate(groups)
-            for term, times in Counter(terms).items()
+        windows = {group: windows_of(query, ordered=group == ORDERED) for group in (ORDERED, UNORDERED)}
+        return [QueryColumn(term, TERMS, times) for term, times in Counter(query).items()] + [
+            QueryColumn(f"{window.first} {window.second}", group, times)
+            for group, own in windows.items()
+            for window, times in own.items()
         ]
 
     def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:

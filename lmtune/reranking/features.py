@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.indexing.windows import KINDS
 from lmtune.models.bm25 import idf
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import MODELS
@@ -184,19 +185,30 @@ FEATURES: tuple[Feature, ...] = (
 """The features in the order of their columns; in LETOR files, the first has id 1."""
 
 
-# The same whatever text is looked at.
+# The same whatever text is looked at; and whatever windows.
 _OF_RUN = ("query_length", "run_")
+_OF_TEXT = ("length", "log_length")
 
 
 def features_of(fields: Sequence[str] = ()) -> tuple[Feature, ...]:
-    """Return `FEATURES`, then in each of some fields those that depend on the text: ``title_bm25`` ..."""
+    """Return `FEATURES`, then in each of some fields those that depend on the text: ``title_bm25`` ...
+
+    Kinds of windows, ``#1`` and ``#uw8``, are among the fields where they are wanted: their features take
+    windows of neighbouring query terms for terms.
+    """
 
     def within(field: str, feature: Feature) -> Feature:
-        name, what = f"{field}_{feature.name}", f"{feature.what}; in {field}"
+        where = f"of {field} windows for terms" if field in KINDS else f"in {field}"
+        name, what = f"{field}_{feature.name}", f"{feature.what}; {where}"
         return Feature(name, what, lambda d: feature.compute(d.fields[field]))
 
     own = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
-    return FEATURES + tuple(within(field, feature) for field in fields for feature in own)
+    return FEATURES + tuple(
+        within(field, feature)
+        for field in fields
+        for feature in own
+        if not (field in KINDS and feature.name in _OF_TEXT)
+    )
 
 
 def compute_features(d: RankedDocuments) -> NDArray[np.float32]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.index import CollectionSize, Index, field_index
+from lmtune.indexing.index import CollectionSize, Index, Postings, field_index
+from lmtune.indexing.windows import KINDS, count_windows, windows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,8 @@ class RankedDocuments:
     lambda_, mu : float
         The tuned parameters of two-stage smoothing.
     fields : dict of str to RankedDocuments
-        The same of fields of the documents, by their names.
+        The same of fields of the documents, by their names, and of windows of neighbouring query terms,
+        by `lmtune.indexing.windows.KINDS`: windows stand for terms, and lengths are the documents'.
     """
 
     tf: NDArray[np.int32]
@@ -104,29 +107,40 @@ def look_up(
     lambda_, mu : float
         The tuned parameters of two-stage smoothing.
     fields : sequence of str
-        Fields of the documents that the index has, to look up too.
+        Fields of the documents that the index has, and kinds of windows, to look up too.
     """
-    counts = Counter(index.analyze(query))
-    found = {term: postings for term in counts if (postings := index.postings(term))}
-    tf = np.zeros((len(found), docs.size), np.int32)
-    for row, postings in zip(tf, found.values(), strict=True):
-        place = np.searchsorted(postings.docs, docs)
-        place[place == postings.docs.size] = 0
-        row[:] = np.where(postings.docs[place] == docs, postings.tfs[place], 0)
-    cf = [int(postings.tfs.sum(dtype=np.int64)) for postings in found.values()]
-    return RankedDocuments(
-        tf=tf,
-        length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
-        p=np.array(cf, np.float64) / index.total_terms,
-        df=np.array([postings.docs.size for postings in found.values()], np.int64),
-        count=np.array([counts[term] for term in found], np.int64),
-        score=scores,
-        num_docs=index.num_docs,
-        size=CollectionSize.of(index),
-        lambda_=lambda_,
-        mu=mu,
-        fields={
-            field: look_up(field_index(index, field), query, docs, scores, lambda_=lambda_, mu=mu)
-            for field in fields
-        },
-    )
+
+    def table(index: Index, counts: Counter[Any], postings: Sequence[Postings | None]) -> RankedDocuments:
+        held = [(own, times) for own, times in zip(postings, counts.values(), strict=True) if own]
+        tf = np.zeros((len(held), docs.size), np.int32)
+        for row, (own, _) in zip(tf, held, strict=True):
+            place = np.searchsorted(own.docs, docs)
+            place[place == own.docs.size] = 0
+            row[:] = np.where(own.docs[place] == docs, own.tfs[place], 0)
+        cf = [int(own.tfs.sum(dtype=np.int64)) for own, _ in held]
+        return RankedDocuments(
+            tf=tf,
+            length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
+            p=np.array(cf, np.float64) / index.total_terms,
+            df=np.array([own.docs.size for own, _ in held], np.int64),
+            count=np.array([times for _, times in held], np.int64),
+            score=scores,
+            num_docs=index.num_docs,
+            size=CollectionSize.of(index),
+            lambda_=lambda_,
+            mu=mu,
+            fields={},
+        )
+
+    def of_terms(index: Index) -> RankedDocuments:
+        counts = Counter(index.analyze(query))
+        return table(index, counts, [index.postings(term) for term in counts])
+
+    def of_windows(kind: str) -> RankedDocuments:
+        counts = windows_of(index.analyze(query), ordered=KINDS[kind])
+        return table(index, counts, count_windows(index, list(counts)))
+
+    within = {
+        name: of_windows(name) if name in KINDS else of_terms(field_index(index, name)) for name in fields
+    }
+    return replace(of_terms(index), fields=within)

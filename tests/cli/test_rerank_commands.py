@@ -545,3 +545,24 @@ def test_features_become_a_letor_file(home: Path, tmp_path: Path) -> None:
     assert [int(number) for number, _, _ in described] == list(range(1, data.features.shape[1] + 1))
     code, _, err = run("features", *where, "--only-topics", "77", "--output", tmp_path / "f.txt")
     assert code == 2 and "'77'" in err.splitlines()[-1]
+
+
+def test_windows_of_neighbouring_query_terms_are_learnt_from(home: Path, tmp_path: Path) -> None:
+    """The index gets positions on demand, and the model knows which windows it needs."""
+    where = (home / "c", "--run", home / "base.run", "--indexes", tmp_path / "indexes")
+    windows = ("--fields", "#1,#uw8")
+    code, out, err = run("features", *where, *windows, "--output", tmp_path / "f.txt")
+    assert code == 0, err
+    names = [line.split("\t")[1] for line in out.splitlines()]
+    counts = read_letor(tmp_path / "f.txt").features[
+        :, [names.index("#1_tf_sum"), names.index("#uw8_tf_sum")]
+    ]
+    assert (counts[:, 0] <= counts[:, 1]).all() and (counts[:, 0] < counts[:, 1]).any()
+    code, _, err = run("train", *where, *windows, "--train-topics", "1-8", *FAST, "--output", tmp_path / "m")
+    assert code == 0, err
+    code, _, err = run("apply", tmp_path / "m", *where, "--output", tmp_path / "new.run")
+    assert code == 0, err
+    code, _, err = run("features", *where, "--fields", "#1,#1", "--output", tmp_path / "twice.txt")
+    assert code == 2 and "bad field of documents: '#1'" in err
+    result = CliRunner().invoke(app, ["tune", str(home / "c"), "--model", "fields", "--fields", "#1"])
+    assert result.exit_code == 2 and "--model sdm weighs them" in result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,51 @@ def test_a_field_has_the_features_that_its_text_would_have() -> None:
             np.testing.assert_array_equal(data.features[:, names.index(name)], alone[:, NAMES.index(own)])
     bodies = data.features[:, names.index("body_length")], data.features[:, names.index("length")]
     assert (bodies[0] != bodies[1]).any()
+
+
+def windows_in(tokens: list[str], pair: tuple[str, str], kind: str) -> int:
+    """Count a phrase, or a pair within eight tokens from each occurrence that begins one."""
+    if kind == "#1":
+        return sum(both == pair for both in pairwise(tokens))
+    others = {pair[0]: pair[1], pair[1]: pair[0]}
+    return sum(others.get(token) in tokens[at + 1 : at + 8] for at, token in enumerate(tokens))
+
+
+@pytest.mark.parametrize("kind", ["#1", "#uw8"])
+def test_windows_have_the_features_of_terms(kind: str) -> None:
+    index, topics, _ = random_collection(0)
+    run = made_run(index, topics, 0, 25)
+    data = run_data(run, index, topics, fields=[kind])
+    names = [feature.name for feature in features_of([kind])]
+    assert data.features.shape[1] == len(names) == len(set(names)) == len(NAMES) + len(NAMES) - 6
+    texts = {docno: text.split() for docno, text in index.documents.items()}
+    size = sum(map(len, texts.values()))
+    seen = 0
+    for q, topic in enumerate(data.queries):
+        pairs = pairwise(topics[topic].split())
+        counts = Counter(pair if kind == "#1" else (min(pair), max(pair)) for pair in pairs)
+        tfs = {pair: {d: windows_in(text, pair, kind) for d, text in texts.items()} for pair in counts}
+        held = {pair: times for pair, times in counts.items() if any(tfs[pair].values())}
+        rows = data.rows(q)
+        assert data.docnos is not None
+        for row, docno in enumerate(data.docnos[rows], rows.start):
+            length = len(texts.get(docno, []))
+            expected = dict.fromkeys(("tf_sum", "matched_terms", "log_tf", "ql_dirichlet_1000", "bm25"), 0.0)
+            for pair, times in held.items():
+                tf, cf = tfs[pair].get(docno, 0), sum(tfs[pair].values())
+                df = sum(count > 0 for count in tfs[pair].values())
+                idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
+                norm = 0.9 * (0.6 + 0.4 * length * len(texts) / size)
+                expected["tf_sum"] += tf
+                expected["matched_terms"] += tf > 0
+                expected["log_tf"] += times * math.log1p(tf)
+                expected["ql_dirichlet_1000"] += times * math.log((tf + 1000 * cf / size) / (1000 + length))
+                expected["bm25"] += times * idf * tf / (tf + norm)
+            for name, value in expected.items():
+                found = data.features[row, names.index(f"{kind}_{name}")]
+                assert found == pytest.approx(value, rel=3e-6, abs=1e-6), (topic, docno, name)
+            seen += expected["tf_sum"] > 0
+    assert seen > 5
 
 
 def test_names_and_lines() -> None:
