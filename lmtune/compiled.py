@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import FunctionCache
 
 try:
@@ -20,6 +23,11 @@ except ImportError:  # not on Windows
 _ROOT = Path(__file__).parent
 _STAMP = _ROOT / "__pycache__" / "kernels.stamp"
 _LOCK = _ROOT / "__pycache__" / "kernels.lock"
+
+# Compiled functions are named with a number, which numba counts from 1 in each process. It alone tells
+# closures apart, such as those of numba's sort and argsort: two processes would give both one name, and a
+# third that loads them from the cache would run one for the other.
+FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6)))
 
 _turn = threading.RLock()
 _depth = 0
@@ -90,12 +98,12 @@ def compiled(*, contract: bool = False, inline: bool = False) -> Callable[[Any],
 
 
 def _drop_stale_kernels() -> None:
-    """Remove cached kernels if any kernel's source has changed.
+    """Remove cached kernels if any kernel's source, or how they are compiled, has changed.
 
     numba looks at a kernel's own file alone, not at those of the kernels that it calls.
     """
     digest = hashlib.sha256()
-    for source in sorted(_ROOT.rglob("*kernels.py")):
+    for source in sorted([*_ROOT.rglob("*kernels.py"), Path(__file__)]):
         status = source.stat()
         digest.update(f"{source.name} {status.st_mtime_ns} {status.st_size}\n".encode())
     stamp = digest.hexdigest()

@@ -67,3 +67,17 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
     for at in (time.time() + 5.0, 0.0):  # compiling together, then loading
         running = [start(kind, at) for kind in kinds]
         assert [process.communicate()[0].strip() for process in running] == ["True"] * len(kinds)
+
+
+def test_names_of_two_processes_differ() -> None:
+    """Numba's sort and argsort are closures of one name, told apart by a number of the process alone."""
+    code = (
+        "from lmtune.models.kernels import scores_as_product as f; f(0.5, 6, 1, 0.0, 6.0); "
+        "from lmtune.compiled import compiled; g = compiled()(lambda x: x + 1); g(1); "
+        "print(g.overloads[g.signatures[0]].fndesc.unique_name)"
+    )
+    names = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(names) == 2
