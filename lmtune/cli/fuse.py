@@ -53,6 +53,12 @@ def fuse(
             raise InputError("nowhere to write to", accepted="--output RUN")
         if output.plot is not None:
             raise InputError("nothing to draw", value=str(output.plot), accepted="--plot without --from")
+        if options != FusionOptions():
+            raise InputError(
+                "nothing is chosen with --from",
+                value=str(output.source),
+                accepted="its own measure and methods",
+            )
         _apply(output.source, files, output)
         return
     qrels, *runs = files

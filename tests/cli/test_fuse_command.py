@@ -60,6 +60,9 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
     assert code == 0, err
     assert "taken in their order: new-b for a, new-a for b" in err
     assert set(read_run("n.run")) == {"21", "22", "23", "24"}
+    given = ("--from", "results.json", "b.run", "a.run", "c.run", "--measure", "AP", "--output", "no.run")
+    code, _, err = fused(*given)
+    assert code == 2 and "nothing is chosen with --from" in err
     code, _, err = fused("--from", "results.json", "b.run", "a.run", "c.run", "--output", "again.run")
     assert code == 0, err
     assert read_run("again.run") == read_run("fused.run.gz")
