@@ -15,6 +15,7 @@ from lmtune.indexing.cache import cached_path
 from lmtune.indexing.lucene.writer import KIND as LUCENE_KIND
 from lmtune.indexing.manifest import KIND
 from lmtune.options import option
+from lmtune.parallel import width
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
 
@@ -33,8 +34,6 @@ class Building:
         lmtune's own, or Lucene through Anserini.
     positions : bool
         Whether to keep where terms stand.
-    workers : int or None
-        Processes, for Lucene threads; as many as cores by default.
     memory : int
         Their budget, in MiB.
 
@@ -49,7 +48,6 @@ class Building:
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
     positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
-    workers: int | None = option(None, "Processes; default: the cores.", low=1)
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
     def __post_init__(self) -> None:
@@ -100,7 +98,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 stemmer=collection.stemmer or "porter",
                 stopwords=collection.stopwords or "lucene",
                 positions=building.positions,
-                workers=building.workers or cores(),
+                workers=width() or cores(),
                 memory_mb=building.memory,
                 progress=progress,
             )
@@ -115,7 +113,6 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
             analyzer,
             fields=collection.fields,
             positions=building.positions,
-            workers=building.workers,
             memory_bytes=building.memory << 20,
             progress=lambda done, total: progress(f"indexing {source.name}", done, total),
         )

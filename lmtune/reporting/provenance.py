@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.indexing.lucene.index import LuceneIndex
 
-_WITHOUT_INFLUENCE = ("--output", "--workers")
+_WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
 NEURAL = ("torch", "safetensors")
 """What the numbers of reranking depend on besides."""
 
