@@ -15,12 +15,12 @@ _VIEWS = {"view", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "tra
 _VIEWS |= {"alias", "_unsafe_view", "as_strided", "unbind", "split", "reshape", "lift_fresh"}
 
 
-class Launches(TorchDispatchMode):
+class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operations of a step, and refuses those that would wait for a device."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count: int = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().partition("::")[2].partition(".")[0]
@@ -45,7 +45,8 @@ def launches(step: Callable[[], Any], device: str) -> int:
         step()  # compiles
         torch.cuda.set_sync_debug_mode("error")
     try:
-        with Launches() as counted:
+        counted = Launches()
+        with counted:
             step()
     finally:
         if device == "cuda":
