@@ -182,7 +182,7 @@ def test_a_task_that_kills_each_worker_is_given_up(cluster: str) -> None:
 @pytest.mark.usefixtures("place")
 def test_a_slow_task_holds_up_no_other(tmp_path: Path) -> None:
     sign = str(tmp_path / "all others are done")
-    given = [(tasks.await_file, {"path": sign}), *((tasks.square, {"x": x}) for x in range(20))]
+    given: list[Task] = [(tasks.await_file, {"path": sign}), *((tasks.square, {"x": x}) for x in range(20))]
     found = []
     for place, result in run_all(given):
         found.append((place, result))
