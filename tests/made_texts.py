@@ -1,9 +1,8 @@
-"""A random language model of two layers with a tokenizer made of a file here, and lists of texts."""
+"""Lists of texts with something to learn."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,47 +10,6 @@ from lmtune.reranking.text.lists import TextLists
 from lmtune.reranking.text.options import TextOptions
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-LONGEST = 64
-
-
-def made_model(folder: Path, *, seed: int = 0) -> Path:
-    """Write a two-layer BERT of 16 units with random weights, and its tokenizer."""
-    import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
-
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    words = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    words.normalizer = normalizers.BertNormalizer()
-    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=marks, show_progress=False)
-    words.train([str(README)], trainer)
-    words.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    kind: Any = PreTrainedTokenizerFast
-    kind(tokenizer_object=words, model_max_length=LONGEST, model_input_names=inputs, **names).save_pretrained(
-        folder
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        make: Any = BertConfig
-        config = make(
-            vocab_size=words.get_vocab_size(),
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=LONGEST,
-            num_labels=1,
-            initializer_range=0.2,
-        )
-        BertForSequenceClassification(config).save_pretrained(folder)
-    return folder
 
 
 def made_texts(seed: int, *, queries: int = 8, options: TextOptions | None = None) -> TextLists:

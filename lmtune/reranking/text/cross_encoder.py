@@ -1,24 +1,17 @@
-"""Scores of (query, document) pairs by a language model, with the gradient in pieces.
-
-With whole graphs, memory grows with a step's documents. Here a step's pairs are scored in
-micro-batches that keep no graph; once the loss has given dL/ds, each micro-batch goes through the
-model again, what is dropped out drawn again, and its part of the gradient back (gradient caching:
-Gao, Zhang, Han and Callan, Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup,
-RepL4NLP 2021). The last micro-batch keeps its graph: it goes back first.
-"""
+"""Scores of (query, document) pairs by a language model that reads both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from lmtune.errors import InputError
+from lmtune.reranking.text.gradient_cache import pieces_within, scores_in_pieces
 from lmtune.reranking.text.models import LanguageModel
 from lmtune.reranking.text.options import TextOptions
 
@@ -60,7 +53,6 @@ class CrossEncoder(nn.Module):
         self.tokenizer.model_max_length = min(options.max_length, self.tokenizer.model_max_length)
         # Padding here is of encoded lists, by micro-batches.
         self.tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
-        self.whole_graphs = False
         for module in self.model.modules():
             if dropout is not None and isinstance(module, nn.Dropout):
                 module.p = dropout
@@ -118,19 +110,9 @@ class CrossEncoder(nn.Module):
 
     def of_pairs(self, pieces: Pieces) -> Tensor:
         """Score pairs, shape (pairs,)."""
-        lengths = np.array([len(own) for own in pieces.columns["input_ids"]])
-        parts = micro_batches(lengths, self.options.batch_tokens)
-        found = []
-        for number, part in enumerate(parts, 1):
-            inputs = self._padded(pieces.columns, part)
-            if torch.is_grad_enabled() and number < len(parts) and not self.whole_graphs:
-                found.append(checkpoint(self._scores, inputs, use_reentrant=False))
-            else:
-                found.append(self._scores(inputs))
-        places = torch.from_numpy(np.argsort(np.concatenate(parts))).to(found[0].device)
-        return self._joined(torch.cat(found)[places], pieces)
-
-    def _joined(self, scores: Tensor, pieces: Pieces) -> Tensor:
+        lengths = [len(own) for own in pieces.columns["input_ids"]]
+        parts = pieces_within(lengths, self.options.batch_tokens)
+        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts)
         if self.options.passages == "first":
             return scores
         pair = torch.from_numpy(pieces.pair).to(scores.device)
@@ -138,36 +120,9 @@ class CrossEncoder(nn.Module):
         zeros = scores.new_zeros(pieces.pairs)
         return zeros.scatter_reduce(0, pair, scores, how, include_self=False)
 
-    def _padded(self, columns: Mapping[str, list[list[int]]], part: NDArray[np.int64]) -> dict[str, Tensor]:
-        chosen = {name: [rows[place] for place in part.tolist()] for name, rows in columns.items()}
+    def _scores(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> Tensor:
+        chosen = {name: [rows[place] for place in places.tolist()] for name, rows in columns.items()}
         padded = self.tokenizer.pad(chosen, return_tensors="pt")
         device = self.last.weight.device
-        return {name: tensor.to(device) for name, tensor in padded.items()}
-
-    def _scores(self, inputs: dict[str, Tensor]) -> Tensor:
-        logits: Tensor = self.model(**inputs).logits
+        logits: Tensor = self.model(**{name: own.to(device) for name, own in padded.items()}).logits
         return logits.squeeze(-1).float()
-
-
-def micro_batches(lengths: NDArray[np.integer[Any]], tokens: int) -> list[NDArray[np.int64]]:
-    """Part pieces, longest first, so that padded to its longest no part has more tokens.
-
-    Parameters
-    ----------
-    lengths : numpy.ndarray of int, shape (pieces,)
-        Tokens of each piece.
-    tokens : int
-        Of a part; a longer piece stands alone.
-
-    Returns
-    -------
-    list of numpy.ndarray
-        Places of pieces.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    parts, first = [], 0
-    while first < order.size:
-        count = max(1, tokens // int(lengths[order[first]]))
-        parts.append(order[first : first + count])
-        first += count
-    return parts

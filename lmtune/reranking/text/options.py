@@ -40,7 +40,7 @@ class TextOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.overlap >= self.max_length // 2:
+        if self.passages != "first" and self.overlap >= self.max_length // 2:
             raise InputError(
                 "passages overlap too much",
                 value=self.overlap,

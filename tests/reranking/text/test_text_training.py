@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 pytest.importorskip("transformers", reason="the extra 'text' is not installed")
 
-from made_texts import made_model, made_texts  # noqa: E402
+from made_texts import made_texts  # noqa: E402
+from tiny_bert import tiny_bert  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.batches import batches  # noqa: E402
 from lmtune.reranking.loss_names import loss_names, parse_loss  # noqa: E402
+from lmtune.reranking.losses import lambdarank  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.text.cross_encoder import CrossEncoder, micro_batches  # noqa: E402
+from lmtune.reranking.text import gradient_cache  # noqa: E402
+from lmtune.reranking.text.cross_encoder import CrossEncoder  # noqa: E402
 from lmtune.reranking.text.lists import TextLists  # noqa: E402
 from lmtune.reranking.text.models import load_language_model  # noqa: E402
 from lmtune.reranking.text.options import TextOptions  # noqa: E402
@@ -37,14 +40,16 @@ TRAIN, VALIDATION = made_texts(0, options=SMALL), made_texts(1, queries=4, optio
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    model = made_model(tmp_path_factory.mktemp("model"))
+    model = tiny_bert(tmp_path_factory.mktemp("model"))
     yield Settings(network=f"text:{model}", learning_rate=0.003, epochs=2, batch_size=3)
 
 
-def gradients(network: CrossEncoder, lists: TextLists, *, whole: bool) -> dict[str, Any]:
-    from lmtune.reranking.losses import lambdarank
+def kept_whole(score: Callable[[Any], Any], piece: Any, *, use_reentrant: bool) -> Any:
+    del use_reentrant
+    return score(piece)
 
-    network.whole_graphs = whole
+
+def gradients(network: CrossEncoder, lists: TextLists) -> dict[str, Any]:
     network.train().zero_grad()
     [batch] = batches(lists, size=len(lists.queries), seed=0, epoch=0)
     torch.manual_seed(5)
@@ -58,12 +63,15 @@ def gradients(network: CrossEncoder, lists: TextLists, *, whole: bool) -> dict[s
 def test_gradients_in_pieces_are_those_of_all_at_once(settings: Settings, passages: str) -> None:
     lists = replace(TRAIN, options=replace(SMALL, passages=passages))
     network = CrossEncoder(load_language_model(settings.network), lists.options, dropout=0.3)
-    pieces, whole = (gradients(network, lists, whole=whole) for whole in (False, True))
+    pieces = gradients(network, lists)
+    with pytest.MonkeyPatch.context() as at_once:
+        at_once.setattr(gradient_cache, "checkpoint", kept_whole)
+        whole = gradients(network, lists)
     assert pieces.keys() == whole.keys()
     assert any(float(own.abs().max()) > 1e-3 for own in whole.values())
     for name, own in whole.items():
         torch.testing.assert_close(pieces[name], own, rtol=1e-5, atol=1e-8)
-    again = gradients(network, lists, whole=False)
+    again = gradients(network, lists)
     assert all(torch.equal(own, again[name]) for name, own in pieces.items())
 
 
@@ -90,24 +98,16 @@ class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= size
 
 
-def test_graphs_of_one_micro_batch_at_a_time(settings: Settings) -> None:
+def test_graphs_of_one_micro_batch_at_a_time(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = made_texts(2, queries=24, options=SMALL)
     network = CrossEncoder(load_language_model(settings.network), SMALL)
-    gradients(network, lists, whole=False)
-    most = {}
-    for whole in (False, True):
-        with Alive() as alive:
-            gradients(network, lists, whole=whole)
-        most[whole] = alive.most
-    assert most[False] < 0.3 * most[True]
-
-
-@pytest.mark.parametrize("lengths", [[5], [3, 9, 4, 4, 100, 1], [7] * 20])
-def test_micro_batches_hold_all_within_their_tokens(lengths: list[int]) -> None:
-    parts = micro_batches(np.array(lengths), 20)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
-    for part in parts:
-        assert len(part) * max(lengths[place] for place in part) <= 20 or len(part) == 1
+    gradients(network, lists)
+    with Alive() as in_pieces:
+        gradients(network, lists)
+    monkeypatch.setattr(gradient_cache, "checkpoint", kept_whole)
+    with Alive() as at_once:
+        gradients(network, lists)
+    assert in_pieces.most < 0.3 * at_once.most
 
 
 @pytest.mark.parametrize("loss", [name.replace("lambdas", LAMBDAS) for name in loss_names()])
