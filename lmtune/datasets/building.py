@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.formats.documents import ListDocuments, field_of
+from lmtune.formats.documents import ListDocuments, check_held
 from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
+from lmtune.indexing.index import CONTENTS
 from lmtune.indexing.lucene.writer import KIND as LUCENE_KIND
 from lmtune.indexing.manifest import KIND
+from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
@@ -33,6 +36,8 @@ class Building:
         lmtune's own, or Lucene through Anserini.
     positions : bool
         Whether to keep where terms stand.
+    keep_text : bool
+        Whether to keep the documents' text, and that of the fields that are indexed too.
     workers : int or None
         Processes, for Lucene threads; as many as cores by default.
     memory : int
@@ -49,6 +54,9 @@ class Building:
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
     positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
+    keep_text: bool = option(
+        False, "Keep the documents' text too, and that of --fields, compressed: for rerankers of text."
+    )
     workers: int | None = option(None, "Processes; default: the cores.", low=1)
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
@@ -85,7 +93,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
     for field in collection.fields:
-        field_of(source, field)
+        check_held(source, field)
     if building.engine == LUCENE and building.output is not None:
         if collection.fields:
             raise InputError(
@@ -100,6 +108,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 stemmer=collection.stemmer or "porter",
                 stopwords=collection.stopwords or "lucene",
                 positions=building.positions,
+                raw=building.keep_text,
                 workers=building.workers or cores(),
                 memory_mb=building.memory,
                 progress=progress,
@@ -119,6 +128,8 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
             memory_bytes=building.memory << 20,
             progress=lambda done, total: progress(f"indexing {source.name}", done, total),
         )
+    for field in (CONTENTS, *collection.fields) if building.keep_text else ():
+        keep_texts(source, built, field, progress=partial(progress, f"keeping text of {source.name}"))
     for own in (built, *map(built.field, collection.fields)):
         size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens, {own.unique_terms:,} terms"
         note(f"{own.path}: {size}")

@@ -8,6 +8,7 @@ from lmtune.formats.document import (
     DocumentBatch,
     DocumentSource,
     check_fields,
+    check_held,
     field_of,
     unchanged,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "FileDocuments",
     "ListDocuments",
     "check_fields",
+    "check_held",
     "document_files",
     "field_of",
     "unchanged",

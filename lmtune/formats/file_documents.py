@@ -14,13 +14,18 @@ from lmtune.errors import InputError
 from lmtune.formats.compression import is_compressed
 from lmtune.formats.document import Document
 from lmtune.formats.files import BOM, open_bytes, unreadable
-from lmtune.formats.jsonl import parse_jsonl
+from lmtune.formats.jsonl import keys_with_text, parse_jsonl
 from lmtune.formats.limits import within_lines
-from lmtune.formats.trectext import START, parse_trec
+from lmtune.formats.tab_separated import FIRST, parse_tab_separated
+from lmtune.formats.trectext import START, element_names, parse_trec
 
 _BLOCK_BYTES = 1 << 20
 _NOT_DOCUMENTS = re.compile(r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I)
-_ACCEPTED = "JSON lines ({...}) or TREC documents (<DOC> ...), plain or as .gz, .bz2, .zst"
+_ACCEPTED = (
+    "JSON lines ({...}), TREC documents (<DOC> ...) or lines of id<TAB>text, plain or as .gz, .bz2, .zst"
+)
+_Format = Literal["jsonl", "trec", "tsv"]
+_PARSERS = {"jsonl": parse_jsonl, "trec": parse_trec, "tsv": parse_tab_separated}
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class FileBatch:
     """The documents of a file, or of the bytes from `start` to `stop` of a plain one; of a field alone."""
 
     path: str
-    kind: Literal["jsonl", "trec"]
+    kind: _Format
     size: int
     start: int = 0
     stop: int | None = None
@@ -41,13 +46,13 @@ class FileBatch:
 
     def numbered(self) -> Iterator[tuple[int, str, str]]:
         """Yield (line within the batch, docno, text)."""
-        parse = parse_jsonl if self.kind == "jsonl" else parse_trec
         with open_bytes(self.path) as stream:
             if self.start:
                 stream.seek(self.start)
             try:
                 # A document of no end at all has no closing tag either.
-                end = b"\n" if self.kind == "jsonl" else b"</"
+                end = b"</" if self.kind == "trec" else b"\n"
+                parse = _PARSERS[self.kind]
                 yield from parse(within_lines(self._blocks(stream), self.path, end), self.path, self.field)
             except InputError as error:
                 if error.line is not None:
@@ -120,6 +125,14 @@ class FileDocuments:
     def origin(self) -> str:
         """The absolute path of the file, or of the folder that holds all of them."""
         return os.path.commonpath([os.path.realpath(path) for path in self.files])
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the first document."""
+        with open_bytes(self.files[0]) as stream:
+            head = stream.read(_BLOCK_BYTES).removeprefix(BOM)
+        kind = _kind(self.files[0])
+        return [] if kind == "tsv" else keys_with_text(head) if kind == "jsonl" else element_names(head)
 
     def state(self) -> dict[str, object]:
         """Return each file's size, time of change and number in the file system."""
@@ -222,7 +235,7 @@ def document_files(path: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda file: file.relative_to(top).parts)
 
 
-def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
+def _kind(path: str | os.PathLike[str]) -> _Format:
     with open_bytes(path) as stream:
         head = stream.read(1 << 12).removeprefix(BOM)
         while head.isspace() and (more := stream.read(1 << 16)):
@@ -232,6 +245,8 @@ def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
         return "jsonl"
     if START.match(head):
         return "trec"
+    if FIRST.match(head):
+        return "tsv"
     raise InputError(
         "not a document file" if head else "the file is empty",
         file=path,
@@ -240,8 +255,8 @@ def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
     )
 
 
-def _next_start(path: str | os.PathLike[str], kind: Literal["jsonl", "trec"], offset: int, size: int) -> int:
-    """Return where the first line (JSON) or document (TREC) at or after `offset` begins."""
+def _next_start(path: str | os.PathLike[str], kind: _Format, offset: int, size: int) -> int:
+    """Return where the first document (of TREC, else line) at or after `offset` begins."""
     with open_bytes(path) as stream:
         # From one byte before, so that a line that begins right there counts.
         stream.seek(offset - 1)
