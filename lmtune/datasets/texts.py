@@ -15,8 +15,9 @@ from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.formats.documents import check_held
-from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.index import CONTENTS, TextIndex
+from lmtune.indexing.index import CONTENTS
+from lmtune.indexing.lucene.index import LuceneIndex
+from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.text_store import keep_texts
 from lmtune.progress import Progress, note, silent
 
@@ -79,7 +80,7 @@ class Texts:
 
     Attributes
     ----------
-    index : ColumnarIndex, LuceneIndex or another `TextIndex`
+    index : ColumnarIndex, ShardedIndex or LuceneIndex
         The documents.
     template : Template
         What a text is made of.
@@ -149,21 +150,19 @@ def open_texts(
         that has kept no text and stands alone.
     """
     parsed = Template.parse(template)
-    opened = collection.open_index(dataset, progress=progress) if index is None else index
     fields = list(dict.fromkeys(parsed.fields))
     source = dataset.documents or collection.documents_beside()
-    report = partial(progress, f"keeping text of {dataset.name}")
-    if isinstance(opened, ColumnarIndex) and source is not None:
+    for field in fields:
+        if source is not None and field != CONTENTS:
+            check_held(source, field)
+    opened = collection.open_index(dataset, progress=progress) if index is None else index
+    joined = isinstance(opened, ShardedIndex) and opened.manifest.joined
+    if source is not None and not joined and not isinstance(opened, LuceneIndex):
         for field in fields:
-            if field != CONTENTS:
-                check_held(source, field)
-        for field in fields:
-            if keep_texts(source, opened, field, progress=report):
+            if keep_texts(
+                source, opened, field, progress=partial(progress, f"keeping text of {dataset.name}")
+            ):
                 note(f"{dataset.name}: keeps the documents' text ({field}) in {opened.path}")
-    if not isinstance(opened, TextIndex):
-        raise InputError(
-            "the index keeps no text", value=opened.name, accepted="an index of lmtune or Lucene"
-        )
     for field in fields:
         opened.texts((), field)  # told now where there is none
     return Texts(opened, parsed)

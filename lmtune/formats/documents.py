@@ -10,6 +10,7 @@ from lmtune.formats.document import (
     check_fields,
     check_held,
     field_of,
+    parts_of,
     unchanged,
 )
 from lmtune.formats.file_documents import FileDocuments, document_files
@@ -26,5 +27,6 @@ __all__ = [
     "check_held",
     "document_files",
     "field_of",
+    "parts_of",
     "unchanged",
 ]

@@ -16,7 +16,7 @@ from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decod
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
-from lmtune.indexing.text_store import StoredTexts, kept_fields, open_texts
+from lmtune.indexing.text_store import KeptTexts
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -47,7 +47,7 @@ class ColumnarIndex:
         names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
         self._docnos = Docnos(names, self._columns["docno_ranks"])
         self._fields: dict[str, ColumnarIndex] = {}
-        self._texts: dict[str, StoredTexts] = {}
+        self._texts = KeptTexts(path, manifest.fingerprint)
 
     @classmethod
     def open(
@@ -210,7 +210,7 @@ class ColumnarIndex:
         return [decode(term) for term in self._terms[:]]
 
     def stale_reason(
-        self, source: DocumentSource, analyzer: Analyzer, *, positions: bool = False
+        self, source: DocumentSource, analyzer: Analyzer | None = None, *, positions: bool = False
     ) -> str | None:
         """Say why the index does not stand for documents and analysis.
 
@@ -218,8 +218,8 @@ class ColumnarIndex:
         ----------
         source : DocumentSource
             The documents that are wanted.
-        analyzer : Analyzer
-            The analysis that is wanted.
+        analyzer : Analyzer, optional
+            The analysis that is wanted; its own by default.
         positions : bool
             Whether positions are wanted.
 
@@ -229,6 +229,7 @@ class ColumnarIndex:
             The reason in a few words: the index is of other documents or another analysis, or lacks
             positions; None if it is current.
         """
+        analyzer = analyzer or self.analyzer
         if self.manifest.analyzer_fingerprint != analyzer.fingerprint:
             return "the index was built with another analysis"
         if self.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):
@@ -267,19 +268,7 @@ class ColumnarIndex:
         InputError
             Where the field's text was not kept; the message says what was, and which command does.
         """
-        if field not in self._texts:
-            found = open_texts(self.path, self.manifest.columns["docnos"], field)
-            if found is None:
-                wanted = "--keep-text" if field == CONTENTS else f"--keep-text --fields {field}"
-                kept = ", ".join(kept_fields(self.path)) or "none"
-                raise InputError(
-                    "the index does not keep this text",
-                    file=self.path,
-                    value=field,
-                    accepted=f"one that it keeps ({kept}), or lmtune index ... {wanted} --output {self.path}",
-                )
-            self._texts[field] = found
-        return self._texts[field].of(docs)
+        return self._texts.of(docs, field)
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.

@@ -186,18 +186,3 @@ class PositionalIndex(Protocol):
 
 CONTENTS = "contents"
 """What the text that is indexed is called among the fields of documents."""
-
-
-@runtime_checkable
-class TextIndex(Protocol):
-    """An index that can have kept its documents' text."""
-
-    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
-        """Return one field's text of documents by number, empty where a document lacks the field.
-
-        Raises
-        ------
-        InputError
-            Where the field's text was not kept; the message says what was, and which command does.
-        """
-        ...

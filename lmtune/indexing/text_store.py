@@ -21,18 +21,19 @@ from lmtune.formats.documents import DocumentSource, field_of, unchanged
 from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.formats.locks import locked
 from lmtune.indexing.columns import Column, ColumnWriter, StoredColumn, Strings, read_columns, write_strings
-from lmtune.indexing.index import CONTENTS
+from lmtune.indexing.index import CONTENTS, Index
 from lmtune.indexing.manifest import TEXTS
 
 if TYPE_CHECKING:
     from lmtune.indexing.columnar import ColumnarIndex
+    from lmtune.indexing.sharded import ShardedIndex
 
 FORMAT = "lmtune texts 1"
 FILE = "texts.json"
 
 _BLOCK_BYTES = 1 << 14
 _DOCNOS_AT_A_TIME = 1 << 12
-_FACTS = {"digest": str, "docnos": int, "columns": dict}
+_FACTS = {"index": str, "digest": str, "columns": dict}
 _COLUMNS = {
     "frames": "blocks of documents' texts in UTF-8, each a Zstandard frame",
     "frame_bytes": "where each block's frame begins, and where the last one ends",
@@ -79,46 +80,81 @@ class StoredTexts:
         return found
 
 
-def kept_fields(index: Path) -> list[str]:
-    """Return the fields whose text stands in an index's folder."""
-    return sorted(file.parent.name for file in index.glob(f"{TEXTS}/*/{FILE}"))
-
-
-def open_texts(
-    index: Path, docnos: StoredColumn, field: str, digest: str | None = None
-) -> StoredTexts | None:
-    """Open what an index keeps of a field; None where it keeps nothing, or of other documents.
+class KeptTexts:
+    """What an index keeps of its documents' text, in a folder of its own.
 
     Parameters
     ----------
     index : path
         The index's folder.
-    docnos : StoredColumn
-        Its docnos.
-    field : str
-        The field; `CONTENTS` is the text that was indexed.
-    digest : str, optional
-        What the documents' digest must be.
-
-    Raises
-    ------
-    InputError
-        Where a column is damaged.
+    fingerprint : str
+        The index's.
     """
-    folder = index / TEXTS / field
-    try:
-        content = unsealed(parse_json((folder / FILE).read_bytes()), FORMAT, _FACTS)
-        columns = read_columns(content["columns"], _COLUMNS)
-    except (OSError, ValueError):
-        return None
-    if content["docnos"] != docnos.crc32 or digest not in (None, content["digest"]):
-        return None
-    return StoredTexts(folder, columns)
+
+    def __init__(self, index: Path, fingerprint: str) -> None:
+        self._folder = index / TEXTS
+        self._fingerprint = fingerprint
+        self._opened: dict[str, StoredTexts] = {}
+
+    def path(self, field: str) -> Path:
+        """Return the folder of a field's text."""
+        return self._folder / field
+
+    def fields(self) -> list[str]:
+        """Return the fields whose text is kept."""
+        return sorted(file.parent.name for file in self._folder.glob(f"*/{FILE}"))
+
+    def open(self, field: str, digest: str | None = None) -> StoredTexts | None:
+        """Open a field's text; None where there is none, or of another index or other documents.
+
+        Parameters
+        ----------
+        field : str
+            The field; `CONTENTS` is the text that was indexed.
+        digest : str, optional
+            What the documents' digest must be.
+
+        Raises
+        ------
+        InputError
+            Where a column is damaged.
+        """
+        if digest is None and field in self._opened:
+            return self._opened[field]
+        try:
+            content = unsealed(parse_json((self.path(field) / FILE).read_bytes()), FORMAT, _FACTS)
+            columns = read_columns(content["columns"], _COLUMNS)
+        except (OSError, ValueError):
+            return None
+        if content["index"] != self._fingerprint or digest not in (None, content["digest"]):
+            return None
+        self._opened[field] = StoredTexts(self.path(field), columns)
+        return self._opened[field]
+
+    def of(self, docs: Sequence[int] | NDArray[np.integer], field: str) -> list[str]:
+        """Return the texts of documents by number.
+
+        Raises
+        ------
+        InputError
+            Where the field's text is not kept, saying which is and which command keeps it.
+        """
+        found = self.open(field)
+        if found is None:
+            wanted = "--keep-text" if field == CONTENTS else f"--keep-text --fields {field}"
+            raise InputError(
+                "the index does not keep this text",
+                file=self._folder.parent,
+                value=field,
+                accepted=f"one that it keeps ({', '.join(self.fields()) or 'none'}), or"
+                f" lmtune index ... {wanted} --output {self._folder.parent}",
+            )
+        return found.of(docs)
 
 
 def keep_texts(
     source: DocumentSource,
-    index: ColumnarIndex,
+    index: ColumnarIndex | ShardedIndex,
     field: str = CONTENTS,
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -131,7 +167,7 @@ def keep_texts(
     ----------
     source : DocumentSource
         The documents that were indexed.
-    index : ColumnarIndex
+    index : ColumnarIndex or ShardedIndex
         Their index; the text goes into its folder.
     field : str
         A field, or `CONTENTS`.
@@ -149,22 +185,22 @@ def keep_texts(
         If the documents are not those of the index, or change meanwhile, or have no fields.
     """
     view = source if field == CONTENTS else field_of(source, field)
-    digest = index.manifest.source_digest if field == CONTENTS else view.digest()
-    path, docnos = index.path / TEXTS / field, index.manifest.columns["docnos"]
-    with locked(path):
-        if open_texts(index.path, docnos, field, digest) is not None:
+    digest = "" if field == CONTENTS else view.digest()  # of the whole text the index has one
+    kept = KeptTexts(index.path, index.fingerprint)
+    with locked(kept.path(field)):
+        if kept.open(field, digest) is not None:
             return False
-        with atomic_directory(path, _KIND) as folder, unchanged(source):
+        with atomic_directory(kept.path(field), _KIND) as folder, unchanged(source):
             columns = _write(folder, _documents(view, index, progress))
             described = {name: asdict(column) for name, column in columns.items()}
-            content = {"digest": digest, "docnos": docnos.crc32, "columns": described}
+            content = {"index": index.fingerprint, "digest": digest, "columns": described}
             text = json.dumps(sealed(content, FORMAT), indent=1) + "\n"
             (folder / FILE).write_text(text, encoding="ascii")
     return True
 
 
 def _documents(
-    source: DocumentSource, index: ColumnarIndex, progress: Callable[[int, int], None] | None
+    source: DocumentSource, index: Index, progress: Callable[[int, int], None] | None
 ) -> Iterator[bytes]:
     """Yield each document's text, once its docno was found to be the index's."""
     number = done = 0
@@ -183,10 +219,10 @@ def _documents(
         raise _others(source, index)
 
 
-def _others(source: DocumentSource, index: ColumnarIndex) -> InputError:
+def _others(source: DocumentSource, index: Index) -> InputError:
     return InputError(
         "the documents are not those of the index",
-        file=index.path,
+        file=index.name,
         value=source.name,
         accepted="the documents that were indexed",
     )

@@ -15,7 +15,8 @@ from lmtune.formats.documents import Document, DocumentSource, FileDocuments, Li
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.text_store import keep_texts, kept_fields
+from lmtune.indexing.sharding import build_sharded_index, join_indexes
+from lmtune.indexing.text_store import KeptTexts, keep_texts
 
 ODD = ["", "é \U0001f600", "a\x00b\r\n", "long " * 20_000, " ", "x" * (1 << 14), "\ud800 lone"]
 
@@ -70,7 +71,7 @@ def test_fields_of_files_plain_and_compressed(tmp_path: Path) -> None:
     assert index.texts(range(5000), "title") == [f"T{n}" if n % 3 else "" for n in range(5000)]
     assert seen[-1] == (source.size, source.size)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert kept_fields(index.path) == ["title"]
+    assert KeptTexts(index.path, index.fingerprint).fields() == ["title"]
     assert not list(index.path.glob("texts/.*"))
 
 
@@ -111,7 +112,7 @@ def test_texts_of_other_documents_are_refused_and_nothing_is_left(tmp_path: Path
     for source in (listed(19), listed(21)):
         with pytest.raises(InputError, match="not those of the index"):
             keep_texts(source, index)
-    assert kept_fields(index.path) == []
+    assert KeptTexts(index.path, index.fingerprint).fields() == []
     with pytest.raises(InputError, match=r"'title'.*--keep-text --fields title --output"):
         index.texts([0], "title")
 
@@ -124,6 +125,22 @@ def test_texts_of_a_field_index_of_another_collection_are_not_taken(tmp_path: Pa
     (index.path / "texts").rename(other.path / "texts")
     with pytest.raises(InputError, match="does not keep"):
         other.texts([0])
+
+
+def test_shards_keep_the_text_of_all_or_give_their_own(tmp_path: Path) -> None:
+    source = in_files(tmp_path)
+    whole = build_sharded_index(source, tmp_path / "cut", Analyzer("none", "none"), 3, workers=1)
+    with pytest.raises(InputError, match=r"cut: the index does not keep this text"):
+        whole.texts([0])
+    keep_texts(source, whole)
+    assert whole.texts([4999, 0, 2500]) == ["text 4999 é", "text 0 é", "text 2500 é"]
+    one, two = built(listed(20), tmp_path / "one"), built(source, tmp_path / "two")
+    joined = join_indexes([one.path, two.path], tmp_path / "joined")
+    keep_texts(listed(20), one)
+    with pytest.raises(InputError, match=r"two.index: the index does not keep this text"):
+        joined.texts([0])
+    keep_texts(source, two)
+    assert joined.texts([one.num_docs + 7, 3]) == ["text 7 é", *one.texts([3])]
 
 
 def test_damage_is_found_before_it_is_used(tmp_path: Path) -> None:
