@@ -23,6 +23,7 @@ from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
 from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option
+from lmtune.parallel import width
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
 
@@ -43,8 +44,6 @@ class Building:
         Whether to keep where terms stand.
     keep_text : bool
         Whether to keep the documents' text, and that of the fields that are indexed too.
-    workers : int or None
-        Processes, for Lucene threads; as many as cores by default.
     memory : int
         Their budget, in MiB.
     shards : int or None
@@ -66,7 +65,6 @@ class Building:
     keep_text: bool = option(
         False, "Keep the documents' text too, and that of --fields, compressed: for rerankers of text."
     )
-    workers: int | None = option(None, "Processes; default: the cores.", low=1)
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
     shards: int | None = option(None, "In so many shards; use it with --index sharded:PATH.", low=1)
@@ -134,7 +132,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 stopwords=collection.stopwords or "lucene",
                 positions=building.positions,
                 raw=building.keep_text,
-                workers=building.workers or cores(),
+                workers=width() or cores(),
                 memory_mb=building.memory,
                 progress=progress,
             )
@@ -168,7 +166,6 @@ def _build_own(
     how: HowBuilt = {
         "fields": collection.fields,
         "positions": building.positions,
-        "workers": building.workers,
         "memory_bytes": building.memory << 20,
         "progress": lambda done, total: progress(f"indexing {source.name}", done, total),
     }

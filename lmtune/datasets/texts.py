@@ -14,7 +14,7 @@ import numpy as np
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
-from lmtune.formats.documents import check_held
+from lmtune.formats.documents import DocumentSource, check_held
 from lmtune.indexing.index import CONTENTS
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.sharded import ShardedIndex
@@ -151,18 +151,32 @@ def open_texts(
     """
     parsed = Template.parse(template)
     fields = list(dict.fromkeys(parsed.fields))
-    source = dataset.documents or collection.documents_beside()
-    for field in fields:
-        if source is not None and field != CONTENTS:
-            check_held(source, field)
+    _check_held(dataset.documents, fields)
     opened = collection.open_index(dataset, progress=progress) if index is None else index
-    joined = isinstance(opened, ShardedIndex) and opened.manifest.joined
-    if source is not None and not joined and not isinstance(opened, LuceneIndex):
-        for field in fields:
-            if keep_texts(
-                source, opened, field, progress=partial(progress, f"keeping text of {dataset.name}")
-            ):
-                note(f"{dataset.name}: keeps the documents' text ({field}) in {opened.path}")
+    _keep(collection, dataset, opened, fields, progress)
     for field in fields:
         opened.texts((), field)  # told now where there is none
     return Texts(opened, parsed)
+
+
+def _keep(
+    collection: Collection, dataset: Dataset, index: AnyIndex, fields: Sequence[str], progress: Progress
+) -> None:
+    """Keep the text of fields where the documents are here; Lucene and joined shards have their own."""
+    if isinstance(index, LuceneIndex) or (isinstance(index, ShardedIndex) and index.manifest.joined):
+        return
+    source = dataset.documents or collection.documents_beside()
+    if source is None:
+        return
+    if dataset.documents is None:
+        _check_held(source, fields)
+    for field in fields:
+        report = partial(progress, f"keeping text of {dataset.name}")
+        if keep_texts(source, index, field, progress=report):
+            note(f"{dataset.name}: keeps the documents' text ({field}) in {index.path}")
+
+
+def _check_held(source: DocumentSource | None, fields: Sequence[str]) -> None:
+    for field in fields:
+        if source is not None and field != CONTENTS:
+            check_held(source, field)

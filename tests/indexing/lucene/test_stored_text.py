@@ -27,7 +27,7 @@ def test_text_of_an_index_that_lmtune_built(tmp_path: Path) -> None:
     (tmp_path / "docs.jsonl").write_text("".join(lines))
     built = tmp_path / "index"
     documents = Collection(documents=str(tmp_path / "docs.jsonl"), indexes=tmp_path / "kept")
-    build(documents, Building(output=built, engine="lucene", keep_text=True, workers=1))
+    build(documents, Building(output=built, engine="lucene", keep_text=True))
     (tmp_path / "topics.tsv").write_text("1\ttext\n")
     collection = Collection(index=str(built), topics=str(tmp_path / "topics.tsv"), indexes=tmp_path / "kept")
     dataset = collection.load(["topics"])
@@ -38,7 +38,7 @@ def test_text_of_an_index_that_lmtune_built(tmp_path: Path) -> None:
         InputError, match=r"none of the index's first 41 documents.*'title'; accepted: contents"
     ):
         open_texts(collection, dataset, "{title}")
-    build(documents, Building(output=tmp_path / "bare", engine="lucene", workers=1))
+    build(documents, Building(output=tmp_path / "bare", engine="lucene"))
     with pytest.raises(InputError, match=r"stores this text: 'contents'.*--engine lucene --keep-text"):
         LuceneIndex.open(tmp_path / "bare", home=tmp_path / "kept").texts(())
 
