@@ -1,0 +1,1 @@
+"""Reranking by reading: networks that score pairs of a query and a document's text."""
