@@ -36,6 +36,7 @@ ROOMS = [
     "reranking",
     "reporting",
     "pyterrier",
+    "text",
     "laboratory",
     "cli",
     "__main__",

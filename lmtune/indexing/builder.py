@@ -89,7 +89,7 @@ def build_index(
         as `build_field`.
     """
     with atomic_directory(path, manifest.KIND) as folder:
-        made = _write(source, folder, analyzer, workers, memory_bytes, progress, positions)
+        made = write_index(source, folder, analyzer, workers, memory_bytes, progress, positions)
         for field in fields:
             build_field(source, folder, field, analyzer, workers=workers, memory_bytes=memory_bytes)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
@@ -117,18 +117,23 @@ def build_field(
     """
     path, view = Path(index, manifest.FIELDS, field), field_of(source, field)
     with atomic_directory(path, manifest.KIND) as folder:
-        made = _write(view, folder, analyzer, workers, memory_bytes, progress)
+        made = write_index(view, folder, analyzer, workers, memory_bytes, progress)
         if not made.total_terms:
-            raise InputError(
-                "no document has this field, or a word in it",
-                file=source.name,
-                value=field,
-                accepted="a key of JSON lines, an element of TREC documents",
-            )
+            raise no_field(source, field)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
 
 
-def _write(
+def no_field(source: DocumentSource, field: str) -> InputError:
+    """Return what to raise for a field that no document has."""
+    return InputError(
+        "no document has this field, or a word in it",
+        file=source.name,
+        value=field,
+        accepted="a key of JSON lines, an element of TREC documents",
+    )
+
+
+def write_index(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
@@ -194,7 +199,7 @@ def _index_text(
     try:
         columns = merge_docs(runs, folder)
     except DuplicateDocnoError as error:
-        raise _duplicate(source, str(error)) from None
+        raise duplicate(source, str(error)) from None
     columns |= merge_postings(runs, folder, memory_bytes)
     shutil.rmtree(scratch)
     return columns, sum(run.num_tokens for run in runs)
@@ -248,7 +253,8 @@ def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch
         size -= batch.size
 
 
-def _duplicate(source: DocumentSource, docno: str) -> InputError:
+def duplicate(source: DocumentSource, docno: str) -> InputError:
+    """Return what to raise for a docno that comes twice."""
     places = source.locate(docno)
     file, line = places[1] if len(places) > 1 else (source.name, None)
     first = f", as at {places[0][0]}:{places[0][1]}" if places else ""
