@@ -16,7 +16,7 @@ from lmtune.errors import InputError
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch
-from lmtune.reranking.devices import autocast, one_ahead, to_device
+from lmtune.reranking.devices import autocast, one_ahead
 from lmtune.reranking.loss_names import GRADIENT_FREE
 from lmtune.reranking.objectives import BatchLabels, Objective, make_objective
 from lmtune.reranking.perturbation import Perturbing
@@ -151,13 +151,11 @@ class TrainingRun:
         """Yield an epoch's batches from a step on, on the device."""
         for step, batch in enumerate(self.task.batches(epoch, start), start):
             part, seed = distributed.part_of(batch.queries.size), _seed(self.settings.seed, epoch, step)
-            arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
-            grades, mask, queries, rows = (to_device(array[part], self.device) for array in arrays)
             share = 1.0
             if distributed.world_size() > 1:
                 counted = objective.counted(batch.labels, batch.mask)
                 share = float(counted[part].sum() / max(counted.sum(), 1))
-            labels = BatchLabels(seed, grades, mask, queries, rows, part.start, share)
+            labels = BatchLabels.of(batch, seed, self.device, part, share)
             yield Staged(batch, part, labels, self.task.inputs(batch, part))
 
     def make_step(self, staged: Staged, objective: Objective) -> None:

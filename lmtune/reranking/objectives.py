@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
+from lmtune.reranking.batches import Batch
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.devices import to_device
@@ -57,6 +58,20 @@ class BatchLabels:
     rows: Tensor
     first: int = 0
     share: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        seed: int,
+        device: str | torch.device,
+        part: slice = slice(0, None),
+        share: float = 1.0,
+    ) -> BatchLabels:
+        """Bring a batch, or a part of its queries, to a device."""
+        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
+        labels, mask, queries, rows = (to_device(array[part], device) for array in arrays)
+        return cls(seed, labels, mask, queries, rows, part.start, share)
 
 
 class Objective:

@@ -12,7 +12,6 @@ from lmtune.laboratory.spsa.flat_networks import FlatNetwork
 from lmtune.measures.measure import Measure
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.devices import to_device
 from lmtune.reranking.loss_names import Loss, make_loss
 from lmtune.reranking.networks import make_network
 from lmtune.reranking.objectives import BatchLabels, make_objective
@@ -121,10 +120,8 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     counted = 0
     for batch in batches(data, size=_QUERIES, seed=0, epoch=0, shuffle=False):
         model.zero_grad(set_to_none=True)
-        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
-        labels, mask, queries, rows = (to_device(array, feed.device) for array in arrays)
         scores = model(*feed.inputs(model, batch.rows))
-        loss, _ = objective(BatchLabels(0, labels, mask, queries, rows), scores)
+        loss, _ = objective(BatchLabels.of(batch, 0, feed.device), scores)
         loss.backward()  # type: ignore[no-untyped-call]
         # Losses are means over the queries that have something relevant.
         weight = int(((batch.labels > 0) & batch.mask).any(axis=1).sum())
