@@ -6,8 +6,9 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
@@ -125,8 +126,18 @@ class Trained(Training):
         return scores
 
 
+class ListFeed(Protocol):
+    """What networks take of lists."""
+
+    def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
+
+    def scores(self, network: Any) -> Tensor:
+        """Score every row, nothing dropped out, shape (rows,)."""
+
+
 class ListTask:
-    """Lists of documents with features, as `lmtune.reranking.loop.TrainingRun` learns from them.
+    """Lists of documents, as `lmtune.reranking.loop.TrainingRun` learns from them.
 
     Parameters
     ----------
@@ -136,25 +147,24 @@ class ListTask:
         What to measure on.
     settings : Settings
         Of the training.
-    device : str
-        Where the network and the features live.
+    network : torch.nn.Module
+        With a layer ``last``, on the device that it is trained on.
+    feed : callable
+        Gives what `ListFeed` says of either data.
     """
 
     def __init__(
-        self, train: RankingData, validation: RankingData | None, settings: Settings, device: str
+        self,
+        train: RankingData,
+        validation: RankingData | None,
+        settings: Settings,
+        network: Any,
+        feed: Callable[[Any], ListFeed],
     ) -> None:
-        self.train, self.settings = train, settings
-        features = train.features.shape[1]
-        self.network = make_network(
-            settings.network,
-            features,
-            dropout=settings.dropout,
-            norm_momentum=settings.norm_momentum,
-            seed=settings.seed,
-        ).to(device)
+        self.train, self.settings, self.network = train, settings, network
         self.steps = number_of_batches(train, settings.batch_size)
-        self.feed = Feed(train, device)
-        self.validation_feed = None if validation is None else Feed(validation, device)
+        self.feed = feed(train)
+        self.validation_feed = None if validation is None else feed(validation)
         self.measurer = None if validation is None else Measurer(settings.measure, validation)
 
     def pairs(self) -> RelevantPairs:
@@ -174,7 +184,7 @@ class ListTask:
             start=start,
         )
 
-    def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
+    def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
         """Return what the network takes for some of a batch's queries."""
         return self.feed.inputs(self.network, batch.rows[part])
 
@@ -249,12 +259,23 @@ def fit(
     """
     check_device(device)
     _check(train, validation)
-    digest = _digest(train, validation) if checkpoint else ""  # which takes a while
+    digest = digest_of(train, validation) if checkpoint else ""  # which takes a while
     identity = {"settings": settings.as_record(), "data": digest}
     how = TrainingOptions(
         device=device, checkpoint=checkpoint, checkpoint_every=checkpoint_every, progress=progress
     )
-    run = run_through(lambda: ListTask(train, validation, settings, device), settings, identity, how, watch)
+
+    def make() -> ListTask:
+        network = make_network(
+            settings.network,
+            train.features.shape[1],
+            dropout=settings.dropout,
+            norm_momentum=settings.norm_momentum,
+            seed=settings.seed,
+        )
+        return ListTask(train, validation, settings, network.to(device), partial(Feed, device=device))
+
+    run = run_through(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])
 
 
@@ -308,7 +329,8 @@ def _check(train: RankingData, validation: RankingData | None) -> None:
             raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
 
 
-def _digest(train: RankingData, validation: RankingData | None) -> str:
+def digest_of(train: RankingData, validation: RankingData | None) -> str:
+    """Return what tells features and labels to learn from, and to choose by, from others."""
     digest = hashlib.blake2b(digest_size=16)
     for data in (train, validation):
         if data is not None:

@@ -75,8 +75,9 @@ def test_a_gpus_batches_are_made_one_ahead_in_a_thread() -> None:
 @pytest.mark.parametrize("network", ["b64", "attention:8-1-2"])
 @pytest.mark.parametrize("loss", ["ranknet", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle"])
 def test_steps_wait_for_nothing(loss: str, network: str, device: str) -> None:
-    settings = Settings(network=network, dropout=0.2, batch_size=5, clip=1.0)
-    task = ListTask(DATA, None, settings, device)
+    settings = Settings(batch_size=5, clip=1.0)
+    made = make_network(network, DATA.features.shape[1], dropout=0.2).to(device)
+    task = ListTask(DATA, None, settings, made, partial(Feed, device=device))
     run = TrainingRun(task, settings, device)
     objective: Any = make_objective(parse_loss(loss), task.pairs, "cpu" if device == "meta" else device)
     if device == "meta":
