@@ -20,6 +20,7 @@ from lmtune.indexing.sharded import KIND as SHARDED_KIND
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
 from lmtune.options import option
+from lmtune.parallel import width
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
 
@@ -38,8 +39,6 @@ class Building:
         lmtune's own, or Lucene through Anserini.
     positions : bool
         Whether to keep where terms stand.
-    workers : int or None
-        Processes, for Lucene threads; as many as cores by default.
     memory : int
         Their budget, in MiB.
     shards : int or None
@@ -58,7 +57,6 @@ class Building:
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
     positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
-    workers: int | None = option(None, "Processes; default: the cores.", low=1)
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
     shards: int | None = option(None, "In so many shards; use it with --index sharded:PATH.", low=1)
@@ -125,7 +123,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 stemmer=collection.stemmer or "porter",
                 stopwords=collection.stopwords or "lucene",
                 positions=building.positions,
-                workers=building.workers or cores(),
+                workers=width() or cores(),
                 memory_mb=building.memory,
                 progress=progress,
             )
@@ -159,7 +157,6 @@ def _build_own(
     how: HowBuilt = {
         "fields": collection.fields,
         "positions": building.positions,
-        "workers": building.workers,
         "memory_bytes": building.memory << 20,
         "progress": lambda done, total: progress(f"indexing {source.name}", done, total),
     }
