@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from lmtune.errors import InputError
 
@@ -72,6 +75,56 @@ class Fielded(Protocol):
     def of_field(self, field: str) -> DocumentSource:
         """Return the same documents with this field's text alone, empty where one lacks it."""
         ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A document source that can be cut into sources of consecutive documents."""
+
+    def parts(self, count: int, digest: str) -> Sequence[DocumentSource]:
+        """Return parts of about equal size: `count`, or as many as there can be.
+
+        Parameters
+        ----------
+        count : int
+            How many, at least 1.
+        digest : str
+            The source's own `digest`, from which those of the parts follow.
+        """
+        ...
+
+
+def parts_of(source: DocumentSource, count: int, digest: str) -> Sequence[DocumentSource]:
+    """Cut a source into so many parts of consecutive documents, in order.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be cut, or not into so many.
+    """
+    if count < 1:
+        raise InputError("bad number of shards", value=count, accepted="1 or more")
+    parts = source.parts(count, digest) if isinstance(source, Divisible) else [source]
+    if len(parts) != count:
+        raise InputError(
+            "the documents cannot be cut into so many shards",
+            file=source.name,
+            value=count,
+            accepted=f"at most {len(parts)}; a compressed file is one piece",
+        )
+    return parts
+
+
+def cut(sizes: Sequence[int], count: int) -> list[slice]:
+    """Cut pieces of some sizes into at most `count` runs of about equal size, each of one piece or more."""
+    count = min(count, len(sizes))
+    begins = np.cumsum([0, *sizes[:-1]]) if len(sizes) else np.zeros(0)
+    bounds = np.searchsorted(begins, np.arange(1, count) * (sum(sizes) / max(count, 1)))
+    for at in range(count - 1):
+        least = bounds[at - 1] + 1 if at else 1
+        bounds[at] = min(max(bounds[at], least), len(sizes) - count + at + 1)
+    ends = [0, *bounds.tolist(), len(sizes)]
+    return [slice(begin, end) for begin, end in pairwise(ends) if end > begin]
 
 
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -9,6 +9,7 @@ from lmtune.formats.document import (
     DocumentSource,
     check_fields,
     field_of,
+    parts_of,
     unchanged,
 )
 from lmtune.formats.file_documents import FileDocuments, document_files
@@ -24,5 +25,6 @@ __all__ = [
     "check_fields",
     "document_files",
     "field_of",
+    "parts_of",
     "unchanged",
 ]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from lmtune.errors import InputError
 from lmtune.formats.compression import is_compressed
-from lmtune.formats.document import Document
+from lmtune.formats.document import Document, cut
 from lmtune.formats.files import BOM, open_bytes, unreadable
 from lmtune.formats.jsonl import parse_jsonl
 from lmtune.formats.limits import within_lines
 from lmtune.formats.trectext import START, parse_trec
 
 _BLOCK_BYTES = 1 << 20
+_PIECES_PER_PART = 4
 _NOT_DOCUMENTS = re.compile(r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I)
 _ACCEPTED = "JSON lines ({...}) or TREC documents (<DOC> ...), plain or as .gz, .bz2, .zst"
 
@@ -168,12 +169,67 @@ class FileDocuments:
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (file, line) of every document of that name, by reading all of them."""
-        places = []
-        for batch in self.batches():
-            lines = [line for line, found, _ in batch.numbered() if found == docno]
-            before = batch.lines_before() if lines else 0
-            places += [(batch.path, before + line) for line in lines]
-        return places
+        return _locate(self.batches(), docno)
+
+    def parts(self, count: int, digest: str) -> list[FilePart]:
+        """Return at most so many parts of about equal bytes; plain files are cut, others stay whole."""
+        step = max(1, min(self.batch_bytes, self.size // (count * _PIECES_PER_PART)))
+        pieces = tuple(replace(self, batch_bytes=step).batches())
+        places = cut([piece.size for piece in pieces], count)
+        return [
+            FilePart(self.name, pieces[place], f"{digest}/{number}of{count}")
+            for number, place in enumerate(places, 1)
+        ]
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Some consecutive pieces of files: a DocumentSource.
+
+    Attributes
+    ----------
+    name : str
+        The collection's.
+    pieces : tuple of FileBatch
+        The pieces.
+    own_digest : str
+        Which part of which documents these are.
+    """
+
+    name: str
+    pieces: tuple[FileBatch, ...]
+    own_digest: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the pieces, as they lie on the disk."""
+        return sum(piece.size for piece in self.pieces)
+
+    def batches(self) -> Iterator[FileBatch]:
+        """Yield the pieces."""
+        yield from self.pieces
+
+    def digest(self) -> str:
+        """Return the part's digest."""
+        return self.own_digest
+
+    def of_field(self, field: str) -> FilePart:
+        """Return the same documents with one field's text alone."""
+        pieces = tuple(replace(piece, field=field) for piece in self.pieces)
+        return FilePart(self.name, pieces, f"{self.own_digest}/{field}")
+
+    def locate(self, docno: str) -> list[tuple[str, int]]:
+        """Return (file, line) of every document of that name, by reading all of them."""
+        return _locate(self.pieces, docno)
+
+
+def _locate(batches: Iterable[FileBatch], docno: str) -> list[tuple[str, int]]:
+    places = []
+    for batch in batches:
+        lines = [line for line, found, _ in batch.numbered() if found == docno]
+        before = batch.lines_before() if lines else 0
+        places += [(batch.path, before + line) for line in lines]
+    return places
 
 
 def document_files(path: str | os.PathLike[str]) -> list[Path]:

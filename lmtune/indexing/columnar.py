@@ -218,7 +218,7 @@ class ColumnarIndex:
         return [decode(term) for term in self._terms[:]]
 
     def stale_reason(
-        self, source: DocumentSource, analyzer: Analyzer, *, positions: bool = False
+        self, source: DocumentSource, analyzer: Analyzer | None = None, *, positions: bool = False
     ) -> str | None:
         """Say why the index does not stand for documents and analysis.
 
@@ -226,8 +226,8 @@ class ColumnarIndex:
         ----------
         source : DocumentSource
             The documents that are wanted.
-        analyzer : Analyzer
-            The analysis that is wanted.
+        analyzer : Analyzer, optional
+            The analysis that is wanted; its own by default.
         positions : bool
             Whether positions are wanted.
 
@@ -237,6 +237,7 @@ class ColumnarIndex:
             The reason in a few words: the index is of other documents or another analysis, or lacks
             positions; None if it is current.
         """
+        analyzer = analyzer or self.analyzer
         if self.manifest.analyzer_fingerprint != analyzer.fingerprint:
             return "the index was built with another analysis"
         if self.fingerprint != make_fingerprint(source.digest(), analyzer.fingerprint):

@@ -26,6 +26,8 @@ from lmtune.indexing.cache import index_for
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.lucene.store import LuceneStore
 from lmtune.indexing.lucene.writer import NOTE, read_note
+from lmtune.indexing.sharded import ShardedIndex
+from lmtune.indexing.sharding import build_sharded_index
 from lmtune.laboratory.running import run
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import tuning_table
@@ -62,6 +64,17 @@ def index(folder: Path) -> Read:
 def large_index(folder: Path) -> Read:
     index(folder)
     return lambda: seen(ColumnarIndex.open(folder, verify=False))
+
+
+def sharded_index(folder: Path) -> Read:
+    build_sharded_index(documents(400), folder, Analyzer(), 2)
+
+    def read() -> Any:
+        index = ShardedIndex.open(folder)
+        shards = [seen(shard) for shard in index.shards if isinstance(shard, ColumnarIndex)]
+        return [shards, index.docno_rank.tolist(), index.fingerprint, index.name]
+
+    return read
 
 
 def cached_index(folder: Path) -> Read:
@@ -175,7 +188,7 @@ def checkpoint(folder: Path) -> Read:
 MENDED = [cached_index, lucene_store, letor_columns, pool, experiment]
 """What is made again where it is damaged."""
 
-REFUSED = [index, large_index, lucene_note, results, network, trees, checkpoint]
+REFUSED = [index, large_index, sharded_index, lucene_note, results, network, trees, checkpoint]
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -47,21 +47,23 @@ def evaluate(
     Raises
     ------
     InputError
-        If the lists do not fit, or kernels are asked for on another device than the CPU.
+        If the lists do not fit, or kernels are asked for on another device than the CPU. There
+        nothing waits for a device: a query with a wrong label has the loss NaN.
     """
     scores, labels, mask = as_padded(batch.scores, batch.labels, batch.mask)
     lists = PaddedLists.of(scores, labels, mask)
-    on_cpu = lists.scores.device.type == "cpu"
-    if batch.backend == "kernels" and not on_cpu:
+    if batch.backend == "kernels" and not lists.on_cpu:
         raise InputError("the kernels run on the CPU alone", value=str(lists.scores.device), accepted="torch")
 
     def compute(gradient_wanted: bool) -> LossAndGradient:
-        if on_cpu and batch.backend != "torch":
+        if lists.on_cpu and batch.backend != "torch":
             return in_kernels(lists)
         return in_torch(lists, gradient_wanted)
 
     counted = lists.relevant
     losses = torch.where(counted, differentiable(scores, compute), 0)
+    if not lists.on_cpu:
+        losses = losses.masked_fill(lists.wrong, torch.nan)
     if batch.reduce == "none":
         return losses
     total = losses.sum()

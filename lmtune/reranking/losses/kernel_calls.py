@@ -92,8 +92,3 @@ def run(
     dtype = out[0].dtype if like is None else like.numpy().dtype
     losses, gradients = (torch.from_numpy(array.astype(dtype, copy=False)) for array in out)
     return losses, gradients
-
-
-def as_tensor(table: NDArray[np.float64], like: Tensor) -> Tensor:
-    """Return a table as a tensor of another's type and device."""
-    return torch.from_numpy(table).to(like)

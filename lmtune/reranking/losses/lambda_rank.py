@@ -10,7 +10,7 @@ from torch import Tensor
 from lmtune.reranking.losses.declared import Backend, Bounds, Cutoff, Gains, Positive, Reduce, checked
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.kernel_calls import Arrays, as_tensor, run
+from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 from lmtune.reranking.losses.pair_sums import pair_costs
 from lmtune.reranking.losses.plain_torch import SwapWeights, discounts, ideal_dcg, ranks
@@ -163,8 +163,15 @@ def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Ga
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # it comes with the losses
         gain, rank = lists.gains(gains), ranks(lists)
-        tightness = as_tensor(tightness_table(lists.scores.shape[1], mu), gain) if mu else None
+        tightness = _tightness(gain, mu) if mu else None
         weights = SwapWeights(gain / ideal_dcg(gain, k)[:, None], discounts(rank, k), rank, tightness)
         return pair_costs(lists, sigma, weights)
 
     return evaluate(batch, in_torch, in_kernels)
+
+
+def _tightness(gain: Tensor, mu: float) -> Tensor:
+    """Make `tightness_table` beside the gains (queries, items): a copied table would be waited for."""
+    halves = torch.arange(2 * gain.shape[1] + 3, dtype=torch.float64, device=gain.device)
+    discount = discounts((halves / 2).clamp(min=1), None)
+    return (mu * (discount[:-2] - discount[2:])).to(gain.dtype)

@@ -134,7 +134,7 @@ def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
 
 def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
     """Sort by falling label, padding last; ties by a draw, or as they come."""
-    if lists.scores.device.type == "cpu":
+    if lists.on_cpu:
         ordered = Arrays.of(lists).by_label()
         if draw is not None:
             shuffle_ties(0, len(ordered.order), ordered, draw.numpy())

@@ -12,12 +12,11 @@ from lmtune.reranking.losses.evaluation import LossCall, evaluate
 from lmtune.reranking.losses.given_gradients import LossAndGradient
 from lmtune.reranking.losses.kernel_calls import Arrays, run
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
+from lmtune.reranking.losses.pair_sums import row_slices
 from lmtune.reranking.losses.plain_torch import discounts, ideal_dcg
+from lmtune.reranking.losses.smooth_sort import SinkhornSteps, SortedItems
 from lmtune.surrogates.discounts import discount_table
 from lmtune.surrogates.neural_kernels import neural_ndcg_queries
-
-# Numbers in the matrices of the queries that are looked at together: 8 MB of float64.
-_CHUNK = 1 << 20
 
 
 @checked
@@ -60,7 +59,7 @@ def neural_ndcg(
     -------
     Tensor
         A scalar, or of shape (queries,) with ``reduce="none"``. Memory grows with the square of the
-        longest list, but not with the number of queries.
+        longest list, but not with the number of queries: so many are taken together as fit a block.
 
     Raises
     ------
@@ -97,54 +96,20 @@ def neural_ndcg(
         return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
-        gain = shares(lists)
-        losses = lists.scores.new_empty(lists.scores.shape[0])
-        gradient = torch.zeros_like(lists.scores) if gradient_wanted else None
-        queries, items = lists.scores.shape
-        step = max(1, _CHUNK // max(1, items**2))
-        for first in range(0, queries, step):
-            part = slice(first, first + step)
-            with torch.set_grad_enabled(gradient_wanted):
-                chunk = lists.scores[part].double().requires_grad_(gradient_wanted)
-                loss = _negative_ndcg(chunk, gain[part], lists.mask[part], tau, sinkhorn, k)
-                if gradient is not None:
-                    gradient[part] = torch.autograd.grad(loss.sum(), chunk)[0].to(gradient.dtype)
-            losses[part] = loss.detach().to(losses.dtype)
-        return losses, gradient
+        # A list with a score that is no finite number has a loss that is none.
+        real = torch.where(lists.scores.isfinite(), lists.scores.double(), torch.nan)
+        falling, order = torch.where(lists.mask, real, -torch.inf).sort(dim=1, descending=True)
+        gain, count = shares(lists).gather(1, order), lists.mask.sum(dim=1, keepdim=True)
+        losses, slopes = falling.new_empty(len(falling)), torch.zeros_like(falling)
+        for part in row_slices(falling, of_items=False):
+            items = SortedItems.of(falling[part], count[part], tau)
+            matrix = items.neural_sort()
+            steps = SinkhornSteps.of(matrix, sinkhorn)
+            discount = torch.where(items.real, discounts(items.places + 1, k), 0)
+            losses[part], sides = steps.outcome(discount, gain[part], gradient_wanted)
+            if sides is not None:
+                slopes[part] = items.through_neural_sort(matrix, *sides)
+        gradient = torch.empty_like(slopes).scatter_(1, order, slopes).to(lists.scores.dtype)
+        return losses.to(lists.scores.dtype), gradient
 
     return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
-
-
-def _negative_ndcg(
-    scores: Tensor, gain: Tensor, mask: Tensor, tau: float, sinkhorn: int, k: int | None
-) -> Tensor:
-    items = scores.shape[1]
-    length = mask.sum(dim=1, keepdim=True)
-    place = torch.arange(1, items + 1, dtype=scores.dtype, device=scores.device)
-    filled = place <= length
-    spread = torch.where(mask[:, None, :], (scores[:, :, None] - scores[:, None, :]).abs(), 0)
-    exponent = (length + 1 - 2 * place)[:, :, None] * scores[:, None, :]
-    exponent = (exponent - spread.sum(dim=2)[:, None, :]) / tau
-    lowest = torch.finfo(exponent.dtype).min
-    matrix = exponent.masked_fill(~mask[:, None, :], lowest).softmax(dim=2)
-    matrix = matrix * (filled[:, :, None] & mask[:, None, :])
-    row, column = _sinkhorn(matrix, filled, mask, sinkhorn)
-    places_gain = row * _times(matrix, column * gain)
-    return -(places_gain * discounts(place, k)).sum(dim=1)
-
-
-def _sinkhorn(matrix: Tensor, filled: Tensor, mask: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """Find factors of rows and columns that make a matrix doubly stochastic.
-
-    Factors spare the scaled matrices. NeuralSort gives each item at least 1/n of some place, so
-    that no sum is near 0.
-    """
-    row, column = filled.to(matrix.dtype), mask.to(matrix.dtype)
-    for _ in range(iterations):
-        column = mask / torch.where(mask, _times(matrix.transpose(1, 2), row), 1)
-        row = filled / torch.where(filled, _times(matrix, column), 1)
-    return row, column
-
-
-def _times(matrix: Tensor, vector: Tensor) -> Tensor:
-    return torch.matmul(matrix, vector.unsqueeze(2)).squeeze(2)

@@ -101,7 +101,7 @@ def _tensor(values: Any, like: Tensor) -> Tensor:
 
 def _real(labels: Tensor) -> Tensor | None:
     """Say which labels are not padding; None where all are items, as far as the CPU can say."""
-    if labels.device.type != "cpu":
+    if not on_cpu(labels):
         return labels != _PADDING
     padding = wide(labels.detach()).numpy() == _PADDING
     return torch.from_numpy(~padding) if padding.any() else None
@@ -119,7 +119,7 @@ class PaddedLists:
     scores : Tensor of shape (queries, items)
         float32 or float64; 0 on padding.
     labels : Tensor of shape (queries, items)
-        The same type; at least 0; 0 on padding.
+        The same type; at least 0, but -1 for what is `wrong`; 0 on padding.
     mask : bool Tensor of shape (queries, items)
         False on padding.
     """
@@ -136,15 +136,16 @@ class PaddedLists:
         ------
         InputError
             If shapes differ, scores are not floating-point numbers, the mask is not boolean, or (on
-            the CPU alone, as it would stall another device) a label is negative or not a number.
+            the CPU alone: see `wrong`) a label is negative or not a number.
         """
         _check(scores, labels, mask)
         padded = mask is not None
         if mask is None:
             mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
         scores, labels = wide(scores.detach()), labels.detach()
-        if scores.device.type != "cpu":
+        if not on_cpu(scores):
             labels = torch.where(mask, labels, 0).to(scores.dtype)
+            labels = torch.where(labels >= 0, labels, -1)  # sorts, which a label that is no number would not
             return cls(torch.where(mask, scores, 0), labels, mask)
         real, score, label = mask.numpy(), scores.numpy(), wide(labels).numpy()
         if padded:
@@ -158,17 +159,33 @@ class PaddedLists:
         return cls(torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask)
 
     @property
+    def on_cpu(self) -> bool:
+        """Whether the items can be looked at without a wait."""
+        return on_cpu(self.scores)
+
+    @property
+    def wrong(self) -> Tensor:
+        """Tell which queries have a label that the CPU would refuse; bool, of shape (queries,).
+
+        Another device would have to be waited for to raise at once: there such a query's loss is NaN.
+        """
+        return (self.labels < 0).any(dim=1)
+
+    @property
     def relevant(self) -> Tensor:
         """Tell which queries have an item with a label above 0; bool, of shape (queries,)."""
-        if self.labels.device.type == "cpu":
+        if self.on_cpu:
             return torch.from_numpy((self.labels.numpy() > 0).any(axis=1))
         return (self.labels > 0).any(dim=1)
 
     def gains(self, gains: Gains) -> Tensor:
-        """Return 2^y - 1 (exponential) or y (linear) of each label; 0 on padding."""
+        """Return 2^y - 1 (exponential) or y (linear) of each label; 0 on padding.
+
+        Labels too large for it raise InputError on the CPU, and give NaN elsewhere.
+        """
         if gains == "linear":
             return self.labels
-        if self.labels.device.type == "cpu":
+        if self.on_cpu:
             largest = float(self.labels.numpy().max(initial=0))
             if largest > _LARGEST_LABEL:
                 raise InputError(
@@ -177,7 +194,7 @@ class PaddedLists:
                     accepted=f"up to {_LARGEST_LABEL}, or gains=linear",
                 )
             return torch.from_numpy(np.exp2(self.labels.numpy()) - 1)
-        return torch.exp2(self.labels) - 1
+        return (torch.exp2(self.labels) - 1).masked_fill(self.labels > _LARGEST_LABEL, torch.nan)
 
 
 def _check(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
@@ -198,6 +215,11 @@ def _check(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
             )
     if mask is not None and mask.dtype != torch.bool:
         raise InputError("the mask is not boolean", value=mask.dtype, accepted="True on real items")
+
+
+def on_cpu(values: Tensor) -> bool:
+    """Tell whether numbers can be looked at without waiting for a device."""
+    return values.device.type == "cpu"
 
 
 def wide(values: Tensor) -> Tensor:

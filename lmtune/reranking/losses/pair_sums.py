@@ -41,7 +41,7 @@ def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = N
 
         return fused(lists, sigma, weights)
     losses, gradient = lists.scores.new_zeros(len(lists.scores)), torch.zeros_like(lists.scores)
-    for rows in _row_slices(lists.scores):
+    for rows in row_slices(lists.scores):
         label_i, label_j = against(lists.labels, rows)
         mask_i, mask_j = against(lists.mask, rows)
         score_i, score_j = against(lists.scores, rows)
@@ -66,7 +66,7 @@ def smooth_ranks(lists: PaddedLists, alpha: float) -> Tensor:
 
         return fused(lists, alpha)
     found = torch.empty_like(lists.scores)
-    for rows in _row_slices(lists.scores):
+    for rows in row_slices(lists.scores):
         score_i, score_j = against(lists.scores, rows)
         beats = torch.where(lists.mask[:, None, :], torch.sigmoid(alpha * (score_j - score_i)), 0)
         # An item does not beat itself, but is counted with sigmoid(0).
@@ -90,7 +90,7 @@ def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:
 
         return fused(lists, alpha, slopes)
     gradient = torch.empty_like(lists.scores)
-    for rows in _row_slices(lists.scores):
+    for rows in row_slices(lists.scores):
         score_i, score_j = against(lists.scores, rows)
         slope_i, slope_j = against(slopes, rows)
         beats = torch.sigmoid(alpha * (score_j - score_i))
@@ -112,9 +112,10 @@ def _has_triton() -> bool:
     return find_spec("triton") is not None
 
 
-def _row_slices(scores: Tensor) -> list[slice]:
-    """Cut the items of lists into slices, so that slice x all items x queries is small."""
+def row_slices(scores: Tensor, *, of_items: bool = True) -> list[slice]:
+    """Cut the items of lists, or the lists, so that a slice's part of all pairs is small."""
     queries, items = scores.shape
+    count, pairs_each = (items, queries * items) if of_items else (queries, items**2)
     block = _CPU_BLOCK if scores.device.type == "cpu" else _DEVICE_BLOCK
-    step = max(1, block // max(1, queries * items))
-    return [slice(first, min(first + step, items)) for first in range(0, items, step)]
+    step = max(1, block // max(1, pairs_each))
+    return [slice(first, min(first + step, count)) for first in range(0, count, step)]
