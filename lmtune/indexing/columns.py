@@ -144,11 +144,11 @@ def write_lists(
 
 
 def write_strings(
-    path: Path, offsets_path: Path, strings: Sequence[bytes]
+    path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]
 ) -> tuple[StoredColumn, StoredColumn]:
-    """Write strings as `write_lists` does."""
-    sizes = np.fromiter(map(len, strings), np.int64, len(strings))
-    return write_lists(path, offsets_path, [(b"".join(strings), sizes)])
+    """Write strings, some at a time, as `write_lists` does."""
+    lists = ((b"".join(own), np.fromiter(map(len, own), np.int64, len(own))) for own in pieces)
+    return write_lists(path, offsets_path, lists)
 
 
 class Column(Generic[T]):

@@ -35,7 +35,7 @@ def write_docnos(folder: Path, docnos: Sequence[bytes]) -> dict[str, StoredColum
             raise DuplicateDocnoError(decode(docnos[one]))
     ranks = np.empty(len(order), np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
-    text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", docnos)
+    text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", [docnos])
     return {
         "docnos": text,
         "docno_bytes": offsets,

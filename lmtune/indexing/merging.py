@@ -74,7 +74,7 @@ def merge_postings(
     vocabulary = _number_terms(runs)
     columns: dict[str, StoredColumn] = {}
     columns["terms"], columns["term_bytes"] = write_strings(
-        folder / "terms", folder / "term_bytes", vocabulary
+        folder / "terms", folder / "term_bytes", [vocabulary]
     )
     terms = len(vocabulary)
     del vocabulary

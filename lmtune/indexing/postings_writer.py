@@ -50,7 +50,7 @@ def write_inverted(collection: InvertedCollection, folder: Path) -> tuple[dict[s
     order = [t for t in range(len(terms)) if collection.postings[t][0].size]
     order.sort(key=terms.__getitem__)
     columns["terms"], columns["term_bytes"] = write_strings(
-        folder / "terms", folder / "term_bytes", [terms[t] for t in order]
+        folder / "terms", folder / "term_bytes", [[terms[t] for t in order]]
     )
     seen = np.zeros(len(collection.lengths), np.int64)
     columns["postings"], columns["posting_offsets"] = write_lists(
