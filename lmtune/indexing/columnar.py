@@ -169,7 +169,7 @@ class ColumnarIndex:
 
     def postings(self, term: str) -> Postings | None:
         """Return the term's postings, or None where the collection lacks the term."""
-        from lmtune.indexing.packing_kernels import decode_postings
+        from lmtune.indexing.posting_kernels import decode_postings
 
         number = self._terms.find(encode(term))
         if number < 0:
@@ -201,7 +201,7 @@ class ColumnarIndex:
         InputError
             For an index that was built without positions.
         """
-        from lmtune.indexing.packing_kernels import decode_positions
+        from lmtune.indexing.posting_kernels import decode_positions
 
         if not self.has_positions:
             raise InputError(

@@ -20,7 +20,7 @@ VERSION = 3
 FILE = "index.json"
 
 COLUMNS = {
-    "postings": "of each term how many, gaps between documents, frequencies: by `packing_kernels`",
+    "postings": "of each term how many, gaps between documents, frequencies: by `posting_kernels`",
     "posting_offsets": "where each term's postings begin, and where the last one's end",
     "terms": "the terms in ascending code-point order, one after the other in UTF-8",
     "term_bytes": "where each term begins in `terms`, and where the last one ends",
@@ -32,7 +32,7 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 POSITIONS = {
-    "positions": "each term's positions as gaps, posting by posting: by `packing_kernels`",
+    "positions": "each term's positions as gaps, posting by posting: by `posting_kernels`",
     "position_offsets": "where each term's positions begin, and where the last one's end",
 }
 """Further columns of an index with positions."""

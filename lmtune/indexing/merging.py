@@ -69,7 +69,7 @@ def merge_postings(
         ``position_offsets`` where the runs have positions.
     num_postings : int
     """
-    from lmtune.indexing.packing_kernels import encode_positions, encode_postings
+    from lmtune.indexing.posting_kernels import encode_positions, encode_postings
 
     vocabulary = _number_terms(runs)
     columns: dict[str, StoredColumn] = {}

@@ -39,7 +39,7 @@ def write_inverted(collection: InvertedCollection, folder: Path) -> tuple[dict[s
         If the lengths are not the sums of the documents' term frequencies, or a docno or a term
         comes twice.
     """
-    from lmtune.indexing.packing_kernels import encode_postings
+    from lmtune.indexing.posting_kernels import encode_postings
 
     columns = {"doc_lengths": write_column(folder / "doc_lengths", "<i4", collection.lengths)}
     columns |= write_docnos(folder, [encode(docno) for docno in collection.docnos])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.formats.documents import Document, ListDocuments
-from lmtune.indexing import packing_kernels as kernels
+from lmtune.indexing import posting_kernels as kernels
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columns import Column, write_lists
