@@ -119,7 +119,7 @@ def test_no_bytes_are_read_out_of_bounds() -> None:
     unlike = 0
     for trial in range(150):
         if trial % 2:
-            odd = rng.integers(0, 40, rng.integers(1, 60)).astype(np.uint8).tobytes()
+            odd = bytearray(rng.integers(0, 40, rng.integers(1, 60)).astype(np.uint8).tobytes())
         else:
             odd = bytearray(packed[: rng.integers(1, packed.size + 1)])
             odd[rng.integers(len(odd))] ^= 1 << int(rng.integers(8))
