@@ -253,10 +253,10 @@ def test_what_the_package_says_works(tmp_path: Path) -> None:
     assert (scores == reranker.score(split.test)).all()
 
 
-def test_workers_change_nothing(workers: Workers, tmp_path: Path) -> None:
+def test_a_cluster_changes_nothing(cluster: str, tmp_path: Path) -> None:
     splits, told = [SPLIT, replace(SPLIT, test=VALIDATION)], []
     expected = compare(splits, [SMALL.loss], SMALL, trials=2)
-    with workers.engaged():
+    with Workers(cluster=cluster).engaged():
         found = compare(
             splits, [SMALL.loss], SMALL, trials=2, checkpoint=tmp_path, report=lambda *now: told.append(now)
         )
@@ -266,7 +266,7 @@ def test_workers_change_nothing(workers: Workers, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 4  # each training's own: what is finished costs nothing again
 
 
-def test_workers_change_no_fold(workers: Workers) -> None:
+def test_processes_change_no_fold() -> None:
     parts = [TrainingData(TRAIN, VALIDATION, TEST, (), {}, fold=fold) for fold in ("fold1", "fold2")]
     told: list[Any] = []
 
@@ -277,6 +277,6 @@ def test_workers_change_no_fold(workers: Workers) -> None:
 
     expected = learnt()
     told.clear()
-    with workers.engaged():
+    with Workers(2).engaged():
         assert learnt() == expected
     assert told == [("folds", 1, 2), ("folds", 2, 2)]
