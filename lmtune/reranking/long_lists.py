@@ -23,7 +23,7 @@ from lmtune.formats.ratings import Ratings
 from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.progress import Count
 from lmtune.reranking.batches import Batch
-from lmtune.reranking.devices import check_device
+from lmtune.reranking.devices import check_device, to_device
 from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions, cutoff_of
 from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.networks import scores_of
@@ -324,7 +324,7 @@ class LongListTask:
     def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
         """Return what the lists say."""
         found = self.lists.inputs(batch.queries[part], batch.rows[part])
-        return tuple(torch.from_numpy(own).to(self.device) for own in found)
+        return tuple(to_device(own, self.device) for own in found)
 
     def weight(self, batch: Batch) -> int:
         """Return 1: epochs' losses are means over steps."""
