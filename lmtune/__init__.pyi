@@ -20,6 +20,9 @@ from .indexing.cache import index_for as index_for
 from .indexing.columnar import ColumnarIndex as ColumnarIndex
 from .indexing.lucene.index import LuceneIndex as LuceneIndex
 from .indexing.lucene.index import build_lucene_index as build_lucene_index
+from .indexing.sharded import ShardedIndex as ShardedIndex
+from .indexing.sharding import build_sharded_index as build_sharded_index
+from .indexing.sharding import join_indexes as join_indexes
 from .measures.evaluate import measure as measure
 from .measures.from_files import evaluate as evaluate
 from .measures.from_files import topic_values as topic_values

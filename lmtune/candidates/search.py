@@ -24,7 +24,7 @@ class Searched:
         One a topic, in the topics' order, ranked as it is asked for.
     dataset : Dataset
         The topics.
-    index : ColumnarIndex or LuceneIndex
+    index : ColumnarIndex, LuceneIndex or ShardedIndex
         The documents.
     """
 

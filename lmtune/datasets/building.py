@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lmtune.datasets.collection import Collection
+from lmtune.datasets.index_names import SHARDED, find_index
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.formats.documents import ListDocuments, field_of
+from lmtune.formats.documents import DocumentSource, ListDocuments, check_held
 from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
+from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.index import CONTENTS
 from lmtune.indexing.lucene.writer import KIND as LUCENE_KIND
 from lmtune.indexing.manifest import KIND
+from lmtune.indexing.sharded import KIND as SHARDED_KIND
+from lmtune.indexing.sharded import ShardedIndex
+from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
+from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option
+from lmtune.parallel import width
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
 
@@ -33,15 +42,19 @@ class Building:
         lmtune's own, or Lucene through Anserini.
     positions : bool
         Whether to keep where terms stand.
-    workers : int or None
-        Processes, for Lucene threads; as many as cores by default.
+    keep_text : bool
+        Whether to keep the documents' text, and that of the fields that are indexed too.
     memory : int
         Their budget, in MiB.
+    shards : int or None
+        In how many parts, each an index of its own.
+    join : tuple of str
+        Indexes that are there, to be shards of one, in place of documents.
 
     Raises
     ------
     InputError
-        For Lucene without a folder.
+        For Lucene or shards without a folder, and for shards in Lucene's format or beside joined ones.
     """
 
     output: Path | None = option(None, "Default: where `lmtune tune` looks.")
@@ -49,12 +62,25 @@ class Building:
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
     positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
-    workers: int | None = option(None, "Processes; default: the cores.", low=1)
+    keep_text: bool = option(
+        False, "Keep the documents' text too, and that of --fields, compressed: for rerankers of text."
+    )
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
+    shards: int | None = option(None, "In so many shards; use it with --index sharded:PATH.", low=1)
+    join: tuple[str, ...] = option(
+        (),
+        "In place of documents indexes, which become shards of one: folders, or lucene:PATH.",
+        metavar="PATH,...",
+    )
+
     def __post_init__(self) -> None:
-        if self.engine == LUCENE and self.output is None:
-            raise InputError("--engine lucene needs --output", accepted="--output PATH")
+        flags = {"--engine lucene": self.engine == LUCENE, "--shards": self.shards, "--join": self.join}
+        wanted = [flag for flag, is_wanted in flags.items() if is_wanted]
+        if wanted and self.output is None:
+            raise InputError(f"{wanted[0]} needs --output", accepted="--output PATH")
+        if len(wanted) > 1:
+            raise InputError(f"{wanted[1]} with {wanted[0]}", accepted="one of them")
 
 
 def build(collection: Collection, building: Building, *, progress: Progress = silent) -> Path:
@@ -79,13 +105,18 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     InputError
         For documents that cannot be indexed.
     """
+    if building.join:
+        return _join(collection, building)
     if building.output is not None:
-        kind = LUCENE_KIND if building.engine == LUCENE else KIND
+        if building.shards is not None:
+            kind = SHARDED_KIND
+        else:
+            kind = LUCENE_KIND if building.engine == LUCENE else KIND
         check_directory(building.output, kind, reads=collection.files())
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
     for field in collection.fields:
-        field_of(source, field)
+        check_held(source, field)
     if building.engine == LUCENE and building.output is not None:
         if collection.fields:
             raise InputError(
@@ -100,26 +131,60 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 stemmer=collection.stemmer or "porter",
                 stopwords=collection.stopwords or "lucene",
                 positions=building.positions,
-                workers=building.workers or cores(),
+                raw=building.keep_text,
+                workers=width() or cores(),
                 memory_mb=building.memory,
                 progress=progress,
             )
         note(f"{building.output}: {count:,} documents; use it with --index lucene:{building.output}")
         return building.output
+    return _build_own(source, collection, building, progress)
+
+
+def _join(collection: Collection, building: Building) -> Path:
+    given = [
+        collection.name,
+        collection.documents,
+        collection.fields,
+        collection.stemmer,
+        collection.stopwords,
+    ]
+    if any(given) or building.output is None:
+        raise InputError("--join with documents or their analysis", accepted="--join PATH,... --output PATH")
+    with timed(f"joined {len(building.join)} indexes"):
+        places = [find_index(name).removeprefix(SHARDED) for name in building.join]
+        joined = join_indexes(places, building.output)
+    note(f"{building.output}: {joined.num_docs:,} documents in {len(joined.shards)} shards")
+    return building.output
+
+
+def _build_own(
+    source: DocumentSource, collection: Collection, building: Building, progress: Progress
+) -> Path:
     analyzer = collection.analyzer()
     path = building.output or cached_path(source, analyzer)
+    how: HowBuilt = {
+        "fields": collection.fields,
+        "positions": building.positions,
+        "memory_bytes": building.memory << 20,
+        "progress": lambda done, total: progress(f"indexing {source.name}", done, total),
+    }
+    built: ColumnarIndex | ShardedIndex
     with timed(f"indexed {source.name}"):
-        built = build_index(
-            source,
-            path,
-            analyzer,
-            fields=collection.fields,
-            positions=building.positions,
-            workers=building.workers,
-            memory_bytes=building.memory << 20,
-            progress=lambda done, total: progress(f"indexing {source.name}", done, total),
+        if building.shards is not None:
+            built = build_sharded_index(source, path, analyzer, building.shards, **how)
+        else:
+            built = build_index(source, path, analyzer, **how)
+    everything: list[ColumnarIndex | ShardedIndex] = [
+        built,
+        *(built.field(name) for name in collection.fields),
+    ]
+    for own in everything:
+        size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens"
+        rest = (
+            f"{own.unique_terms:,} terms" if isinstance(own, ColumnarIndex) else f"{len(own.shards)} shards"
         )
-    for own in (built, *map(built.field, collection.fields)):
-        size = f"{own.num_docs:,} documents, {own.total_terms:,} tokens, {own.unique_terms:,} terms"
-        note(f"{own.path}: {size}")
+        note(f"{own.path}: {size}, {rest}")
+    for field in (CONTENTS, *collection.fields) if building.keep_text else ():
+        keep_texts(source, built, field, progress=partial(progress, f"keeping text of {source.name}"))
     return path

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lmtune.datasets.dataset import Dataset
-from lmtune.datasets.index_names import LUCENE, find_index
+from lmtune.datasets.index_names import LUCENE, SHARDED, find_index
 from lmtune.datasets.loading import PARTS, files_of, load
 from lmtune.errors import InputError
 from lmtune.formats.document import check_fields
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.columnar import ColumnarIndex
     from lmtune.indexing.lucene.index import LuceneIndex
+    from lmtune.indexing.sharded import ShardedIndex
 
-AnyIndex: TypeAlias = "ColumnarIndex | LuceneIndex"
+AnyIndex: TypeAlias = "ColumnarIndex | LuceneIndex | ShardedIndex"
 
 
 def _fields(text: str) -> tuple[str, ...]:
@@ -43,8 +44,8 @@ class Collection:
     documents, topics, qrels : str or None
         Files in place of the collection's own.
     index : str or None
-        The index's folder, of Lucene's also ``lucene:PATH`` or ``lucene:NAME``; by default the
-        collection's own, which is built where it is missing or stale.
+        The index's folder, of Lucene's also ``lucene:PATH`` or ``lucene:NAME``, of shards
+        ``sharded:PATH``; by default the collection's own, which is built where it is missing or stale.
     split : str or None
         Which of a folder's judgements, and their topics.
     topic_fields : tuple of str
@@ -65,11 +66,14 @@ class Collection:
 
     name: str | None = None
     documents: str | None = option(
-        None, "Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB; .gz .bz2 .zst).", metavar="PATH"
+        None,
+        "Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB, id<TAB>text; .gz .bz2 .zst).",
+        metavar="PATH",
     )
     index: str | None = option(
         None,
-        "An index made by `lmtune index` or Lucene; lucene:NAME, a prebuilt one of pyserini.",
+        "An index made by `lmtune index` or Lucene; sharded:PATH, its shards; lucene:NAME, a prebuilt one of "
+        "pyserini.",
         metavar="PATH",
     )
     topics: str | None = option(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
@@ -133,7 +137,7 @@ class Collection:
 
     def files(self) -> list[Path]:
         """Return what is going to be read, as far as it is here: files, and the folder of an index."""
-        named = [self.index and self.index.removeprefix(LUCENE), self.stopwords]
+        named = [self.index and self.index.removeprefix(LUCENE).removeprefix(SHARDED), self.stopwords]
         found = [Path(name) for name in named if name is not None]
         given = {part: getattr(self, part) for part in PARTS}
         return found + files_of(self.name, **given, split=self.split)
@@ -214,7 +218,7 @@ class Collection:
                 "--lengths without a Lucene index", value=self.lengths, accepted="--index lucene:..."
             )
         if index is not None:
-            return self._open_columnar(Path(index), dataset)
+            return self._open_own(index, dataset)
         if dataset.documents is None:
             raise InputError("no documents and no index", value=dataset.name, accepted="--index PATH")
         from lmtune.indexing.cache import index_for
@@ -237,7 +241,8 @@ class Collection:
         if (path / FILE).is_file():
             return str(path)
         if path.is_dir():
-            return f"{LUCENE}{path}"
+            found = find_index(str(path))
+            return found if found.startswith(SHARDED) else f"{LUCENE}{path}"
         if dataset.prebuilt is not None:
             return f"{LUCENE}{dataset.prebuilt}"
         raise InputError(
@@ -266,12 +271,14 @@ class Collection:
             opened.lengths  # noqa: B018
         return opened
 
-    def _open_columnar(self, path: Path, dataset: Dataset) -> ColumnarIndex:
+    def _open_own(self, index: str, dataset: Dataset) -> ColumnarIndex | ShardedIndex:
         from lmtune.indexing.columnar import ColumnarIndex
+        from lmtune.indexing.sharded import ShardedIndex
 
-        opened = ColumnarIndex.open(path)
-        documents = self._documents_beside()
-        reason = documents and opened.stale_reason(documents, opened.analyzer)
+        path = Path(index.removeprefix(SHARDED))
+        opened = ShardedIndex.open(path) if index.startswith(SHARDED) else ColumnarIndex.open(path)
+        documents = self.documents_beside()
+        reason = documents and opened.stale_reason(documents)
         if reason:
             raise InputError(
                 f"stale index: {reason}",
@@ -280,7 +287,7 @@ class Collection:
             )
         return opened
 
-    def _documents_beside(self) -> DocumentSource | None:
+    def documents_beside(self) -> DocumentSource | None:
         """Return the documents that a named index should have been built from, if they are here."""
         if self.documents is None and (self.name is None or self.name.startswith("irds:")):
             return None

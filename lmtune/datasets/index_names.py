@@ -6,7 +6,8 @@ from pathlib import Path
 
 from lmtune.errors import InputError
 
-LUCENE = "lucene:"
+LUCENE, SHARDED = "lucene:", "sharded:"
+_SHARDS = "shards.json"
 
 
 def find_index(name: str) -> str:
@@ -15,13 +16,13 @@ def find_index(name: str) -> str:
     Parameters
     ----------
     name : str
-        The folder of an index, of Lucene's with or without ``lucene:``; or ``lucene:NAME``, one of
-        pyserini's, which is not looked for here.
+        The folder of an index, of Lucene's with or without ``lucene:``, of shards with or without
+        ``sharded:``; or ``lucene:NAME``, one of pyserini's, which is not looked for here.
 
     Returns
     -------
     str
-        The name, with ``lucene:`` where the folder is Lucene's.
+        The name, with ``lucene:`` where the folder is Lucene's, ``sharded:`` where it is of shards.
 
     Raises
     ------
@@ -30,11 +31,13 @@ def find_index(name: str) -> str:
     """
     if name.startswith(LUCENE) and "/" not in name:
         return name
-    folder = Path(name.removeprefix(LUCENE))
+    folder = Path(name.removeprefix(LUCENE).removeprefix(SHARDED))
     if not folder.is_dir():
         raise InputError(
             "there is no index here",
             file=folder,
             accepted="a folder that `lmtune index` or Lucene wrote; or lucene:NAME, one of pyserini",
         )
+    if name.startswith(SHARDED) or (folder / _SHARDS).is_file():
+        return f"{SHARDED}{folder}"
     return f"{LUCENE}{folder}" if any(folder.glob("segments_*")) else name

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from lmtune.errors import InputError
 
@@ -69,9 +72,64 @@ class Changeable(Protocol):
 class Fielded(Protocol):
     """A document source whose documents have fields, parts with names of their own."""
 
+    @property
+    def fields(self) -> Collection[str]:
+        """The fields' names, of files those of the first document."""
+        ...
+
     def of_field(self, field: str) -> DocumentSource:
         """Return the same documents with this field's text alone, empty where one lacks it."""
         ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A document source that can be cut into sources of consecutive documents."""
+
+    def parts(self, count: int, digest: str) -> Sequence[DocumentSource]:
+        """Return parts of about equal size: `count`, or as many as there can be.
+
+        Parameters
+        ----------
+        count : int
+            How many, at least 1.
+        digest : str
+            The source's own `digest`, from which those of the parts follow.
+        """
+        ...
+
+
+def parts_of(source: DocumentSource, count: int, digest: str) -> Sequence[DocumentSource]:
+    """Cut a source into so many parts of consecutive documents, in order.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be cut, or not into so many.
+    """
+    if count < 1:
+        raise InputError("bad number of shards", value=count, accepted="1 or more")
+    parts = source.parts(count, digest) if isinstance(source, Divisible) else [source]
+    if len(parts) != count:
+        raise InputError(
+            "the documents cannot be cut into so many shards",
+            file=source.name,
+            value=count,
+            accepted=f"at most {len(parts)}; a compressed file is one piece",
+        )
+    return parts
+
+
+def cut(sizes: Sequence[int], count: int) -> list[slice]:
+    """Cut pieces of some sizes into at most `count` runs of about equal size, each of one piece or more."""
+    count = min(count, len(sizes))
+    begins = np.cumsum([0, *sizes[:-1]]) if len(sizes) else np.zeros(0)
+    bounds = np.searchsorted(begins, np.arange(1, count) * (sum(sizes) / max(count, 1)))
+    for at in range(count - 1):
+        least = bounds[at - 1] + 1 if at else 1
+        bounds[at] = min(max(bounds[at], least), len(sizes) - count + at + 1)
+    ends = [0, *bounds.tolist(), len(sizes)]
+    return [slice(begin, end) for begin, end in pairwise(ends) if end > begin]
 
 
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -102,6 +160,24 @@ def field_of(source: DocumentSource, field: str) -> DocumentSource:
             accepted="JSON lines, TREC documents",
         )
     return source.of_field(field)
+
+
+def check_held(source: DocumentSource, field: str) -> None:
+    """Raise `InputError` unless a document has this field: they are read up to the first that has.
+
+    Raises
+    ------
+    InputError
+        Also as `field_of`.
+    """
+    view = field_of(source, field)
+    if not any(document.text.strip() for batch in view.batches() for document in batch.read()):
+        known = ", ".join(source.fields) if isinstance(source, Fielded) else ""
+        raise InputError(
+            f"no document of {source.name} has this field, or a word in it",
+            value=field,
+            accepted=known or "documents with fields",
+        )
 
 
 @contextlib.contextmanager

@@ -8,7 +8,9 @@ from lmtune.formats.document import (
     DocumentBatch,
     DocumentSource,
     check_fields,
+    check_held,
     field_of,
+    parts_of,
     unchanged,
 )
 from lmtune.formats.file_documents import FileDocuments, document_files
@@ -22,7 +24,9 @@ __all__ = [
     "FileDocuments",
     "ListDocuments",
     "check_fields",
+    "check_held",
     "document_files",
     "field_of",
+    "parts_of",
     "unchanged",
 ]

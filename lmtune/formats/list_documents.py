@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 
 from lmtune.errors import InputError
-from lmtune.formats.document import Document
+from lmtune.formats.document import Document, cut
 
 _BATCH_BYTES = 1 << 20
 
@@ -102,8 +104,38 @@ class ListDocuments:
             if document.docno == docno
         ]
 
+    def parts(self, count: int, digest: str) -> list[ListDocuments]:
+        """Return at most so many parts of about equally many documents."""
+        total = sum(1 for _ in self._all())
+        return [
+            ListPart(
+                self.name,
+                partial(_some, self.documents, place),
+                {name: partial(_some, documents, place) for name, documents in self.fields.items()},
+                f"{digest}/{number}of{count}",
+            )
+            for number, place in enumerate(cut([1] * total, count), 1)
+        ]
+
     def _all(self) -> Iterable[Document]:
         return self.documents() if callable(self.documents) else self.documents
+
+
+@dataclass(frozen=True)
+class ListPart(ListDocuments):
+    """Some consecutive documents of others, which one they are in `own_digest`."""
+
+    own_digest: str = ""
+
+    def digest(self) -> str:
+        """Return the part's digest."""
+        return self.own_digest
+
+
+def _some(documents: Documents, place: slice) -> Iterable[Document]:
+    if callable(documents):
+        return islice(documents(), place.start, place.stop)
+    return documents[place]
 
 
 def _text_size(document: Document) -> int:

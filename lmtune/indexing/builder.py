@@ -17,10 +17,10 @@ from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.inversion import Inverter, SortedRun
+from lmtune.indexing.inversion import Inversion, SortedRun, invert
 from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
-from lmtune.indexing.workers import invert_in_processes
+from lmtune.parallel import Task, run_all, width
 from lmtune.threads import cores
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def build_index(
     positions : bool
         Whether to keep where terms stand, but for the fields: a byte or two a token.
     workers : int, optional
-        How many processes read and analyse, at least 1; by default the number of cores.
-        With 1, or little input, this process does it.
+        How many processes read and analyse, at least 1; by default as `joblib.parallel_config` says,
+        or the number of cores. With 1, or little input, this process does it.
     memory_bytes : int, optional
         A budget for all processes together. Beyond it come the interpreters themselves, the
         batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
@@ -89,7 +89,7 @@ def build_index(
         as `build_field`.
     """
     with atomic_directory(path, manifest.KIND) as folder:
-        made = _write(source, folder, analyzer, workers, memory_bytes, progress, positions)
+        made = write_index(source, folder, analyzer, workers, memory_bytes, progress, positions)
         for field in fields:
             build_field(source, folder, field, analyzer, workers=workers, memory_bytes=memory_bytes)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
@@ -117,18 +117,23 @@ def build_field(
     """
     path, view = Path(index, manifest.FIELDS, field), field_of(source, field)
     with atomic_directory(path, manifest.KIND) as folder:
-        made = _write(view, folder, analyzer, workers, memory_bytes, progress)
+        made = write_index(view, folder, analyzer, workers, memory_bytes, progress)
         if not made.total_terms:
-            raise InputError(
-                "no document has this field, or a word in it",
-                file=source.name,
-                value=field,
-                accepted="a key of JSON lines, an element of TREC documents",
-            )
+            raise no_field(source, field)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
 
 
-def _write(
+def no_field(source: DocumentSource, field: str) -> InputError:
+    """Return what to raise for a field that no document has."""
+    return InputError(
+        "no document has this field, or a word in it",
+        file=source.name,
+        value=field,
+        accepted="a key of JSON lines, an element of TREC documents",
+    )
+
+
+def write_index(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
@@ -148,7 +153,7 @@ def _write(
             tokens = int(inverted.lengths.sum(dtype=np.int64))
         else:
             columns, tokens = _index_text(
-                source, folder, analyzer, workers or cores(), memory_bytes, progress, positions
+                source, folder, analyzer, workers, memory_bytes, progress, positions
             )
     made = manifest.Manifest(
         source=source.name,
@@ -180,7 +185,7 @@ def _index_text(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
-    workers: int,
+    workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
     positions: bool,
@@ -194,7 +199,7 @@ def _index_text(
     try:
         columns = merge_docs(runs, folder)
     except DuplicateDocnoError as error:
-        raise _duplicate(source, str(error)) from None
+        raise duplicate(source, str(error)) from None
     columns |= merge_postings(runs, folder, memory_bytes)
     shutil.rmtree(scratch)
     return columns, sum(run.num_tokens for run in runs)
@@ -204,12 +209,13 @@ def _invert(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
-    workers: int,
+    workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
     positions: bool,
 ) -> list[SortedRun]:
-    done, size = 0, source.size
+    given = workers if workers is not None or width() else cores()
+    done, size, workers = 0, source.size, width(given)
 
     def report(finished: int) -> None:
         nonlocal done
@@ -219,26 +225,28 @@ def _invert(
 
     batches = source.batches()
     first = list(_take(batches, _WORTH_WORKERS))
-    alone = workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS
-    # Workers cannot import what only the caller's script defines.
-    if alone or type(first[0]).__module__ == "__main__":
-        inverter = Inverter(analyzer, folder, "run", memory_bytes, positions)
-        for batch in itertools.chain(first, batches):
+    every = itertools.chain(first, batches)
+    if workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS:
+        inverter = Inversion(analyzer, folder, memory_bytes, positions).inverter("run")
+        for batch in every:
             inverter.add(batch.read())
             report(batch.size)
         return inverter.finish()
     most = max(memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
-    share = size // (workers * _SHARES_PER_WORKER) or most
-    return invert_in_processes(
-        itertools.chain(first, batches),
-        analyzer,
-        folder,
-        workers=workers,
-        memory_bytes=memory_bytes // workers,
-        task_bytes=min(max(share, _LEAST_SHARE), most),
-        positions=positions,
-        report=report,
-    )
+    share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
+    inversion = Inversion(analyzer, folder, memory_bytes // workers, positions)
+    sizes: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        while part := list(_take(every, share)):
+            sizes.append(sum(batch.size for batch in part))
+            yield invert, {"inversion": inversion, "batches": part}
+
+    runs: dict[int, list[SortedRun]] = {}
+    for place, written in run_all(tasks(), given):
+        runs[place] = written
+        report(sizes[place])
+    return [run for place in sorted(runs) for run in runs[place]]
 
 
 def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
@@ -248,7 +256,8 @@ def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch
         size -= batch.size
 
 
-def _duplicate(source: DocumentSource, docno: str) -> InputError:
+def duplicate(source: DocumentSource, docno: str) -> InputError:
+    """Return what to raise for a docno that comes twice."""
     places = source.locate(docno)
     file, line = places[1] if len(places) > 1 else (source.name, None)
     first = f", as at {places[0][0]}:{places[0][1]}" if places else ""

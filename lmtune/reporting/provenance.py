@@ -18,11 +18,10 @@ from lmtune.formats.files import atomic_write
 from lmtune.formats.outputs import check_file
 
 if TYPE_CHECKING:
+    from lmtune.datasets.collection import AnyIndex
     from lmtune.datasets.dataset import Dataset
-    from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.lucene.index import LuceneIndex
 
-_WITHOUT_INFLUENCE = ("--output", "--workers")
+_WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
 NEURAL = ("torch", "safetensors")
 """What the numbers of reranking depend on besides."""
 
@@ -43,7 +42,7 @@ def installed(*names: str) -> dict[str, str]:
     return found
 
 
-def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
+def describe(dataset: Dataset, index: AnyIndex) -> dict[str, Any]:
     """Identify a test collection by content: counts, digests and the index's fingerprint."""
     return {
         "name": dataset.name,
@@ -60,7 +59,7 @@ def describe(dataset: Dataset, index: ColumnarIndex | LuceneIndex) -> dict[str, 
     }
 
 
-def _engine(index: ColumnarIndex | LuceneIndex) -> dict[str, Any]:
+def _engine(index: AnyIndex) -> dict[str, Any]:
     from lmtune.indexing.lucene.index import LuceneIndex
 
     if not isinstance(index, LuceneIndex):

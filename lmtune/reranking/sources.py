@@ -54,7 +54,7 @@ class RunFeatures:
         The features; labels where judgements were asked for.
     dataset : Dataset
         Topics and judgements.
-    index : ColumnarIndex or LuceneIndex
+    index : ColumnarIndex, LuceneIndex or ShardedIndex
         The documents.
     fields : tuple of str
         The fields of documents that have features too.

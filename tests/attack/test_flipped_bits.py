@@ -26,6 +26,9 @@ from lmtune.indexing.cache import index_for
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.lucene.store import LuceneStore
 from lmtune.indexing.lucene.writer import NOTE, read_note
+from lmtune.indexing.sharded import ShardedIndex
+from lmtune.indexing.sharding import build_sharded_index
+from lmtune.indexing.text_store import keep_texts
 from lmtune.laboratory.running import run
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import tuning_table
@@ -64,6 +67,17 @@ def large_index(folder: Path) -> Read:
     return lambda: seen(ColumnarIndex.open(folder, verify=False))
 
 
+def sharded_index(folder: Path) -> Read:
+    build_sharded_index(documents(400), folder, Analyzer(), 2)
+
+    def read() -> Any:
+        index = ShardedIndex.open(folder)
+        shards = [seen(shard) for shard in index.shards if isinstance(shard, ColumnarIndex)]
+        return [shards, index.docno_rank.tolist(), index.fingerprint, index.name]
+
+    return read
+
+
 def cached_index(folder: Path) -> Read:
     source = documents(60)
     return lambda: seen(index_for(source, home=folder))
@@ -86,6 +100,12 @@ def lucene_store(folder: Path) -> Read:
         return [store.facts, postings, terms, counted, store.docnos.names(range(50))]
 
     return read
+
+
+def texts(folder: Path) -> Read:
+    source = documents(300)
+    keep_texts(source, build_index(source, folder, Analyzer(), workers=1))
+    return lambda: ColumnarIndex.open(folder).texts(range(300))
 
 
 def lucene_note(folder: Path) -> Read:
@@ -175,7 +195,7 @@ def checkpoint(folder: Path) -> Read:
 MENDED = [cached_index, lucene_store, letor_columns, pool, experiment]
 """What is made again where it is damaged."""
 
-REFUSED = [index, large_index, lucene_note, results, network, trees, checkpoint]
+REFUSED = [index, large_index, sharded_index, texts, lucene_note, results, network, trees, checkpoint]
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -81,7 +81,7 @@ class Prepared:
         What a reader of the results must know.
     dataset : Dataset
         What was loaded.
-    index : ColumnarIndex or LuceneIndex
+    index : ColumnarIndex, LuceneIndex or ShardedIndex
         What it was looked up in.
     """
 
