@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from lmtune.reranking.song.thresholds import MOST_STEPS, NEAR, ROUNDING, Slope
-
-_STEPS, _NEAR, _ROUNDING = tl.constexpr(MOST_STEPS), tl.constexpr(NEAR), tl.constexpr(ROUNDING)
-
 
 @triton.jit
-def threshold_kernel(scores, weights, numbers, unknown, out, items, block: tl.constexpr):
-    """Fill the roots of `Slope`, in units of tau1; `numbers` has low, high, at, target and tau1 tau2."""
+def threshold_kernel(
+    scores,
+    weights,
+    numbers,
+    unknown,
+    out,
+    items,
+    block: tl.constexpr,
+    most_steps: tl.constexpr,
+    rounding: tl.constexpr,
+    near: tl.constexpr,
+):
+    """Fill the roots of `thresholds.Slope`; `numbers` has low, high, at, target and tau1 tau2."""
     row = tl.program_id(0)
     scores, weights = scores + row.to(tl.int64) * items, weights + row.to(tl.int64) * items
     low, high, at = tl.load(numbers + 5 * row), tl.load(numbers + 5 * row + 1), tl.load(numbers + 5 * row + 2)
     target, tau = tl.load(numbers + 5 * row + 3), tl.load(numbers + 5 * row + 4)
-    last, left = high - low, tl.where(tl.load(unknown + row), _STEPS, 0)
+    last, left = high - low, tl.where(tl.load(unknown + row), most_steps, 0)
     while left > 0:
         parts = tl.zeros([block], scores.dtype.element_ty)
         bends = tl.zeros([block], scores.dtype.element_ty)
@@ -35,20 +41,32 @@ def threshold_kernel(scores, weights, numbers, unknown, out, items, block: tl.co
         newton, half = -tilt / (tau + tl.sum(bends, 0)), 0.5 * (low + high) - at
         steady = (at + newton >= low) & (at + newton <= high) & (tl.abs(newton) <= 0.5 * tl.abs(last))
         last = tl.where(steady, newton, half)
-        flat = tl.abs(tilt) <= _ROUNDING
-        near = flat | (tl.abs(last) <= (1 + tl.abs(at)) * _NEAR)
+        flat = tl.abs(tilt) <= rounding
+        done = flat | (tl.abs(last) <= (1 + tl.abs(at)) * near)
         at += tl.where(flat, 0, last)
-        left = tl.where(near, 0, left - 1)
+        left = tl.where(done, 0, left - 1)
     tl.store(out + row, at)
 
 
-def solve(unknown: Tensor, slope: Slope) -> Tensor:
-    """Find the roots of lists whose threshold is unknown; others' numbers mean nothing."""
-    scores, target = slope.scores / slope.tau1, slope.target
-    low, high, at = (bound / slope.tau1 for bound in slope.bracket())
-    numbers = torch.cat([low, high, at, target, torch.full_like(target, slope.tau1 * slope.tau2)], dim=1)
-    out, block = torch.empty_like(target), min(1024, triton.next_power_of_2(scores.shape[1]))
-    threshold_kernel[(len(scores),)](
-        scores, slope.weights.contiguous(), numbers, unknown, out, scores.shape[1], block=block
+def roots(
+    scores: Tensor, weights: Tensor, numbers: Tensor, unknown: Tensor, limits: dict[str, float]
+) -> Tensor:
+    """Find the roots (B, 1), in units of tau1; those of lists that are not wanted mean nothing.
+
+    Parameters
+    ----------
+    scores, weights : float64 Tensor (B, n)
+        Scores in units of tau1.
+    numbers : float64 Tensor (B, 5)
+        As the kernel takes them.
+    unknown : bool Tensor (B, 1)
+        Which lists are wanted.
+    limits : dict
+        The kernel's `most_steps`, `rounding` and `near`.
+    """
+    lists, items = scores.shape
+    out, block = scores.new_empty(lists, 1), min(1024, triton.next_power_of_2(items))
+    threshold_kernel[(lists,)](
+        scores, weights.contiguous(), numbers, unknown, out, items, block=block, **limits
     )
-    return slope.tau1 * out
+    return out

@@ -48,7 +48,7 @@ class PairState(nn.Module):
         self.register_buffer("fingerprint", torch.tensor(pairs.fingerprint()))
         for name, values in {
             "query_ids": torch.from_numpy(pairs.queries),
-            "keys": torch.cat([keys, torch.tensor([2**63 - 1])]),
+            "keys": torch.cat([keys, torch.tensor([_NO_PAIR])]),
             "lengths": torch.from_numpy(pairs.lengths),
             "counts": torch.from_numpy(pairs.counts),
             "fault": torch.zeros(1, _FAULT, dtype=torch.int64),
@@ -74,10 +74,11 @@ class PairState(nn.Module):
 
         Tells as well which relevant ones are unknown.
         """
-        key = positions.unsqueeze(1) * self.stride + items
+        sought = relevant & (items >= 0) & (items < self.stride)
+        key = torch.where(sought, positions.unsqueeze(1) * self.stride + items, _NO_PAIR)
         slot = torch.searchsorted(self.keys, key)
-        known = (self.keys[slot] == key) & (items >= 0) & (items < self.stride)
-        return torch.where(known & relevant, slot, len(self.keys) - 1), relevant & ~known
+        known = sought & (self.keys[slot] == key)
+        return torch.where(known, slot, len(self.keys) - 1), relevant & ~known
 
     def write(self, slots: Tensor, values: Tensor) -> None:
         """Set the estimates of `slots`."""
@@ -132,6 +133,7 @@ class PairState(nn.Module):
         return torch.where(self.fault[:, :3].any(), torch.nan, value)
 
 
+_NO_PAIR = 2**63 - 1
 # Numbers that say what is wrong with a list: see `PairState.notice`.
 _FAULT = 9
 

@@ -11,8 +11,8 @@ from lmtune.reranking.losses import padded_lists
 from lmtune.reranking.losses.pair_sums import is_fused
 
 # As many as halving alone may take; five to ten are the rule.
-MOST_STEPS = 80
-NEAR, ROUNDING = 1e-14, 1e-15
+_MOST_STEPS = 80
+_NEAR, _ROUNDING = 1e-14, 1e-15
 
 
 class Slope(NamedTuple):
@@ -74,9 +74,7 @@ def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
     float64 Tensor (B, 1)
     """
     if is_fused(slope.scores):
-        from lmtune.reranking.song.fused_thresholds import solve
-
-        return torch.where(unknown, solve(unknown, slope), kept)
+        return torch.where(unknown, _fused(slope, unknown), kept)
     if not padded_lists.on_cpu(kept):
         return torch.where(unknown, _solve(slope), kept)
     rows = unknown.squeeze(1)
@@ -85,11 +83,21 @@ def solve_thresholds(kept: Tensor, unknown: Tensor, slope: Slope) -> Tensor:
     return kept
 
 
+def _fused(slope: Slope, unknown: Tensor) -> Tensor:
+    from lmtune.reranking.song.fused_thresholds import roots
+
+    scores, weights, target, tau1, tau2 = slope
+    bounds = [bound / tau1 for bound in slope.bracket()]
+    numbers = torch.cat([*bounds, target, torch.full_like(target, tau1 * tau2)], dim=1)
+    limits = {"most_steps": _MOST_STEPS, "rounding": _ROUNDING, "near": _NEAR}
+    return tau1 * roots(scores / tau1, weights, numbers, unknown, limits)
+
+
 def _solve(slope: Slope) -> Tensor:
     scores, weights, target, tau1, tau2 = slope
     low, high, at = slope.bracket()
     step = high - low
-    for _ in range(MOST_STEPS):
+    for _ in range(_MOST_STEPS):
         sigma = torch.sigmoid((scores - at) / tau1)
         part = weights * sigma
         tilt = target + tau2 * at - part.sum(1, keepdim=True)
@@ -99,8 +107,8 @@ def _solve(slope: Slope) -> Tensor:
         newton, half = -tilt / bend, 0.5 * (low + high) - at
         steady = (at + newton >= low) & (at + newton <= high) & (newton.abs() <= 0.5 * step.abs())
         step = torch.where(steady, newton, half)
-        near = (tilt.abs() <= ROUNDING) | (step.abs() <= NEAR * (tau1 + at.abs()))
-        at = at + torch.where(tilt.abs() <= ROUNDING, 0.0, step)
+        near = (tilt.abs() <= _ROUNDING) | (step.abs() <= _NEAR * (tau1 + at.abs()))
+        at = at + torch.where(tilt.abs() <= _ROUNDING, 0.0, step)
         if padded_lists.on_cpu(near) and bool(near.all()):
             break
     return at

@@ -61,10 +61,14 @@ def test_kernels_compile_without_a_gpu(
     lists = {"scores": kind, "real": "*i32", "out": kind, "items": "i32"}
     swaps = {"runs": "*i32", "swaps": kind, "tightness": kind}
     weighed = {"weights": kind, "numbers": kind, "unknown": "*i1"}
-    cases: list[tuple[Any, dict[str, str], dict[str, int]]] = [
+    cases: list[tuple[Any, dict[str, str], dict[str, float]]] = [
         (fused.pair_costs_kernel, swaps, {"weighted": True, "tight": True}),
         (fused.ranks_kernel, {"slopes": kind}, {"gradient": True}),
-        (fused_thresholds.threshold_kernel, weighed, {"block": 128}),
+        (
+            fused_thresholds.threshold_kernel,
+            weighed,
+            {"block": 128, "most_steps": 80, "rounding": 1e-15, "near": 1e-14},
+        ),
     ]
     for kernel, types, flags in cases:
         signature = lists | types | dict.fromkeys(flags, "constexpr")

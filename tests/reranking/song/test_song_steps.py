@@ -74,7 +74,7 @@ def steps(module: Any, device: str = "cpu", count: int = 3) -> list[Callable[[],
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", MODULES)
 def test_a_step_waits_for_nothing(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "MOST_STEPS", 3)  # which are all alike
+    monkeypatch.setattr(thresholds, "_MOST_STEPS", 3)  # which are all alike
     for step in steps(MODULES[name](made_pairs()).to(device), device):
         launches(step, device)
 
