@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn, read_columns
-from lmtune.indexing.index import Positions, Postings, field_index
+from lmtune.indexing.index import Index, Positions, Postings, field_index
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 
@@ -40,6 +40,7 @@ _ACCEPTED = (
     "the shard as it was, or the shards joined again: lmtune index --join SHARD,SHARD,... --output PATH"
 )
 
+T = TypeVar("T")
 AnyShard: TypeAlias = ColumnarIndex | LuceneIndex
 
 
@@ -276,6 +277,42 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
     if (opened.fingerprint, opened.num_docs) != (shard.fingerprint, shard.num_docs):
         raise InputError("a shard has changed", file=path, value=f"of {home}", accepted=_ACCEPTED)
     return opened
+
+
+def shards_of(index: Index) -> Sequence[Index]:
+    """Return an index's shards; the index itself where it has none."""
+    return index.shards if isinstance(index, ShardedIndex) else [index]
+
+
+def over_shards(index: Index, function: Callable[..., T], **arguments: Any) -> Iterator[tuple[int, T]]:
+    """Call a function with each shard of an index, in parallel where that is asked for.
+
+    Parameters
+    ----------
+    index : Index
+        One without shards counts as one shard, and the function is called here.
+    function : callable
+        A module's, as it may be called elsewhere; it takes the shard and the other arguments.
+
+    Yields
+    ------
+    tuple of int and object
+        The number of the shard's first document, and the result, as soon as it is there, in no order.
+    """
+    if not isinstance(index, ShardedIndex):
+        yield 0, function(index, **arguments)
+        return
+    tasks = [(_call, {"function": function, "shard": shard, **arguments}) for shard in index.shards]
+    for place, result in _run_all(tasks):
+        yield int(index.bases[place]), result
+
+
+def _call(function: Callable[..., T], shard: Index, **arguments: Any) -> T:
+    return function(shard, **arguments)
+
+
+def _run_all(tasks: Iterable[tuple[Callable[..., T], dict[str, Any]]]) -> Iterator[tuple[int, T]]:
+    return ((place, function(**arguments)) for place, (function, arguments) in enumerate(tasks))
 
 
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:
