@@ -33,6 +33,7 @@ PUBLIC = [
     "lmtune.reporting.figures",
     "lmtune.reranking",
     "lmtune.reranking.losses",
+    "lmtune.text",
 ]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from lmtune.candidates.skyband import Keep, pruned
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import ShardedIndex, over_shards
 from lmtune.models.formula import Formula, QueryColumn
+from lmtune.parallel import width
 
 Queries: TypeAlias = Mapping[str, Sequence[QueryColumn]]
 
@@ -147,7 +148,13 @@ def extract_from_shards(
     merged, docs = outline, np.zeros(len(topics), np.int64)
     values = [outline.value[outline.term_rows(t)].tolist() for t in range(len(topics))]
     parts = [list(zip(*own, strict=True)) for own in zip(outline.columns, values, strict=True)]
-    given = {"formula": formula, "extent": outline.extent, "topics": dict(zip(topics, parts, strict=True))}
+    given: dict[str, Any] = {
+        "formula": formula,
+        "extent": outline.extent,
+        "topics": dict(zip(topics, parts, strict=True)),
+    }
+    # Worker processes share the cores.
+    given["threads"] = 1 if width() else None
     for base, part in over_shards(index, extract_part, keep=keep, **given):
         own = replace(part.columns, doc=part.columns.doc + np.int32(base))
         merged = pruned(replace(merged, candidates=_merge(index, merged.candidates, own)), keep)
@@ -180,6 +187,7 @@ def extract_part(
     extent: Extent,
     topics: Mapping[str, Sequence[tuple[QueryColumn, float]]],
     keep: Keep,
+    threads: int | None = None,
 ) -> Part:
     """Extract a shard's candidates, and keep those that can matter.
 
@@ -193,6 +201,8 @@ def extract_part(
         The whole collection's.
     topics : mapping of str to sequence of (QueryColumn, float)
         By topic, the columns and what scoring takes of them.
+    threads : int, optional
+        Threads over topics; the number of cores by default.
     """
     builder = PoolBuilder(shard, formula, extent)
     columns, docs = [], []
@@ -204,7 +214,7 @@ def extract_part(
             found = formula.look_up(shard, own)
             builder.put(topic, own, values, [postings or _NONE for postings in found])
         pool = builder.finish("", {})
-        columns.append(pruned(pool, keep).candidates)
+        columns.append(pruned(pool, keep, threads).candidates)
         docs.append(np.diff(pool.candidates.start))
     return Part(join_columns(columns), np.concatenate(docs))
 

@@ -99,7 +99,7 @@ def batches(
     plan = _plan(data, size, seed, epoch, list_size, shuffle, bucket)
     for step in range(start, len(plan)):
         random = np.random.default_rng([seed, epoch, 1, step]) if shuffle else None
-        yield _batch(data, plan[step], list_size, list_relevant, random)
+        yield batch_of(data, plan[step], list_size, list_relevant, random)
 
 
 def number_of_batches(data: RankingData, size: int) -> int:
@@ -126,13 +126,17 @@ def _plan(
     return [plan[place] for place in random.permutation(len(plan)).tolist()]
 
 
-def _batch(
+def batch_of(
     data: RankingData,
     queries: NDArray[np.int64],
     list_size: int | None,
     list_relevant: int | None,
     random: np.random.Generator | None,
 ) -> Batch:
+    """Make a batch of queries by number; `list_size` and `list_relevant` as of `batches`.
+
+    With `random` longer lists are cut to a sample, without to the first documents.
+    """
     lengths = data.lengths[queries]
     rows = np.arange(int(lengths.max())) + data.starts[queries][:, None]
     rows[rows >= data.starts[queries + 1][:, None]] = -1

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
@@ -22,9 +21,10 @@ from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
+from lmtune.reranking.devices import check_device, repeatable
 from lmtune.reranking.loop import Epoch, Progress, Task, TrainingRun
 from lmtune.reranking.networks import Attention, Pointwise, make_network
-from lmtune.reranking.scoring import Feed, predict
+from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 
@@ -122,11 +122,22 @@ class Trained(Training):
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float32]:
         """Score every row of data, shape (rows,)."""
-        return predict(self.network().to(device), data, Feed(data, device))
+        scores: NDArray[np.float32] = Feed(data, device).scores(self.network().to(device)).cpu().numpy()
+        return scores
+
+
+class ListFeed(Protocol):
+    """What networks take of lists."""
+
+    def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
+
+    def scores(self, network: Any) -> Tensor:
+        """Score every row, nothing dropped out, shape (rows,)."""
 
 
 class ListTask:
-    """Lists of documents with features, as `lmtune.reranking.loop.TrainingRun` learns from them.
+    """Lists of documents, as `lmtune.reranking.loop.TrainingRun` learns from them.
 
     Parameters
     ----------
@@ -136,25 +147,24 @@ class ListTask:
         What to measure on.
     settings : Settings
         Of the training.
-    device : str
-        Where the network and the features live.
+    network : torch.nn.Module
+        With a layer ``last``, on the device that it is trained on.
+    feed : callable
+        Gives what `ListFeed` says of either data.
     """
 
     def __init__(
-        self, train: RankingData, validation: RankingData | None, settings: Settings, device: str
+        self,
+        train: RankingData,
+        validation: RankingData | None,
+        settings: Settings,
+        network: Any,
+        feed: Callable[[Any], ListFeed],
     ) -> None:
-        self.train, self.validation, self.settings = train, validation, settings
-        features = train.features.shape[1]
-        self.network = make_network(
-            settings.network,
-            features,
-            dropout=settings.dropout,
-            norm_momentum=settings.norm_momentum,
-            seed=settings.seed,
-        ).to(device)
+        self.train, self.settings, self.network = train, settings, network
         self.steps = number_of_batches(train, settings.batch_size)
-        self.feed = Feed(train, device)
-        self.validation_feed = None if validation is None else Feed(validation, device)
+        self.feed = feed(train)
+        self.validation_feed = None if validation is None else feed(validation)
         self.measurer = None if validation is None else Measurer(settings.measure, validation)
 
     def pairs(self) -> RelevantPairs:
@@ -174,7 +184,7 @@ class ListTask:
             start=start,
         )
 
-    def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
+    def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
         """Return what the network takes for some of a batch's queries."""
         return self.feed.inputs(self.network, batch.rows[part])
 
@@ -188,15 +198,15 @@ class ListTask:
 
     def measure(self) -> float:
         """Return the mean of the settings' measure on the validation data; NaN without."""
-        if self.validation is None or self.validation_feed is None or self.measurer is None:
+        if self.validation_feed is None or self.measurer is None:
             return math.nan
-        scores = predict(self.network, self.validation, self.validation_feed)
-        if not np.isfinite(scores).all():
+        scores = self.validation_feed.scores(self.network)
+        if not bool(scores.isfinite().all()):
             raise InputError(
                 "the scores are no longer finite",
                 accepted="a smaller learning rate, clipping, or another loss",
             )
-        return self.measurer.mean(scores)
+        return self.measurer.mean(scores.cpu().numpy())
 
 
 def fit(
@@ -226,7 +236,8 @@ def fit(
     settings : Settings
         Everything else.
     device : str
-        ``"cpu"`` or ``"cuda"``.
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. On a GPU, too, float32 is float32, not TF32; labels and
+        features live there as far as they fit.
     checkpoint : path, optional
         A folder to keep the training's state in after each epoch, and to resume from.
     checkpoint_every : int, optional
@@ -248,12 +259,23 @@ def fit(
     """
     check_device(device)
     _check(train, validation)
-    digest = _digest(train, validation) if checkpoint else ""  # which takes a while
+    digest = digest_of(train, validation) if checkpoint else ""  # which takes a while
     identity = {"settings": settings.as_record(), "data": digest}
     how = TrainingOptions(
         device=device, checkpoint=checkpoint, checkpoint_every=checkpoint_every, progress=progress
     )
-    run = run_through(lambda: ListTask(train, validation, settings, device), settings, identity, how, watch)
+
+    def make() -> ListTask:
+        network = make_network(
+            settings.network,
+            train.features.shape[1],
+            dropout=settings.dropout,
+            norm_momentum=settings.norm_momentum,
+            seed=settings.seed,
+        )
+        return ListTask(train, validation, settings, network.to(device), partial(Feed, device=device))
+
+    run = run_through(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])
 
 
@@ -283,7 +305,7 @@ def run_through(
         As `fit`.
     """
     device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
-    with own_randomness(device):
+    with repeatable(device):
         run = TrainingRun(make(), settings, device)
         kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
         if kept is not None:
@@ -301,38 +323,14 @@ def run_through(
         return run
 
 
-def check_device(device: str) -> None:
-    """Raise InputError for a device that torch does not have."""
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
-        accepted = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no CUDA device)"
-        raise InputError("no such device", value=device, accepted=accepted)
-
-
 def _check(train: RankingData, validation: RankingData | None) -> None:
     for name, data in check_training_data(train, validation).items():
         if not np.isfinite(data.features).all():
             raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
 
 
-@contextmanager
-def own_randomness(device: str) -> Iterator[None]:
-    """Leave torch's generators and switches as they were; on a GPU take repeatable kernels."""
-    cuda = device.startswith("cuda")
-    before = torch.are_deterministic_algorithms_enabled()
-    scope: AbstractContextManager[None] = torch.random.fork_rng(devices=[device] if cuda else [])
-    with scope:
-        if cuda:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may vary
-            torch.use_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield
-        finally:
-            if cuda:
-                torch.use_deterministic_algorithms(before)
-
-
-def _digest(train: RankingData, validation: RankingData | None) -> str:
+def digest_of(train: RankingData, validation: RankingData | None) -> str:
+    """Return what tells features and labels to learn from, and to choose by, from others."""
     digest = hashlib.blake2b(digest_size=16)
     for data in (train, validation):
         if data is not None:

@@ -16,6 +16,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.formats.documents import FileDocuments
+from lmtune.indexing import builder
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
@@ -23,8 +24,9 @@ from lmtune.indexing.index import Index
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import build_sharded_index
 from lmtune.models.model import find_model
+from lmtune.parallel import Workers
 
-SHARDS = (1, 2, 3, 5, 16)
+SHARDS = (1, 5, 16)
 SETTINGS: dict[str, dict[str, float]] = {
     "two-stage": {"lambda": 0.3, "mu": 20.0},
     "bm25": {"k1": 1.2, "b": 0.6},
@@ -56,6 +58,7 @@ class World:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         source, analyzer = FileDocuments("made", [path]), Analyzer(stemmer="none", stopwords="none")
         how: Any = {"fields": ["title", "contents"], "positions": True}
+        self.source, self.analyzer, self.how = source, analyzer, how
         self.one = build_index(source, home / "one", analyzer, **how)
         self.many = {
             shards: build_sharded_index(source, home / f"many{shards}", analyzer, shards, **how)
@@ -83,7 +86,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.mark.parametrize("shards", SHARDS)
 def test_pruned_pools_are_the_same(world: World, model: str, shards: int) -> None:
     formula = find_model(model).formula
-    for depth in (1, 5, 60):
+    for depth in (1, 60):
         pools = [
             extract_pruned(index, world.topics, world.qrels, model=formula, depth=depth)
             for index in (world.one, world.many[shards])
@@ -117,7 +120,7 @@ def test_dominance_is_decided_by_the_whole_collection(world: World, gap: float) 
 
 
 def test_modes_that_do_not_hold_are_refused(world: World) -> None:
-    for index in (world.one, world.many[3]):
+    for index in (world.one, world.many[5]):
         with pytest.raises(InputError, match="two-stage"):
             extract_pruned(index, world.topics, model="bm25", mode="e")
 
@@ -125,7 +128,7 @@ def test_modes_that_do_not_hold_are_refused(world: World) -> None:
 @pytest.mark.parametrize("model", SETTINGS)
 def test_the_best_of_shards_are_the_best(world: World, model: str) -> None:
     whole = CandidatePool.build(world.one, world.topics, model=model)
-    for hits in (1, 10, 1000):
+    for hits in (7, 1000):
         wanted = [
             (own.topic, own.docnos, own.scores.tolist()) for own in rank(whole, SETTINGS[model], hits=hits)
         ]
@@ -147,3 +150,30 @@ def test_progress_and_name(world: World) -> None:
     assert seen[-1] == (len(world.topics), len(world.topics))
     assert seen == sorted(seen)
     assert find_model("two-stage").formula is pool.formula
+
+
+@pytest.mark.parametrize("workers", ["2", "3", "cluster"])
+def test_workers_do_not_matter(
+    world: World,
+    workers: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(builder, "_WORTH_WORKERS", 1)
+    where = (
+        Workers(cluster=request.getfixturevalue("cluster")) if workers == "cluster" else Workers(int(workers))
+    )
+    wanted = extract_pruned(world.one, world.topics, world.qrels, depth=5)
+    run = list(rank(wanted, SETTINGS["two-stage"], hits=5))
+    with where.engaged():
+        built = build_sharded_index(world.source, tmp_path / "built", world.analyzer, 5, **world.how)
+        pool = extract_pruned(world.many[5], world.topics, world.qrels, depth=5)
+        best = extract_best(world.many[5], world.topics, "two-stage", SETTINGS["two-stage"], 5)
+    assert_same(pool, wanted)
+    for one, other in zip(run, rank(best, SETTINGS["two-stage"], hits=5), strict=True):
+        assert (one.docnos, one.scores.tolist()) == (other.docnos, other.scores.tolist())
+    files = {path.relative_to(built.path) for path in built.path.rglob("*") if path.is_file()}
+    assert len(files) > 40
+    for file in files:
+        assert (built.path / file).read_bytes() == (world.many[5].path / file).read_bytes(), file
