@@ -17,10 +17,10 @@ from lmtune.formats.folders import atomic_directory, check_directory
 from lmtune.indexing.builder import duplicate, no_field, workers_for, write_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import StoredColumn, write_column
+from lmtune.indexing.docnos import DuplicateDocnoError
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.manifest import FIELDS, make_fingerprint
-from lmtune.indexing.merging import DuplicateDocnoError
 from lmtune.indexing.sharded import (
     FILE,
     FORMAT,
