@@ -117,11 +117,13 @@ def model(rows: list[dict[str, Any]], topics: int) -> None:
     share = rows[-1]["postings"] / rows[-1]["documents"] / rows[-1]["topics"]
     kept = rows[-1]["extract"]["kept"] / rows[-1]["topics"]
     print(
-        f"\n{seconds * 1e9:.0f} ns of a processor a posting, and {start:.1f} s; {share:.3f} postings a document"
+        f"\n{seconds * 1e9:.0f} ns of a processor a posting, and {start:.1f} s;"
+        f" {share:.3f} postings a document"
     )
     print(f"and topic; worker {worker * 1e6:.0f} MB a million documents of its shard, and {worker_0:.0f} MB;")
     print(
-        f"driver {driver * 1e6:.1f} MB a million documents, and {driver_0:.0f} MB; {disk:.0f} bytes a document;"
+        f"driver {driver * 1e6:.1f} MB a million documents, and {driver_0:.0f} MB;"
+        f" {disk:.0f} bytes a document;"
     )
     print(f"{kept:,.0f} candidates kept a topic")
     print("| collection | shards | postings, 1e9 | GB read | hours of a processor | driver MB | worker MB |")
