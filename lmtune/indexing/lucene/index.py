@@ -144,6 +144,10 @@ class LuceneIndex:
             analysis["stopwords"] = _stopwords(stopwords)[1]
         return cls(path, name or name_of(path), store, analysis, lengths, reader, progress)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = self._store.path, self._store.facts["digest"]
+        return _reopen, (self.path, self.name, *kept, self.analysis, self.lengths_kind)
+
     def __repr__(self) -> str:
         return f"LuceneIndex({str(self.path)!r}, num_docs={self.num_docs})"
 
@@ -264,6 +268,16 @@ def _open_reader(path: Path, digest: str) -> LuceneReader:
             "the index has changed since it was opened", file=path, accepted="an index left alone meanwhile"
         )
     return reader
+
+
+def _reopen(
+    path: Path, name: str, kept: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
+) -> LuceneIndex:
+    """Open in another process what is kept of an index; Java starts there if more is asked for."""
+    store = LuceneStore.open(kept, digest)
+    if store is None:
+        raise InputError("what was read of a Lucene index is not here", file=kept, accepted="a shared folder")
+    return LuceneIndex(path, name, store, analysis, lengths, None, None)
 
 
 def check_lengths(lengths: str) -> Lengths:
