@@ -260,6 +260,17 @@ class LuceneIndex:
         return QueryAnalyzer(self.analysis["stemmer"], stopwords)
 
 
+def _reopen(
+    path: Path, name: str, kept: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
+) -> LuceneIndex:
+    store = LuceneStore.open(kept, digest)
+    if store is None or commit_digest(path) != digest:
+        raise InputError(
+            "the index has changed since it was opened", file=path, accepted="an index left alone"
+        )
+    return LuceneIndex(path, name, store, analysis, lengths, None, None)
+
+
 def _open_reader(path: Path, digest: str) -> LuceneReader:
     """Open an index of which something is known already, if it is still the same."""
     reader = LuceneReader(path)
