@@ -281,16 +281,6 @@ def _open_reader(path: Path, digest: str) -> LuceneReader:
     return reader
 
 
-def _reopen(
-    path: Path, name: str, kept: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
-) -> LuceneIndex:
-    """Open in another process what is kept of an index; Java starts there if more is asked for."""
-    store = LuceneStore.open(kept, digest)
-    if store is None:
-        raise InputError("what was read of a Lucene index is not here", file=kept, accepted="a shared folder")
-    return LuceneIndex(path, name, store, analysis, lengths, None, None)
-
-
 def check_lengths(lengths: str) -> Lengths:
     """Return a kind of lengths, or raise InputError where there is none such."""
     for known in LENGTHS:
