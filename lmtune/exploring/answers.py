@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.exploring.background import Surfaces
-from lmtune.exploring.view import SHOWN, View
+from lmtune.exploring.view import SHOWN, View, stamp_of
 from lmtune.measures.significance.comparison import compare
 from lmtune.models.parameter import Parameter, Setting
 
@@ -45,6 +45,7 @@ def measured(view: View, setting: Setting) -> dict[str, Any]:
         "means": values.mean(axis=0).tolist(),
         "values": values.tolist(),
         "command": command(view, vector),
+        "changed": view.stamp != stamp_of(view.index),
     }
 
 
@@ -79,7 +80,7 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
             for own in found.contrasts
         ],
         "confidence": found.interval_confidence,
-        "notes": list(found.notes),
+        "notes": list(found.notes) if (vectors[0] != vectors[1]).any() else [],
     }
 
 
@@ -109,36 +110,34 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
     add up to the score, as they do where a formula is a sum over terms.
     """
     [t] = view.pool.positions([topic]).tolist()
-    vector, rows = view.vector(setting), view.pool.candidates.rows(t)
+    vector, own = view.vector(setting), view.pool.candidates.rows(t)
     [number] = view.index.doc_numbers([docno]).tolist()
-    [places] = np.nonzero(view.pool.candidates.doc[rows] == number)
+    [places] = np.nonzero(view.pool.candidates.doc[own] == number)
     if number < 0 or not places.size:
         raise InputError(
             "not among the topic's candidates", value=docno, accepted="a document of its rankings"
         )
     [score] = view.scores(t, places, vector).tolist()
-    terms = view.pool.columns[t]
-    names = list(dict.fromkeys(own.term for own in terms))
-    tf = view.pool.tf_block(view.pool.candidates, t)[:, int(places[0])]
+    columns, tf = view.pool.columns[t], view.pool.tf_block(view.pool.candidates, t)[:, int(places[0])]
+    values = view.pool.value[view.pool.term_rows(t)]
+    given = view.parts(t, int(places[0]), vector)
     parts = []
-    for name in names:
-        own = [row for row, column in enumerate(terms) if column.term == name]
-        [part] = view.scores(t, places, vector, own).tolist()
-        values = view.pool.value[view.pool.term_rows(t)][own]
+    for name, term in zip(given, dict.fromkeys(view.pool.terms[t]), strict=True):
+        rows = [row for row, column in enumerate(columns) if column.term == term]
         parts.append(
             {
-                "term": name.removeprefix(f"{topic} ") if not view.model else name,
-                "times": terms[own[0]].times,
-                "tf": [int(tf[row]) for row in own],
-                "value": values.tolist(),
-                "contribution": part,
+                "term": name,
+                "times": columns[rows[0]].times,
+                "tf": tf[rows].tolist(),
+                "value": values[rows].tolist(),
+                "contribution": given[name],
             }
         )
-    total = sum(part["contribution"] for part in parts)
+    total = sum(given.values())
     return {
         "docno": docno,
         "score": score,
-        "length": int(view.pool.candidates.length[rows][places[0]]),
+        "length": int(view.pool.candidates.length[own][places[0]]),
         "terms": parts,
         "isSum": abs(total - score) <= _CLOSE * max(1.0, abs(score)),
         "text": None if view.texts is None else view.texts.of([docno])[0],

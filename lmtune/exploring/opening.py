@@ -13,7 +13,7 @@ from lmtune.candidates.regions import Regions, regions_for
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.texts import Texts, open_texts
 from lmtune.errors import InputError
-from lmtune.exploring.view import Mark, View
+from lmtune.exploring.view import Mark, View, stamp_of
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run
 from lmtune.fusion.fusing import METHODS, FusionOptions, judged_topics
@@ -93,8 +93,9 @@ def open_collection(
     )
     plan = Plan(measures=measures, model=model, ranges=dict(ranges), depth=shown.depth)  # type: ignore[arg-type]
     ready = prepare(collection, Split(), plan, progress=progress)
-    for text in ready.notes:
+    for text in ready.notes[1:]:  # the first is of folds
         note(text)
+    texts = _texts(collection, ready, shown.text)
     default = Mark("default", "", find_model(model).default)
     return View(
         pool=ready.pool,
@@ -104,9 +105,10 @@ def open_collection(
         queries=ready.dataset.topics,
         marks=(default, *(() if found is None else marks(found))),
         source=(collection.name or "",),
-        texts=_texts(collection, ready, shown.text),
+        texts=texts,
         depth=shown.depth,
         regions=_regions(ready.pool, plan.space, shown.depth),
+        stamp=stamp_of(ready.index),
     )
 
 

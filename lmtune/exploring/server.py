@@ -146,9 +146,12 @@ def make_app(session: Session, token: str, hosts: frozenset[str]) -> Starlette:
     async def export(request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool
 
-        state = json.loads(await request.body())
-        content = await run_in_threadpool(lambda: exported(session.view, session.turns, state))
-        return HTMLResponse(content, headers=_HEADERS)
+        try:
+            state = dict(json.loads(await request.body()))
+            content = await run_in_threadpool(lambda: exported(session.view, session.turns, state))
+            return HTMLResponse(content, headers=_HEADERS)
+        except (InputError, LookupError, ValueError, TypeError) as error:
+            return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
 
     home = f"/{token}"
     routes = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,14 @@ class Mark(NamedTuple):
     bound: float | None = None
 
 
+def stamp_of(index: Index) -> int:
+    """Return when an index's files last changed, in nanoseconds; 0 where it has none."""
+    folder = getattr(index, "path", None)
+    if folder is None:
+        return 0
+    return max((file.stat().st_mtime_ns for file in Path(folder).glob("*") if file.is_file()), default=-1)
+
+
 @dataclass(frozen=True)
 class View:
     """A collection, or runs side by side, and what of it is shown.
@@ -73,6 +82,8 @@ class View:
         Run depth.
     regions : Regions or None
         The candidates cell by cell, where that makes settings several times faster.
+    stamp : int
+        `stamp_of` the index when it was opened.
     """
 
     pool: CandidatePool
@@ -85,6 +96,7 @@ class View:
     texts: Any = None
     depth: int = DEPTH
     regions: Regions | None = None
+    stamp: int = 0
 
     @property
     def index(self) -> Index:
@@ -128,6 +140,20 @@ class View:
         self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
     ) -> NDArray[np.float64]:
         """Score some of topic t's candidates, by some columns of its query alone where these are given."""
+        return self._differentiate(t, places, vector, columns)[0]
+
+    def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
+        """Return what each term of topic t gives a candidate by itself; of runs, each run's share of the sum."""
+        terms, at = self.pool.terms[t], np.array([place])
+        if not self.model:
+            _, columns = self._differentiate(t, at, vector)
+            return dict(zip(self.space.names, (vector * columns[:, 0]).tolist(), strict=True))
+        rows = {term: [row for row, other in enumerate(terms) if other == term] for term in terms}
+        return {term: float(self.scores(t, at, vector, own)[0]) for term, own in rows.items()}
+
+    def _differentiate(
+        self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         pool, rows, terms = self.pool, self.pool.candidates.rows(t), self.pool.term_rows(t)
         tf = pool.tf_block(pool.candidates, t)[columns][:, places]
         topic = TopicDocuments(
@@ -139,4 +165,4 @@ class View:
             pool.mean_length,
             pool.formula.field_lengths(pool.index, pool.candidates.doc[rows][places]),
         )
-        return pool.formula.differentiate(topic, vector)[0]
+        return pool.formula.differentiate(topic, vector)

@@ -84,6 +84,8 @@ function tell(error) {
   byName("problem").hidden = !error;
 }
 
+// What goes on by itself tells of what is wrong, and never that all is well.
+const guardedLoop = (work) => () => work().catch(tell);
 const guarded = (work) => (...given) => work(...given).then(() => tell(null), tell);
 
 const place = () => about.measures.indexOf(state.measure);
@@ -106,7 +108,9 @@ const follow = guarded(async () => {
   byName("command").textContent = answer.command;
   drawPicture();
   drawTable();
-  await Promise.all([compareThem(), rankThem(), askSurface()]);
+  look();
+  await Promise.all([compareThem(), rankThem()]);
+  if (answer.changed) throw new Error("the index has changed since: start lmtune explore again");
 });
 
 async function compareThem() {
@@ -140,7 +144,7 @@ async function explainThem() {
 const explain = guarded(explainThem);
 
 let looking = 0;
-async function askSurface() {
+const look = guardedLoop(async () => {
   const own = ++looking;
   while (own === looking) {
     const found = await ask("surface", { setting: state.setting, measure: state.measure, smooth: state.smooth });
@@ -155,7 +159,7 @@ async function askSurface() {
     }
     await new Promise((done) => setTimeout(done, 300));
   }
-}
+});
 
 function drawPicture() {
   const mean = answer?.means[place()];
@@ -227,6 +231,6 @@ addEventListener("hashchange", () => {
   pin();
 });
 
+window.lmtune = { latencies };
 showSliders(state.setting);
 await pin();
-window.lmtune = { latencies };

@@ -2,7 +2,7 @@
 
 import { cell, signed } from "explore/topics";
 
-const COLUMNS = ["measure", "setting", "pinned", "difference", "interval", "p", "better/equal/worse"];
+const COLUMNS = ["measure", "setting", "pinned", "difference", "interval", "p", "+/=/−"];
 
 function fields(own) {
   return [
