@@ -191,7 +191,8 @@ def plan(view: View, setting: NDArray[np.float64], each: int) -> tuple[NDArray[n
 
 def _along(own: Parameter, each: int) -> list[float]:
     """Return values from a parameter's low end to its high one, evenly on its scale."""
-    return [own.between(own.low, own.high, place) for place in np.linspace(0.0, 1.0, each).tolist()]
+    places = np.linspace(0.0, 1.0, each).tolist()
+    return [own.clip(own.between(own.low, own.high, place)) for place in places]
 
 
 def coarse_first(shape: tuple[int, int]) -> list[int]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = "127.0.0.1"
+_LONGEST = 1 << 16
 _ANSWERS: dict[str, Callable[..., Any]] = {
     "description": answers.description,
     "measured": answers.measured,
@@ -135,22 +136,21 @@ def make_app(session: Session, token: str, hosts: frozenset[str]) -> Starlette:
         from starlette.concurrency import run_in_threadpool
 
         try:
-            asked = json.loads(await request.body())
-            work = partial(session.answer, request.path_params["kind"], asked)
+            work = partial(session.answer, request.path_params["kind"], await _posted(request))
             return JSONResponse(await run_in_threadpool(work), headers=_HEADERS)
         except OutdatedError:
             return Response(status_code=409, headers=_HEADERS)
-        except (InputError, ValueError, TypeError) as error:
+        except InputError as error:
             return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
 
     async def export(request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool
 
         try:
-            state = dict(json.loads(await request.body()))
+            state = await _posted(request)
             content = await run_in_threadpool(lambda: exported(session.view, session.turns, state))
             return HTMLResponse(content, headers=_HEADERS)
-        except (InputError, LookupError, ValueError, TypeError) as error:
+        except (InputError, LookupError, TypeError) as error:
             return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
 
     home = f"/{token}"
@@ -161,6 +161,25 @@ def make_app(session: Session, token: str, hosts: frozenset[str]) -> Starlette:
         Route(f"{home}/{{name}}", file),
     ]
     return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token, hosts=hosts)])
+
+
+async def _posted(request: Request) -> dict[str, Any]:
+    """Read what was posted: a JSON object.
+
+    Raises
+    ------
+    InputError
+        For anything else, and for more than a page ever asks.
+    """
+    try:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST:
+                raise ValueError
+        return dict(json.loads(body))
+    except (ValueError, TypeError, RecursionError):
+        raise InputError("not a question", accepted=f"a JSON object of {_LONGEST} bytes at most") from None
 
 
 def serve(view: View, host: str, port: int, opened: Callable[[str], None]) -> None:

@@ -143,7 +143,7 @@ class View:
         return self._differentiate(t, places, vector, columns)[0]
 
     def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
-        """Return what each term of topic t gives a candidate by itself; of runs, each run's share of the sum."""
+        """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
         terms, at = self.pool.terms[t], np.array([place])
         if not self.model:
             _, columns = self._differentiate(t, at, vector)

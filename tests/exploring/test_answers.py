@@ -179,7 +179,7 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     view = open_runs([tmp_path / name for name in ("qrels", "one.run", "two.run")], Shown(measures=("AP",)))
     alone = answers.measured(view, {"one": 1.0, "two": 0.0})["means"][0]
     [own] = lmtune.evaluate(tmp_path / "qrels", tmp_path / "one.run", ["AP"])
-    expected = np.mean(own.column("AP").values)
+    expected = np.mean(np.array(own.column("AP").values, np.float64))
     assert alone == pytest.approx(expected, abs=1e-12)
     top = answers.ranked(view, "t0", view.default, view.default)["setting"][0]["docno"]
     found = answers.explained(view, "t0", top, view.default)

@@ -59,11 +59,13 @@ export function asCsv(answer) {
 // The picture as a file of its own, with the colours that the page shows now.
 export function asSvg(svg) {
   const copy = svg.cloneNode(true);
-  const wanted = ["fill", "stroke", "stroke-width", "font", "fill-opacity"];
+  // Attributes, as the page's policy allows no styles.
+  const wanted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "paint-order"];
+  wanted.push("font-family", "font-size", "font-weight");
   const shown = [svg, ...svg.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((own, i) => {
     const style = getComputedStyle(shown[i]);
-    own.setAttribute("style", wanted.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
+    for (const name of wanted) own.setAttribute(name, style.getPropertyValue(name));
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
