@@ -123,11 +123,14 @@ class TrainingRun:
         warming = self.epoch < settings.warm_up
         objective = self.warm if warming and self.warm is not None else self.objective
         self.network.train()
+        seen = 0
         for batch in self.task.batches(self.epoch, self.step):
             self._step(batch, objective)
             self.step += 1
+            seen += np.count_nonzero(batch.mask)
             if progress is not None:
-                progress(self.epoch * steps + self.step, settings.epochs * steps, self._words())
+                words = f"{self._words()}, {seen / (time.perf_counter() - begin):.3g} documents a second"
+                progress(self.epoch * steps + self.step, settings.epochs * steps, words)
             if every is not None and self.step % every == 0 and self.step < steps:
                 save()
         self._end_epoch(warming)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypedDict
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -9,6 +13,15 @@ from torch import Tensor
 
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.networks import Attention, Pointwise
+
+
+class ScoringOptions(TypedDict, total=False):
+    """Where scores are computed, and of texts, which take long, what is kept and told on the way."""
+
+    device: str
+    checkpoint: Path | None
+    progress: Callable[[int, int, str], None]
+
 
 _ROWS = 4096
 _QUERIES, _ITEM_PAIRS = 64, 1 << 24
