@@ -38,3 +38,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """Give the address of a Dask scheduler with two workers on this machine, or skip with the reason."""
+    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as made:
+        yield made.scheduler_address

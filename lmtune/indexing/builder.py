@@ -17,10 +17,10 @@ from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.inversion import Inverter, SortedRun
+from lmtune.indexing.inversion import Inversion, SortedRun, invert
 from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
-from lmtune.indexing.workers import invert_in_processes
+from lmtune.parallel import Task, run_all, width
 from lmtune.threads import cores
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def build_index(
     positions : bool
         Whether to keep where terms stand, but for the fields: a byte or two a token.
     workers : int, optional
-        How many processes read and analyse, at least 1; by default the number of cores.
-        With 1, or little input, this process does it.
+        How many processes read and analyse, at least 1; by default as `joblib.parallel_config` says,
+        or the number of cores. With 1, or little input, this process does it.
     memory_bytes : int, optional
         A budget for all processes together. Beyond it come the interpreters themselves, the
         batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
@@ -153,7 +153,7 @@ def write_index(
             tokens = int(inverted.lengths.sum(dtype=np.int64))
         else:
             columns, tokens = _index_text(
-                source, folder, analyzer, workers or cores(), memory_bytes, progress, positions
+                source, folder, analyzer, workers, memory_bytes, progress, positions
             )
     made = manifest.Manifest(
         source=source.name,
@@ -185,7 +185,7 @@ def _index_text(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
-    workers: int,
+    workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
     positions: bool,
@@ -209,12 +209,13 @@ def _invert(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
-    workers: int,
+    workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
     positions: bool,
 ) -> list[SortedRun]:
-    done, size = 0, source.size
+    given = workers if workers is not None or width() else cores()
+    done, size, workers = 0, source.size, width(given)
 
     def report(finished: int) -> None:
         nonlocal done
@@ -224,26 +225,28 @@ def _invert(
 
     batches = source.batches()
     first = list(_take(batches, _WORTH_WORKERS))
-    alone = workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS
-    # Workers cannot import what only the caller's script defines.
-    if alone or type(first[0]).__module__ == "__main__":
-        inverter = Inverter(analyzer, folder, "run", memory_bytes, positions)
-        for batch in itertools.chain(first, batches):
+    every = itertools.chain(first, batches)
+    if workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS:
+        inverter = Inversion(analyzer, folder, memory_bytes, positions).inverter("run")
+        for batch in every:
             inverter.add(batch.read())
             report(batch.size)
         return inverter.finish()
     most = max(memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
-    share = size // (workers * _SHARES_PER_WORKER) or most
-    return invert_in_processes(
-        itertools.chain(first, batches),
-        analyzer,
-        folder,
-        workers=workers,
-        memory_bytes=memory_bytes // workers,
-        task_bytes=min(max(share, _LEAST_SHARE), most),
-        positions=positions,
-        report=report,
-    )
+    share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
+    inversion = Inversion(analyzer, folder, memory_bytes // workers, positions)
+    sizes: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        while part := list(_take(every, share)):
+            sizes.append(sum(batch.size for batch in part))
+            yield invert, {"inversion": inversion, "batches": part}
+
+    runs: dict[int, list[SortedRun]] = {}
+    for place, written in run_all(tasks(), given):
+        runs[place] = written
+        report(sizes[place])
+    return [run for place in sorted(runs) for run in runs[place]]
 
 
 def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
 from lmtune.indexing.docnos import Docnos
-from lmtune.indexing.index import Positions, Postings
+from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
+from lmtune.indexing.text_store import KeptTexts
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -46,6 +47,7 @@ class ColumnarIndex:
         names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
         self._docnos = Docnos(names, self._columns["docno_ranks"])
         self._fields: dict[str, ColumnarIndex] = {}
+        self._texts = KeptTexts(path, manifest.fingerprint)
 
     @classmethod
     def open(
@@ -257,6 +259,16 @@ class ColumnarIndex:
                 )
             self._fields[name] = found
         return self._fields[name]
+
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
+        """Return one field's text of documents by number, empty where a document lacks the field.
+
+        Raises
+        ------
+        InputError
+            Where the field's text was not kept; the message says what was, and which command does.
+        """
+        return self._texts.of(docs, field)
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.

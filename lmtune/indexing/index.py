@@ -182,3 +182,7 @@ class PositionalIndex(Protocol):
             Where it was not kept; the message says which command does.
         """
         ...
+
+
+CONTENTS = "contents"
+"""What the text that is indexed is called among the fields of documents."""

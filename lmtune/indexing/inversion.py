@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.formats.documents import Document
+from lmtune.formats.documents import Document, DocumentBatch
 from lmtune.indexing.columns import encode
 
 if TYPE_CHECKING:
@@ -160,6 +161,28 @@ class Inverter:
         self._clear()
         if len(self._numbers) > self._most_cached:
             self._numbers = _TermNumbers(self._analyzer)
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """How batches of documents are inverted, in whatever process; see `Inverter`."""
+
+    analyzer: Analyzer
+    folder: Path
+    memory_bytes: int
+    positions: bool
+
+    def inverter(self, prefix: str) -> Inverter:
+        """Return one whose runs' names start so."""
+        return Inverter(self.analyzer, self.folder, prefix, self.memory_bytes, self.positions)
+
+
+def invert(inversion: Inversion, batches: Sequence[DocumentBatch]) -> list[SortedRun]:
+    """Invert consecutive batches; whoever does it again writes files of other names."""
+    inverter = inversion.inverter(uuid4().hex)
+    for batch in batches:
+        inverter.add(batch.read())
+    return inverter.finish()
 
 
 def _invert(

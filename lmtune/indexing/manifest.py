@@ -43,8 +43,11 @@ POSITIONS = {
 FIELDS = "fields"
 """The folder in an index that holds an index of each field."""
 
-KIND = FolderKind(FILE, (FILE, *COLUMNS, *POSITIONS, "candidates/*", f"{FIELDS}/*/*"))
-"""An index's folder, pruned candidates and fields in it; building replaces no folder that holds more."""
+TEXTS = "texts"
+"""The folder in an index that holds documents' text, a folder for each field."""
+
+KIND = FolderKind(FILE, (FILE, *COLUMNS, *POSITIONS, "candidates/*", f"{FIELDS}/*/*", f"{TEXTS}/*/*"))
+"""An index's folder, with candidates, fields and texts; building replaces no folder that holds more."""
 
 
 @dataclass(frozen=True)

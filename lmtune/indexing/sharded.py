@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,10 @@ from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn, read_columns
-from lmtune.indexing.index import Positions, Postings, field_index
+from lmtune.indexing.index import CONTENTS, Positions, Postings, field_index
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
+from lmtune.indexing.text_store import KeptTexts
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -32,7 +33,14 @@ FORMAT, VERSION = "lmtune sharded index", 1
 FILE, RANKS = "shards.json", "docno_ranks"
 _SHARD = "shard-*"
 KIND = FolderKind(
-    FILE, (FILE, RANKS, "candidates/*", *(f"{_SHARD}/{name}" for name in manifest.KIND.files or ()))
+    FILE,
+    (
+        FILE,
+        RANKS,
+        "candidates/*",
+        f"{manifest.TEXTS}/*/*",
+        *(f"{_SHARD}/{name}" for name in manifest.KIND.files or ()),
+    ),
 )
 """A sharded index's folder; shards may also lie elsewhere."""
 
@@ -112,6 +120,7 @@ class ShardedIndex:
         self.bases = np.cumsum([0, *(shard.num_docs for shard in shards)])
         self._ranks: Column[np.int32] = Column(path, manifest.ranks)
         self._field = field
+        self._texts = KeptTexts(path, self.fingerprint)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, fingerprint: str | None = None) -> ShardedIndex:
@@ -230,11 +239,31 @@ class ShardedIndex:
         numbers = np.asarray(docs, np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_docs:
             raise IndexError(f"document numbers must be from 0 to {self.num_docs - 1}")
+        return self._gathered(numbers, lambda shard, docs: shard.docnos(docs))
+
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
+        """Return one field's text of documents by number, empty where a document lacks the field.
+
+        Raises
+        ------
+        InputError
+            Where neither the index nor a shard keeps it.
+        """
+        if not self.manifest.joined or self._texts.open(field):
+            return self._texts.of(docs, field)
+        for shard in self.shards:
+            shard.texts((), field)
+        return self._gathered(np.asarray(docs, np.int64), lambda shard, docs: shard.texts(docs, field))
+
+    def _gathered(
+        self, numbers: NDArray[np.int64], read: Callable[[AnyShard, NDArray[np.int64]], list[str]]
+    ) -> list[str]:
+        """Read of each document where it lies."""
         found = np.empty(numbers.size, object)
         home = np.searchsorted(self.bases, numbers, "right") - 1
         for place in np.unique(home).tolist():
             here = home == place
-            found[here] = self.shards[place].docnos(numbers[here] - self.bases[place])
+            found[here] = read(self.shards[place], numbers[here] - self.bases[place])
         return list(found)
 
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:

@@ -265,8 +265,9 @@ class Folds:
         return measured(zip(tests, scores, strict=True), measures)
 
     def _data(self, settings: Settings | TreeSettings) -> Sequence[RankingSplit]:
-        trees = isinstance(settings, TreeSettings) or settings.loss.family == "trees"
-        return self.splits if trees or reads_text(settings.network) else self.scaled
+        if isinstance(settings, TreeSettings) or settings.loss.family == "trees":
+            return self.splits
+        return self.splits if reads_text(settings.network) else self.scaled
 
 
 def _tell(report: Report, loss: str, trial: int, trials: int, done: int, total: int) -> None:

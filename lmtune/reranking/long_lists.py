@@ -23,12 +23,13 @@ from lmtune.formats.ratings import Ratings
 from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.progress import Count
 from lmtune.reranking.batches import Batch
+from lmtune.reranking.devices import check_device
 from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions, cutoff_of
 from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.ratings import HeldOut, RatingSplit, leave_out
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import ListSampler, RelevantPairs, reinitialise_last_layer
-from lmtune.reranking.training import Training, TrainingOptions, check_device, run_through
+from lmtune.reranking.training import Training, TrainingOptions, run_through
 
 CUTOFFS = (10, 20, 50)
 """Of the nDCG that is reported on test items."""

@@ -16,6 +16,7 @@ from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measur
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
+from lmtune.reranking.loop import Progress
 from lmtune.reranking.normalisation import Normalisation, Normaliser
 from lmtune.reranking.scoring import ScoringOptions
 from lmtune.reranking.settings import Settings
@@ -65,16 +66,20 @@ class Reranker:
             scorer.network.cut(changed)
         return replace(self, facts={**self.facts, "text": asdict(changed)})
 
-    def score(self, data: RankingData, **how: Unpack[ScoringOptions]) -> NDArray[np.floating]:
+    def score(
+        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+    ) -> NDArray[np.floating]:
         """Score every row, shape (rows,).
 
         Parameters
         ----------
         data : RankingData
             Features as they come, not normalised; or lists with texts.
+        progress : callable, optional
+            Of texts called with (documents done, in all, how fast).
         **how
             ``device``, the CPU by default; of texts ``checkpoint``, a folder to keep scores in and to go
-            on from, and ``progress``, called with (documents done, in all, how fast).
+            on from.
 
         Raises
         ------
@@ -82,7 +87,7 @@ class Reranker:
             For another number of features than in training; of texts, for a document without any.
         """
         if isinstance(self.scorer, TextTrained):
-            return self.scorer.score(check_texts(data), **how)
+            return self.scorer.score(data, progress=progress, **how)
         device = how.get("device", "cpu")
         scaled = data if self.normaliser is None else self.normaliser.transform(data)
         return self.scorer.score(scaled, device=device)

@@ -125,7 +125,7 @@ def hold(
     from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.training import check_device
+    from lmtune.reranking.devices import check_device
 
     losses = comparison.read_losses(trials.losses, settings)
     check_device(machine.device)

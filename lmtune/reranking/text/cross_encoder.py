@@ -137,7 +137,8 @@ class CrossEncoder(nn.Module):
         """Score pairs, shape (pairs,)."""
         lengths = [len(own) for own in pieces.columns["input_ids"]]
         parts = pieces_within(lengths, self.options.batch_tokens)
-        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts)
+        device = self.last.weight.device
+        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts, device)
         if self.options.passages == "first":
             return scores
         pair = torch.from_numpy(pieces.pair).to(scores.device)

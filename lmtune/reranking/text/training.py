@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, BinaryIO, Self, Unpack
 
 import numpy as np
 import torch
@@ -19,21 +19,15 @@ from lmtune.errors import InputError
 from lmtune.formats.files import unwritable
 from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note
-from lmtune.reranking.data import check_training_data
+from lmtune.reranking.data import RankingData, check_training_data
+from lmtune.reranking.devices import check_device
 from lmtune.reranking.loop import Progress, TrainingRun
 from lmtune.reranking.scoring import ScoringOptions
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
-from lmtune.reranking.text.lists import TextLists
+from lmtune.reranking.text.lists import TextLists, check_texts
 from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.training import (
-    ListTask,
-    Training,
-    TrainingOptions,
-    check_device,
-    digest_of,
-    run_through,
-)
+from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
 
 _SCORES = "scores"
 
@@ -62,7 +56,9 @@ class TextTrained(Training):
         network = load_network(name, options)
         return cls(Settings(network=name), network.state_dict(), (), (), 0, network)
 
-    def score(self, data: TextLists, **how: Unpack[ScoringOptions]) -> NDArray[np.float32]:
+    def score(
+        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+    ) -> NDArray[np.float32]:
         """Score every row of lists with texts, shape (rows,); see `Reranker.score`.
 
         Raises
@@ -70,14 +66,15 @@ class TextTrained(Training):
         InputError
             For a document without text.
         """
+        lists = check_texts(data)
         device, folder = how.get("device", "cpu"), how.get("checkpoint")
-        of = f"{_weights_digest(self.weights)} {data.text_digest()}" if folder else ""
-        feed = TextFeed(data, device)
+        of = f"{_weights_digest(self.weights)} {lists.text_digest()}" if folder else ""
+        feed = TextFeed(lists, device)
         begin = time.perf_counter()
-        found = feed.scores(self.network.to(device), Kept(folder, of), how.get("progress"))
+        found = feed.scores(self.network.to(device), Kept(folder, of), progress)
         spent = time.perf_counter() - begin
-        note(f"{found.size} documents scored in {spent:.1f} s, {found.size / spent:.3g} a second")
-        return found
+        note(f"{len(found)} documents scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
+        return found.numpy()
 
 
 class Kept:
@@ -92,7 +89,8 @@ class Kept:
     """
 
     def __init__(self, folder: Path | None, of: str) -> None:
-        self.folder, self.of, self.log = folder, of, None
+        self.folder, self.of = folder, of
+        self.log: BinaryIO | None = None
         self.found: dict[int, list[float]] = {}
         if folder is not None:
             try:
@@ -130,7 +128,7 @@ class TextFeed:
     @torch.no_grad()
     def scores(
         self, network: CrossEncoder, kept: Kept | None = None, progress: Progress | None = None
-    ) -> NDArray[np.float32]:
+    ) -> Tensor:
         """Score every row, nothing dropped out; in blocks, pairs of like length together."""
         network.eval()
         found = np.empty(self.lists.labels.size, np.float32)
@@ -147,7 +145,7 @@ class TextFeed:
             if progress is not None:
                 rate = scored / (time.perf_counter() - begin)
                 progress(first + rows.size, found.size, f"{rate:.3g} documents a second")
-        return found
+        return torch.from_numpy(found)
 
 
 def fit(
