@@ -78,8 +78,8 @@ class Reranker:
         progress : callable, optional
             Of texts called with (documents done, in all, how fast).
         **how
-            ``device``, the CPU by default; of texts ``checkpoint``, a folder to keep scores in and to go
-            on from.
+            ``device``, the CPU by default; of texts ``bf16``, whether to compute in bfloat16, and
+            ``checkpoint``, a folder to keep scores in and to go on from.
 
         Raises
         ------

@@ -18,9 +18,10 @@ from lmtune.reranking.networks import Attention, Pointwise
 
 
 class ScoringOptions(TypedDict, total=False):
-    """Where scores are computed, and of texts, which take long, the folder that keeps them on the way."""
+    """Where scores are computed; of texts, which take long, how precisely, and where they are kept."""
 
     device: str
+    bf16: bool
     checkpoint: Path | None
 
 

@@ -36,6 +36,7 @@ class Reranking:
         metavar="WEIGHT|MEASURE",
     )
     run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
+    bf16: bool = option(False, "Of a model that reads text: compute in bfloat16.")
     checkpoint: Path | None = option(
         None, "Of a model that reads text: keep scores in this folder, and go on from them.", metavar="DIR"
     )
@@ -89,6 +90,7 @@ def apply(
                 interpolate=weight,
                 tag=reranking.run_tag,
                 text=text,
+                bf16=reranking.bf16,
                 checkpoint=reranking.checkpoint,
                 device=machine.device,
                 progress=progress,

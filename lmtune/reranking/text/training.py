@@ -20,7 +20,7 @@ from lmtune.formats.files import unwritable
 from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.devices import check_device
+from lmtune.reranking.devices import autocast, check_device
 from lmtune.reranking.loop import Progress, TrainingRun
 from lmtune.reranking.scoring import ScoringOptions
 from lmtune.reranking.settings import Settings
@@ -67,9 +67,9 @@ class TextTrained(Training):
             For a document without text.
         """
         lists = check_texts(data)
-        device, folder = how.get("device", "cpu"), how.get("checkpoint")
-        of = f"{_weights_digest(self.weights)} {lists.text_digest()}" if folder else ""
-        feed = TextFeed(lists, device)
+        device, folder, bf16 = how.get("device", "cpu"), how.get("checkpoint"), how.get("bf16", False)
+        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
+        feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
         found = feed.scores(self.network.to(device), Kept(folder, of), progress)
         spent = time.perf_counter() - begin
@@ -114,10 +114,12 @@ class TextFeed:
     lists : TextLists
     device : str
         Where the network is.
+    bf16 : bool
+        Whether it computes scores in bfloat16.
     """
 
-    def __init__(self, lists: TextLists, device: str) -> None:
-        self.lists, self.device = lists, device
+    def __init__(self, lists: TextLists, device: str, *, bf16: bool = False) -> None:
+        self.lists, self.device, self.bf16 = lists, device, bf16
 
     def inputs(self, network: CrossEncoder, rows: NDArray[np.int64]) -> tuple[Any, ...]:
         """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
@@ -138,7 +140,9 @@ class TextFeed:
             if kept is not None and len(kept.found.get(first, ())) == rows.size:
                 found[rows] = kept.found[first]
                 continue
-            found[rows] = network.of_pairs(network.encode(*self.lists.pairs(rows))).cpu().numpy()
+            pieces = network.encode(*self.lists.pairs(rows))
+            with autocast(self.device, bf16=self.bf16):
+                found[rows] = network.of_pairs(pieces).cpu().numpy()
             scored += rows.size
             if kept is not None:
                 kept.add(first, found[rows])
@@ -191,7 +195,8 @@ def fit(
         network = load_network(settings.network, train.options, dropout=settings.dropout, seed=settings.seed)
         network.to(device)
         check_memory(network, settings, device)
-        return ListTask(train, validation, settings, network, partial(TextFeed, device=device))
+        feed = partial(TextFeed, device=device, bf16=settings.amp_bf16)
+        return ListTask(train, validation, settings, network, feed)
 
     run = run_through(make, settings, identity, how, watch)
     network: Any = run.network
