@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,15 +17,16 @@ from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.columns import Column, StoredColumn
+from lmtune.indexing.docnos import DuplicateDocnoError
 from lmtune.indexing.inversion import Inversion, SortedRun, invert
-from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
+from lmtune.indexing.merging import merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
 from lmtune.parallel import Task, run_all, width
 from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
-    from lmtune.indexing.columns import StoredColumn
 
 # Below this much input, starting workers takes longer than they save.
 _WORTH_WORKERS = 8 << 20
@@ -148,22 +149,24 @@ def write_index(
     with unchanged(source):
         digest = source.digest()
         inverted = None if positions else _given_postings(source, analyzer, progress)
-        if inverted is not None:
-            columns = write_inverted(inverted, folder)
-            tokens = int(inverted.lengths.sum(dtype=np.int64))
-        else:
-            columns, tokens = _index_text(
-                source, folder, analyzer, workers, memory_bytes, progress, positions
-            )
+        try:
+            if inverted is not None:
+                columns, postings = write_inverted(inverted, folder)
+            else:
+                columns, postings = _index_text(
+                    source, folder, analyzer, workers, memory_bytes, progress, positions
+                )
+        except DuplicateDocnoError as error:
+            raise duplicate(source, str(error)) from None
     made = manifest.Manifest(
         source=source.name,
         source_digest=digest,
         analyzer=analyzer.settings,
         analyzer_fingerprint=analyzer.fingerprint,
         num_docs=columns["doc_lengths"].count,
-        total_terms=tokens,
-        unique_terms=columns["term_cfs"].count,
-        num_postings=columns["posting_docs"].count,
+        total_terms=int(Column[Any](folder, columns["doc_lengths"])[:].sum(dtype=np.int64)),
+        unique_terms=columns["term_bytes"].count - 1,
+        num_postings=postings,
         columns={name: columns[name] for name in (*manifest.COLUMNS, *manifest.POSITIONS) if name in columns},
     )
     manifest.write_manifest(folder, made)
@@ -190,19 +193,16 @@ def _index_text(
     progress: Callable[[int, int], None] | None,
     positions: bool,
 ) -> tuple[dict[str, StoredColumn], int]:
-    """Write the columns; return them and the number of tokens."""
+    """Write the columns; return them and the number of postings."""
     scratch = folder / "runs"
     scratch.mkdir()
     runs = _invert(source, scratch, analyzer, workers, memory_bytes, progress, positions)
     if not runs:
         raise InputError("no documents", file=source.name, accepted="at least one document")
-    try:
-        columns = merge_docs(runs, folder)
-    except DuplicateDocnoError as error:
-        raise duplicate(source, str(error)) from None
-    columns |= merge_postings(runs, folder, memory_bytes)
+    columns = merge_docs(runs, folder)
+    merged, postings = merge_postings(runs, folder, memory_bytes)
     shutil.rmtree(scratch)
-    return columns, sum(run.num_tokens for run in runs)
+    return columns | merged, postings
 
 
 def _invert(
@@ -247,6 +247,12 @@ def _invert(
         runs[place] = written
         report(sizes[place])
     return [run for place in sorted(runs) for run in runs[place]]
+
+
+def workers_for(workers: int | None, size: int) -> int | None:
+    """Return what to ask `lmtune.parallel.run_all` for: 0 where too little input is known of."""
+    given = workers if workers is not None or width() else cores()
+    return 0 if width(given) == 1 or 0 < size < _WORTH_WORKERS else given
 
 
 def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:

@@ -96,19 +96,6 @@ def test_memory_and_workers_do_not_change_a_byte(tmp_path: Path) -> None:
     check(index, [document for batch in source.made for document in batch.documents], Analyzer())
 
 
-def test_frequent_terms_take_wider_columns(tmp_path: Path) -> None:
-    for most in (255, 256, 70_000):
-        documents = [Document("a", "ox " * 3), Document("b", "ox " * most), Document("c", "elk")]
-        path = tmp_path / str(most)
-        index = build_index(ListDocuments("w", documents), path, Analyzer(), memory_bytes=100)
-        found = index.postings("ox")
-        assert found is not None
-        assert found.tfs.tolist() == [3, most]
-    sizes = [(tmp_path / str(most) / "posting_tfs").stat().st_size for most in (255, 256, 70_000)]
-    # Each has a digest of four bytes behind it.
-    assert sizes == [3 + 4, 6 + 4, 12 + 4]
-
-
 def test_documents_without_terms(tmp_path: Path) -> None:
     documents = [Document("b", ""), Document("a", "the of")]
     index = build_index(ListDocuments("empty", documents), tmp_path / "i", Analyzer())

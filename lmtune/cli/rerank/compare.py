@@ -14,6 +14,7 @@ from lmtune.errors import InputError, name_of
 from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.progress import note, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
@@ -80,6 +81,7 @@ def compare(
     normalisation: Normalisation,
     checkpoints: Checkpoints,
     machine: Machine,
+    workers: Workers,
     output: LossesOutput,
 ) -> None:
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
@@ -106,7 +108,7 @@ def compare(
             : 2 if missing else 1
         ]  # one where none is missing
 
-    hold(str(trials.run or folder), read, trials, settings, checkpoints, machine, output)
+    hold(str(trials.run or folder), read, trials, settings, checkpoints, machine, workers, output)
 
 
 def hold(
@@ -116,6 +118,7 @@ def hold(
     settings: Settings,
     checkpoints: Checkpoints,
     machine: Machine,
+    workers: Workers,
     output: LossesOutput,
 ) -> None:
     """Check what can be checked, read the data, hold the losses against each other on it, and show them.
@@ -134,7 +137,7 @@ def hold(
         check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
     with timed(f"{data}: read"):
         contest, conventions = read()
-    with stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
+    with workers.engaged(), stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
         outcomes = comparison.compare_on(
             contest,
             losses,
