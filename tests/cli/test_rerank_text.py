@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -159,10 +160,8 @@ def test_what_is_refused(home: Path) -> None:
 
 
 def test_without_the_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import lmtune.reranking.text.options as options
-
-    found = options.find_spec
-    monkeypatch.setattr(options, "find_spec", lambda name: None if name == "transformers" else found(name))
+    where_it_is = "lmtune.reranking.text.options.find_spec"
+    monkeypatch.setattr(where_it_is, lambda name: None if name == "transformers" else find_spec(name))
     code, _, err = run("train", *where(home), "--output", home / "no", *net(home))
     assert code == 2
     assert "needs the 'text' extra" in err
