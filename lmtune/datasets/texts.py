@@ -7,7 +7,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource, check_held
+from lmtune.formats.frames import as_documents
 from lmtune.indexing.index import CONTENTS
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.text_store import keep_texts
-from lmtune.progress import Progress, note, silent
+from lmtune.progress import Count, Progress, counted, note, silent
 
 
 class Template(NamedTuple):
@@ -59,6 +60,12 @@ class Template(NamedTuple):
         if not fields:
             raise _bad(text, "no field")
         return cls(tuple(pieces), tuple(fields))
+
+    def check(self, documents: DocumentSource) -> None:
+        """Raise `InputError` for a field that no document has."""
+        for field in self.fields:
+            if field != CONTENTS:
+                check_held(documents, field)
 
     def fill(self, *texts: Sequence[str]) -> list[str]:
         """Return documents' texts, given each field's; white space at the ends goes."""
@@ -116,6 +123,47 @@ class Texts:
         return self.template.fill(*parts)
 
 
+def texts_for(
+    index: AnyIndex,
+    documents: Any = None,
+    template: str = "{contents}",
+    *,
+    progress: Count | bool | None = None,
+) -> Texts:
+    """Return the texts of an index's documents; an index of lmtune's keeps them from then on.
+
+    Parameters
+    ----------
+    index : ColumnarIndex, ShardedIndex or LuceneIndex
+        The index. Lucene's, and shards that were joined, have the text that they were built with.
+    documents : DocumentSource, or others, optional
+        What was indexed, as `lmtune.index_for` takes it; needed where the index does not keep the text.
+    template : str
+        As `Template.parse` takes it.
+    progress : callable or bool, optional
+        Called with (bytes done, bytes in all) while text is kept; True draws a bar.
+
+    Raises
+    ------
+    InputError
+        For a bad template, a field that no document has, told before any text is kept, documents that
+        are not those of the index, and text that is not kept.
+    """
+    parsed = Template.parse(template)
+    fields = list(dict.fromkeys(parsed.fields))
+    joined = isinstance(index, ShardedIndex) and index.manifest.joined
+    own = None if joined or isinstance(index, LuceneIndex) else index
+    if documents is not None and own is not None:
+        source, report = as_documents(documents), counted(progress, "keeping text")
+        parsed.check(source)
+        for field in fields:
+            if keep_texts(source, own, field, progress=report):
+                note(f"{own.name}: keeps the documents' text ({field}) in {own.path}")
+    for field in fields:
+        index.texts((), field)  # told now where there is none
+    return Texts(index, parsed)
+
+
 def open_texts(
     collection: Collection,
     dataset: Dataset,
@@ -124,7 +172,7 @@ def open_texts(
     index: AnyIndex | None = None,
     progress: Progress = silent,
 ) -> Texts:
-    """Open a collection's texts; an index of lmtune's keeps them from then on.
+    """Open a collection's texts.
 
     Parameters
     ----------
@@ -134,49 +182,20 @@ def open_texts(
         As it was loaded.
     template : str
         As `Template.parse` takes it.
-    index : ColumnarIndex or LuceneIndex, optional
+    index : ColumnarIndex, ShardedIndex or LuceneIndex, optional
         Its index, where it is open already.
     progress : Progress
         Called while documents are indexed, and their text is kept.
 
-    Returns
-    -------
-    Texts
-
     Raises
     ------
     InputError
-        For a bad template, a field that no document has, told before any text is kept, and an index
-        that has kept no text and stands alone.
+        As `texts_for`; what is wrong with the template is told before anything is indexed.
     """
     parsed = Template.parse(template)
-    fields = list(dict.fromkeys(parsed.fields))
-    _check_held(dataset.documents, fields)
+    if dataset.documents is not None:
+        parsed.check(dataset.documents)
     opened = collection.open_index(dataset, progress=progress) if index is None else index
-    _keep(collection, dataset, opened, fields, progress)
-    for field in fields:
-        opened.texts((), field)  # told now where there is none
-    return Texts(opened, parsed)
-
-
-def _keep(
-    collection: Collection, dataset: Dataset, index: AnyIndex, fields: Sequence[str], progress: Progress
-) -> None:
-    """Keep the text of fields where the documents are here; Lucene and joined shards have their own."""
-    if isinstance(index, LuceneIndex) or (isinstance(index, ShardedIndex) and index.manifest.joined):
-        return
-    source = dataset.documents or collection.documents_beside()
-    if source is None:
-        return
-    if dataset.documents is None:
-        _check_held(source, fields)
-    for field in fields:
-        report = partial(progress, f"keeping text of {dataset.name}")
-        if keep_texts(source, index, field, progress=report):
-            note(f"{dataset.name}: keeps the documents' text ({field}) in {index.path}")
-
-
-def _check_held(source: DocumentSource | None, fields: Sequence[str]) -> None:
-    for field in fields:
-        if source is not None and field != CONTENTS:
-            check_held(source, field)
+    documents = dataset.documents or collection.documents_beside()
+    stage = f"keeping text of {dataset.name}"
+    return texts_for(opened, documents, template, progress=partial(progress, stage))

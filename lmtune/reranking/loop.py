@@ -144,6 +144,7 @@ class TrainingRun:
                 progress(self.epoch * steps + self.step, settings.epochs * steps, self._words())
             if every is not None and self.step % every == 0 and self.step < steps:
                 save()
+        objective.check()
         self._end_epoch(warming)
         self.seconds.append(time.perf_counter() - begin)
 

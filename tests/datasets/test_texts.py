@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import lmtune
 from lmtune.datasets.building import Building, build
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.texts import Template, Texts, open_texts
@@ -98,6 +99,19 @@ def test_an_index_that_kept_text_stands_alone(home: Path) -> None:
         InputError, match=r"bare: the index does not keep this text.*lmtune index .* --keep-text"
     ):
         opened(Collection(index="bare", topics="t.tsv"))
+
+
+def test_texts_of_documents_in_memory(home: Path) -> None:
+    documents = {"a": "one", "b": "two"}
+    index = lmtune.index_for(documents, home=home)
+    with pytest.raises(InputError, match="does not keep this text"):
+        lmtune.texts_for(index)
+    assert lmtune.texts_for(index, documents, "<{contents}>").of(["b", "a"]) == ["<two>", "<one>"]
+    assert lmtune.texts_for(index).of(["b"]) == ["two"]
+    with pytest.raises(InputError, match="no such field: 'title'"):
+        lmtune.texts_for(index, documents, "{title}")
+    with pytest.raises(InputError, match="not those of the index"):
+        lmtune.texts_for(lmtune.index_for({"x": "one"}, home=home), documents)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.reranking.losses import padded_lists
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.song.state import PairState
 
 
@@ -23,10 +25,10 @@ class Sample:
         0 on padding.
     mask, relevant : bool Tensor (B, n)
         Items that are there; those with a label above 0.
-    positions : int64 Tensor (B,)
-        The queries' rows in the state's per-query arrays.
-    slots : int64 Tensor (R,)
-        The relevant pairs' rows in the state, in the order of ``relevant.nonzero()``.
+    positions : int64 Tensor (B,), optional
+        The queries' rows in the state's per-query arrays, where there is a state.
+    slots : int64 Tensor (B, n), optional
+        The relevant pairs' rows in the state; for other items the one that stands for no pair.
     lengths : Tensor (B, 1)
         N_q.
     pairs : Tensor (B, n)
@@ -46,8 +48,8 @@ class Sample:
     labels: Tensor
     mask: Tensor
     relevant: Tensor
-    positions: Tensor
-    slots: Tensor
+    positions: Tensor | None
+    slots: Tensor | None
     lengths: Tensor
     pairs: Tensor
     level: Tensor
@@ -56,16 +58,14 @@ class Sample:
     queries: Tensor
 
     def gamma(self, given: float | None) -> Tensor:
-        """Give each relevant pair's weight of its new value, float64 (R,).
+        """Give each list's weight of new values, float64 (B, 1).
 
         By default 1 for whole lists, where g^ is g and an older value could only be worse, and
         0.3 for samples.
         """
         if given is None:
-            chosen = torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
-        else:
-            chosen = torch.full_like(self.lengths, given)
-        return chosen.expand_as(self.relevant)[self.relevant]
+            return torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
+        return torch.full_like(self.lengths, given)
 
 
 def sample_of(
@@ -81,8 +81,8 @@ def sample_of(
     Raises
     ------
     InputError
-        For shapes that do not match, unknown queries, relevant pairs that are not known, and
-        samples of too few items.
+        For shapes that do not match, and (see `PairState`) unknown queries, relevant pairs that are
+        not known, and samples of too few items.
     """
     if scores.dim() != 2 or labels.shape != scores.shape or items.shape != scores.shape:
         raise InputError(
@@ -96,31 +96,49 @@ def sample_of(
         mask = items >= 0
     kept = torch.where(mask, scores.detach().double(), 0.0)
     label = torch.where(mask, labels.double(), 0.0)
-    relevant = label > 0
+    relevant, seen = _kinds(label, mask)
     positions, strange = state.positions(queries)
-    rows, columns = relevant.nonzero(as_tuple=True)
-    slots, unknown = state.slots(positions[rows], items[rows, columns])
-    lengths = state.lengths[positions].double().unsqueeze(1)
-    count = state.counts[positions].double().unsqueeze(1)
-    seen = relevant.sum(1, keepdim=True).double()
-    unseen = mask.sum(1, keepdim=True).double() - seen
-    few = (seen < count.clamp(max=2.0)) | (unseen < (lengths - count).clamp(max=1.0))
-    # One look at all that may be wrong: on other devices than the CPU each waits for them.
-    if bool(torch.cat([strange, unknown, few.squeeze(1)]).any()):
-        _refuse_queries(state, queries, strange)
-        _refuse_pairs(queries[rows][unknown], items[rows, columns][unknown])
-        _refuse_samples(torch.cat([seen, count, unseen, lengths - count], dim=1)[few.squeeze(1)])
+    slots, unknown = state.slots(positions, items, relevant)
+    length, relevant_in_list = (sizes[positions].unsqueeze(1) for sizes in (state.lengths, state.counts))
+    sizes = seen[0], relevant_in_list, seen[1], length - relevant_in_list
+    _look_for_faults(state, (queries, items), strange, unknown, sizes)
+    return _weighed(PaddedLists(kept, label, mask), relevant, sizes, (positions, slots))
+
+
+def whole_sample(lists: PaddedLists) -> Sample:
+    """Take whole lists in float64, of which no state is kept."""
+    relevant, (seen, unseen) = _kinds(lists.labels, lists.mask)
+    return _weighed(lists, relevant, (seen, seen, unseen, unseen), (None, None))
+
+
+def _kinds(labels: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Tell which items are relevant, and count those and the others, (B, 1)."""
+    relevant = labels > 0
+    seen = relevant.sum(1, keepdim=True)
+    return relevant, (seen, mask.sum(1, keepdim=True) - seen)
+
+
+def _weighed(
+    lists: PaddedLists,
+    relevant: Tensor,
+    sizes: tuple[Tensor, Tensor, Tensor, Tensor],
+    places: tuple[Tensor | None, Tensor | None],
+) -> Sample:
+    """Weigh items, given how many relevant ones are seen and in each list, others seen and in it."""
+    mask = lists.mask
+    seen, count, unseen, others = (number.double() for number in sizes)
     one = torch.ones_like(seen)
+    lengths = torch.maximum(count + others, one)
     # What a relevant and another item stand for: in sums over all items, and over those beside item i.
-    level = count / torch.maximum(seen, one), (lengths - count) / torch.maximum(unseen, one)
+    level = count / torch.maximum(seen, one), others / torch.maximum(unseen, one)
     beside = (count - 1.0) / torch.maximum(seen - 1.0, one), level[1]
     return Sample(
-        scores=kept,
-        labels=label,
+        scores=lists.scores,
+        labels=lists.labels,
         mask=mask,
         relevant=relevant,
-        positions=positions,
-        slots=slots,
+        positions=places[0],
+        slots=places[1],
         lengths=lengths,
         pairs=torch.where(relevant, level[0], 0.0),
         level=_spread(level, relevant, mask) / lengths,
@@ -130,33 +148,21 @@ def sample_of(
     )
 
 
-def _refuse_queries(state: PairState, queries: Tensor, wrong: Tensor) -> None:
-    if bool(wrong.any()):
-        known = state.query_ids
-        raise InputError(
-            "a query that the training data lacks",
-            value=int(queries[wrong][0]),
-            accepted=f"the {len(known)} ids from {int(known[0])} to {int(known[-1])} that the pairs were made"
-            " from",
-        )
-
-
-def _refuse_pairs(queries: Tensor, items: Tensor) -> None:
-    if len(items):
-        raise InputError(
-            "a pair (query, item) labelled relevant that the training data lacks",
-            value=(int(queries[0]), int(items[0])),
-            accepted="the pairs that the state was made from",
-        )
-
-
-def _refuse_samples(sizes: Tensor) -> None:
-    seen, relevant, unseen, others = sizes[0].long().tolist()
-    raise InputError(
-        "a sample too small for unbiased estimates",
-        value=f"{seen} of a list's {relevant} relevant items, {unseen} of its {others} others",
-        accepted="2 relevant items and 1 other, or all where there are fewer",
-    )
+def _look_for_faults(
+    state: PairState,
+    ids: tuple[Tensor, Tensor],
+    strange: Tensor,
+    unknown: Tensor,
+    sizes: tuple[Tensor, Tensor, Tensor, Tensor],
+) -> None:
+    """Tell the state what `PairState.notice` takes; on the CPU only where something is wrong."""
+    queries, items = ids
+    seen, count, unseen, others = sizes
+    few = (seen < count.clamp(max=2)) | (unseen < others.clamp(max=1))
+    flags = torch.cat([strange.unsqueeze(1), unknown.any(1, keepdim=True), few], dim=1)
+    if not padded_lists.on_cpu(flags) or bool(flags.any()):
+        item = items.gather(1, unknown.byte().argmax(1, keepdim=True))
+        state.notice(torch.cat([flags, queries.to(item.device).unsqueeze(1), item, *sizes], dim=1))
 
 
 def _spread(weights: tuple[Tensor, Tensor], relevant: Tensor, mask: Tensor) -> Tensor:
