@@ -109,7 +109,7 @@ def test_sliders_by_keyboard(opened: Chrome) -> None:
     before = command_of(opened)
     slider = opened.find_element("id", "slider-mu")
     slider.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    assert slider.get_attribute("aria-valuetext").startswith("mu ")
+    assert str(slider.get_attribute("aria-valuetext")).startswith("mu ")
     wait(opened, f"{part('command')}.textContent", lambda text: text != before)
     mu = float(command_of(opened).split("mu=")[1])
     assert 1000 < mu < 1100
