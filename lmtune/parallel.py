@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextvars import ContextVar
@@ -240,8 +241,10 @@ def _on_cluster(calls: Iterator[Any], client: Any, shared: Any) -> Iterator[tupl
 
     executor = client.get_executor(pure=False)
     try:
-        # As a result of a task it is made again where the workers that hold it end.
-        sent = None if shared is None else client.submit(_same, shared, pure=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Dask's, of its size
+            # As a result of a task it is made again where the workers that hold it end.
+            sent = None if shared is None else client.submit(_same, shared, pure=False)
         yield from _results(executor, calls, _AHEAD * max(1, sum(client.nthreads().values())), sent)
     except KilledWorker as error:
         raise LostWorkerError(
