@@ -34,6 +34,7 @@ def search(
     tuned: Tuned,
     workers: Workers,
     run: RunOptions,
+    workers: Workers,
 ) -> None:
     """Write a TREC run."""
     on_screen = str(run.output) in ("-", "/dev/stdout")
