@@ -32,7 +32,6 @@ def search(
     collection: Annotated[Collection, "qrels"],
     setting: Setting,
     tuned: Tuned,
-    workers: Workers,
     run: RunOptions,
     workers: Workers,
 ) -> None:

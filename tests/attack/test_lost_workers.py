@@ -57,12 +57,12 @@ def take(home: Path) -> dict[str, bytes]:
     return found
 
 
-@pytest.fixture(params=COMMANDS)
+@pytest.fixture(scope="module", params=COMMANDS)
 def command(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def expected(command: str, world: Path) -> dict[str, bytes]:
     """Give what the command writes undisturbed."""
     ran = start(command, world, "--workers", "2")
@@ -75,7 +75,8 @@ def test_a_killed_process_is_told_and_the_command_repeated(
     command: str, world: Path, expected: dict[str, bytes]
 ) -> None:
     ran = start(command, world, "--workers", "2")
-    caller, workers = psutil.Process(ran.pid), []
+    caller = psutil.Process(ran.pid)
+    workers: list[psutil.Process] = []
     while not workers and ran.poll() is None:
         workers = [one for one in caller.children() if "popen_loky" in " ".join(one.cmdline())]
     time.sleep(random.Random(command).random())
