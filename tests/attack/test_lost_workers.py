@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_world import make_world
@@ -76,7 +77,7 @@ def test_a_killed_process_is_told_and_the_command_repeated(
 ) -> None:
     ran = start(command, world, "--workers", "2")
     caller = psutil.Process(ran.pid)
-    workers: list[psutil.Process] = []
+    workers: list[Any] = []
     while not workers and ran.poll() is None:
         workers = [one for one in caller.children() if "popen_loky" in " ".join(one.cmdline())]
     time.sleep(random.Random(command).random())
