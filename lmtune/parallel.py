@@ -15,6 +15,7 @@ import pickle
 import platform
 import re
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
@@ -115,7 +116,9 @@ def width(workers: int | None = None) -> int:
     return int(effective_n_jobs())
 
 
-def run_all(tasks: Iterable[Task], workers: int | None = None) -> Iterator[tuple[int, Any]]:
+def run_all(
+    tasks: Iterable[Task], workers: int | None = None, *, shared: Any = None
+) -> Iterator[tuple[int, Any]]:
     """Call functions in parallel, each with one thread for linear algebra.
 
     Parameters
@@ -125,6 +128,8 @@ def run_all(tasks: Iterable[Task], workers: int | None = None) -> Iterator[tuple
     workers : int, optional
         Processes of this machine, 0 for this process; by default what `Workers.engaged` has set, or
         `joblib.parallel_config`, or this process.
+    shared : object, optional
+        What every function takes as its first argument: it travels to a worker once, not with each task.
 
     Yields
     ------
@@ -142,17 +147,28 @@ def run_all(tasks: Iterable[Task], workers: int | None = None) -> Iterator[tuple
     if isinstance(where, int) and isinstance(tasks, Sized):
         where = min(where, len(tasks))
     if where == 0:
-        return ((place, function(**arguments)) for place, (function, arguments) in enumerate(tasks))
+        return ((place, _do(task, shared)) for place, task in enumerate(tasks))
     if isinstance(where, int):
-        return _in_processes(_calls(tasks, here), where)
+        return _in_processes(_calls(tasks, here), where, shared)
     client = getattr(where, "client", where)
     if hasattr(client, "get_executor"):
-        return _on_cluster(_calls(tasks, here._replace(versions=versions())), client)
+        return _on_cluster(_calls(tasks, here._replace(versions=versions())), client, shared)
     from joblib import Parallel, delayed
 
     as_done = "generator_unordered" if where.supports_return_generator else "list"
     parallel = Parallel(return_as=as_done, batch_size=1, max_nbytes=None)
-    return iter(parallel(delayed(_call)(*call) for call in _calls(tasks, here)))
+    return iter(parallel(delayed(_call)(*call, shared) for call in _calls(tasks, here)))
+
+
+def in_order(found: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """Yield results of `run_all` in the order of their tasks, each as soon as those before it are there."""
+    held: dict[int, Any] = {}
+    following = 0
+    for place, result in found:
+        held[place] = result
+        while following in held:
+            yield held.pop(following)
+            following += 1
 
 
 def _place(workers: int | None) -> Any:
@@ -174,7 +190,7 @@ def _calls(tasks: Iterable[Task], here: _Here) -> Iterator[tuple[int, Task, _Her
     return ((place, task, here) for place, task in enumerate(tasks))
 
 
-def _in_processes(calls: Iterator[Any], workers: int) -> Iterator[tuple[int, Any]]:
+def _in_processes(calls: Iterator[Any], workers: int, shared: Any) -> Iterator[tuple[int, Any]]:
     from joblib.externals.loky import get_reusable_executor
 
     executor = get_reusable_executor(
@@ -182,7 +198,8 @@ def _in_processes(calls: Iterator[Any], workers: int) -> Iterator[tuple[int, Any
     )
     ended = False
     try:
-        yield from _results(executor, calls, _AHEAD * workers)
+        with _in_file(shared) as stored:
+            yield from _results(executor, calls, _AHEAD * workers, stored)
         ended = True
     except BrokenExecutor as error:
         codes = re.search(r"exit codes of the workers are \{(.*?)\}", str(error))
@@ -195,12 +212,37 @@ def _in_processes(calls: Iterator[Any], workers: int) -> Iterator[tuple[int, Any
             executor.shutdown(wait=True, kill_workers=True)
 
 
-def _on_cluster(calls: Iterator[Any], client: Any) -> Iterator[tuple[int, Any]]:
+@contextlib.contextmanager
+def _in_file(shared: Any) -> Iterator[Any]:
+    """Put what tasks share in a file, and give its name."""
+    if shared is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="lmtune-") as folder:
+        path = Path(folder, "shared")
+        with path.open("wb") as file:
+            pickle.dump(shared, file, pickle.HIGHEST_PROTOCOL)
+        yield _Stored(str(path))
+
+
+class _Stored(NamedTuple):
+    path: str
+
+
+@lru_cache(maxsize=1)
+def _load(stored: _Stored) -> Any:
+    with Path(stored.path).open("rb") as file:
+        return pickle.load(file)
+
+
+def _on_cluster(calls: Iterator[Any], client: Any, shared: Any) -> Iterator[tuple[int, Any]]:
     from distributed import KilledWorker
 
     executor = client.get_executor(pure=False)
     try:
-        yield from _results(executor, calls, _AHEAD * max(1, sum(client.nthreads().values())))
+        # As a result of a task it is made again where the workers that hold it end.
+        sent = None if shared is None else client.submit(_same, shared, pure=False)
+        yield from _results(executor, calls, _AHEAD * max(1, sum(client.nthreads().values())), sent)
     except KilledWorker as error:
         raise LostWorkerError(
             f"the cluster gave up on a task: {error.allowed_failures + 1} workers ended while they did it"
@@ -211,12 +253,16 @@ def _on_cluster(calls: Iterator[Any], client: Any) -> Iterator[tuple[int, Any]]:
         executor.shutdown(wait=False)
 
 
-def _results(executor: Executor, calls: Iterator[Any], ahead: int) -> Iterator[tuple[int, Any]]:
+def _same(shared: Any) -> Any:
+    return shared
+
+
+def _results(executor: Executor, calls: Iterator[Any], ahead: int, shared: Any) -> Iterator[tuple[int, Any]]:
     waiting: set[Future[tuple[int, Any]]] = set()
     while True:
-        for call in islice(calls, ahead - len(waiting)):
+        for place, task, here in islice(calls, ahead - len(waiting)):
             with _out_of_reach():
-                waiting.add(executor.submit(_call, *call))
+                waiting.add(executor.submit(_call, place, task, here, shared))
         if not waiting:
             return
         # A time-out lets the main thread see Ctrl-C everywhere.
@@ -251,14 +297,18 @@ def _begin(parent: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _call(place: int, task: Task, here: _Here) -> tuple[int, Any]:
+def _do(task: Task, shared: Any) -> Any:
+    function, arguments = task
+    return function(**arguments) if shared is None else function(shared, **arguments)
+
+
+def _call(place: int, task: Task, here: _Here, shared: Any) -> tuple[int, Any]:
     """Do a task in a worker; one at a time, as folders and random states belong to the process."""
     if here.versions is not None:
         _check_versions(versions(), here.versions, f"process {os.getpid()} on {platform.node()}")
-    function, arguments = task
     with _turn, contextlib.chdir(here.folder):
         try:
-            return place, function(**arguments)
+            return place, _do(task, _load(shared) if isinstance(shared, _Stored) else shared)
         except Exception as error:
             try:
                 pickle.loads(pickle.dumps(error))

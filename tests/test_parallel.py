@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from lmtune import parallel
 from lmtune.errors import InputError, LostWorkerError
-from lmtune.parallel import Task, Workers, run_all, width
+from lmtune.parallel import Task, Workers, in_order, run_all, width
 
 PLACES = ["1", "2", "3", "threading", "loky", "multiprocessing", "cluster", "joblib's dask"]
 
@@ -97,6 +97,27 @@ def test_tasks_are_asked_for_when_their_turn_comes() -> None:
     next(found)
     assert len(asked) <= 8
     assert len(list(found)) == 49
+
+
+@everywhere
+@pytest.mark.usefixtures("place")
+def test_what_tasks_share_reaches_them() -> None:
+    given = [(tasks.add, {"x": x}) for x in range(6)]
+    found = in_order(run_all(given, shared=[10]))
+    assert [total for total, _ in found] == [10, 11, 12, 13, 14, 15]
+
+
+def test_order_is_kept_without_waiting_for_all() -> None:
+    asked: list[int] = []
+
+    def found() -> Iterator[tuple[int, str]]:
+        for place, name in [(1, "b"), (0, "a"), (2, "c")]:
+            asked.append(place)
+            yield place, name
+
+    ordered = in_order(found())
+    assert (next(ordered), asked) == ("a", [1, 0])
+    assert list(ordered) == ["b", "c"]
 
 
 def test_a_killed_process_is_told_in_one_line() -> None:

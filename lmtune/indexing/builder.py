@@ -249,6 +249,12 @@ def _invert(
     return [run for place in sorted(runs) for run in runs[place]]
 
 
+def workers_for(workers: int | None, size: int) -> int | None:
+    """Return what to ask `lmtune.parallel.run_all` for: 0 where too little input is known of."""
+    given = workers if workers is not None or width() else cores()
+    return 0 if width(given) == 1 or 0 < size < _WORTH_WORKERS else given
+
+
 def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
     """Yield batches until they come to ``size`` bytes."""
     while size > 0 and (batch := next(batches, None)) is not None:

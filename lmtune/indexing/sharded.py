@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,11 @@ from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn, read_columns
-from lmtune.indexing.index import CONTENTS, Positions, Postings, field_index
+from lmtune.indexing.index import CONTENTS, Index, Positions, Postings, field_index
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.text_store import KeptTexts
+from lmtune.parallel import Task, run_all
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -48,6 +49,7 @@ _ACCEPTED = (
     "the shard as it was, or the shards joined again: lmtune index --join SHARD,SHARD,... --output PATH"
 )
 
+T = TypeVar("T")
 AnyShard: TypeAlias = ColumnarIndex | LuceneIndex
 
 
@@ -120,6 +122,7 @@ class ShardedIndex:
         self.bases = np.cumsum([0, *(shard.num_docs for shard in shards)])
         self._ranks: Column[np.int32] = Column(path, manifest.ranks)
         self._field = field
+        self._fields: dict[str, ShardedIndex] = {}
         self._texts = KeptTexts(path, self.fingerprint)
 
     @classmethod
@@ -225,8 +228,10 @@ class ShardedIndex:
         InputError
             Where a shard has none.
         """
-        fields: list[Any] = [field_index(shard, name) for shard in self.shards]
-        return ShardedIndex(self.path, self.manifest, fields, name)
+        if name not in self._fields:
+            fields: list[Any] = [field_index(shard, name) for shard in self.shards]
+            self._fields[name] = ShardedIndex(self.path, self.manifest, fields, name)
+        return self._fields[name]
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
@@ -305,6 +310,40 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
     if (opened.fingerprint, opened.num_docs) != (shard.fingerprint, shard.num_docs):
         raise InputError("a shard has changed", file=path, value=f"of {home}", accepted=_ACCEPTED)
     return opened
+
+
+def shards_of(index: Index) -> Sequence[Index]:
+    """Return an index's shards; the index itself where it has none."""
+    return index.shards if isinstance(index, ShardedIndex) else [index]
+
+
+def over_shards(index: Index, function: Callable[..., T], **arguments: Any) -> Iterator[tuple[int, T]]:
+    """Call a function with each shard of an index, in parallel where that is asked for.
+
+    Parameters
+    ----------
+    index : Index
+        One without shards counts as one shard, and the function is called here.
+    function : callable
+        A module's, as it may be called elsewhere; it takes the shard and the other arguments.
+
+    Yields
+    ------
+    tuple of int and object
+        The number of the shard's first document, and the result, as soon as it is there, in no order.
+    """
+    if not isinstance(index, ShardedIndex):
+        yield 0, function(index, **arguments)
+        return
+    tasks: list[Task] = [
+        (_call, {"function": function, "shard": shard, **arguments}) for shard in index.shards
+    ]
+    for place, result in run_all(tasks):
+        yield int(index.bases[place]), result
+
+
+def _call(function: Callable[..., T], shard: Index, **arguments: Any) -> T:
+    return function(shard, **arguments)
 
 
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:

@@ -52,7 +52,7 @@ class Pointwise(nn.Module):
 
     def items(self, features: Tensor) -> Tensor:
         """Score items: (items, features) to (items,)."""
-        return scores_of(self.last, self.body[:-1](features))
+        return scores_of(self.last, self.body[:-1](features)).squeeze(-1)
 
     def forward(self, features: Tensor, mask: Tensor, places: Tensor | None = None) -> Tensor:
         """Score queries: (batch, items, features) and (batch, items) to (batch, items).
@@ -97,7 +97,7 @@ class Attention(nn.Module):
         attended = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
         for block in self.blocks:
             x = block(x, attended)
-        return torch.where(mask, scores_of(self.last, self.norm(x)), 0.0)
+        return torch.where(mask, scores_of(self.last, self.norm(x)).squeeze(-1), 0.0)
 
 
 class _Block(nn.Module):
@@ -125,13 +125,13 @@ class _Block(nn.Module):
 
 
 def scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
-    """Apply the layer that gives the scores, in float32 whatever the layers before it compute in.
+    """Apply the layer that gives scores, (..., its outputs), in float32 whatever came before computes in.
 
     bfloat16 has so few numbers that different items would get the same score.
     """
     with autocast(hidden.device, bf16=False):
         scores: Tensor = last(hidden.to(last.weight.dtype))
-    return scores.squeeze(-1).float()
+    return scores.float()
 
 
 class ItemNorm(nn.BatchNorm1d):

@@ -99,6 +99,9 @@ class Objective:
     def before_step(self) -> None:
         """Take notice that the gradient is there and the weights are about to be moved."""
 
+    def check(self) -> None:
+        """Raise InputError for what was wrong with a batch and could not be said without a wait."""
+
     def state(self) -> dict[str, Tensor]:
         """Return what the loss remembers."""
         return {}
@@ -244,6 +247,9 @@ class _Remembering(Objective):
     def before_step(self) -> None:
         if self.previous is not None:
             self.previous.remember()
+
+    def check(self) -> None:
+        self.module.state.check()
 
     def state(self) -> dict[str, Tensor]:
         previous = {} if self.previous is None else prefixed("previous", self.previous.state_dict())

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
@@ -24,6 +23,7 @@ from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.devices import check_device, repeatable
 from lmtune.reranking.loop import Epoch, Progress, Task, TrainingRun
 from lmtune.reranking.networks import Attention, Pointwise, make_network
+from lmtune.reranking.resident_ndcg import ScoreMeasurer
 from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
@@ -165,7 +165,7 @@ class ListTask:
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = feed(train)
         self.validation_feed = None if validation is None else feed(validation)
-        self.measurer = None if validation is None else Measurer(settings.measure, validation)
+        self.measurer = None if validation is None else ScoreMeasurer(settings.measure, validation)
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists; items are numbered by their rows."""
@@ -206,7 +206,7 @@ class ListTask:
                 "the scores are no longer finite",
                 accepted="a smaller learning rate, clipping, or another loss",
             )
-        return self.measurer.mean(scores.cpu().numpy())
+        return self.measurer.mean(scores)
 
 
 def fit(

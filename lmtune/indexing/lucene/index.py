@@ -144,6 +144,10 @@ class LuceneIndex:
             analysis["stopwords"] = _stopwords(stopwords)[1]
         return cls(path, name or name_of(path), store, analysis, lengths, reader, progress)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = self._store.path, self._store.facts["digest"]
+        return _reopen, (self.path, self.name, *kept, self.analysis, self.lengths_kind)
+
     def __repr__(self) -> str:
         return f"LuceneIndex({str(self.path)!r}, num_docs={self.num_docs})"
 
@@ -254,6 +258,17 @@ class LuceneIndex:
         named = {"lucene": None, "none": frozenset[str]()}
         stopwords = named[words] if isinstance(words, str) else frozenset(words)
         return QueryAnalyzer(self.analysis["stemmer"], stopwords)
+
+
+def _reopen(
+    path: Path, name: str, kept: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
+) -> LuceneIndex:
+    store = LuceneStore.open(kept, digest)
+    if store is None or commit_digest(path) != digest:
+        raise InputError(
+            "the index has changed since it was opened", file=path, accepted="an index left alone"
+        )
+    return LuceneIndex(path, name, store, analysis, lengths, None, None)
 
 
 def _open_reader(path: Path, digest: str) -> LuceneReader:
