@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from lmtune.parallel import Workers
-
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
@@ -66,14 +64,6 @@ def cluster() -> Iterator[str]:
         2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
     ) as made:
         yield made.scheduler_address
-
-
-@pytest.fixture(params=["2 processes", "cluster"])
-def workers(request: pytest.FixtureRequest) -> Workers:
-    """Give what must not change a result."""
-    if request.param == "cluster":
-        return Workers(cluster=request.getfixturevalue("cluster"))
-    return Workers(2)
 
 
 @pytest.fixture(scope="module")
