@@ -139,8 +139,12 @@ class Settings:
     @property
     def label(self) -> str:
         """What to call it in a run."""
-        trees = self.loss.family == "trees"
-        return self.loss.name if trees else f"{self.loss.name}-{self.network}"
+        if self.loss.family == "trees":
+            return self.loss.name
+        network = (
+            self.network.rstrip("/").rpartition("/")[2] if self.network.startswith(TEXT) else self.network
+        )
+        return f"{self.loss.name}-{network}"
 
     @property
     def relevant_of_sample(self) -> int | None:

@@ -112,7 +112,8 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
             use_safetensors=True,
             dtype=torch.float32,
         )
-    if not getattr(tokenizer, "is_fast", False) or not len(tokenizer):
+    # Where there is none, transformers makes one that knows its own marks alone.
+    if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError("no tokenizer here", file=place, accepted="a folder with tokenizer.json")
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise InputError("the tokenizer is of another model", file=place, accepted="the model's own")
