@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,7 +149,7 @@ class RankingData(Letor):
         """Return query number q's rows."""
         return slice(int(self.starts[q]), int(self.starts[q + 1]))
 
-    def select(self, queries: Sequence[str]) -> RankingData:
+    def select(self, queries: Sequence[str]) -> Self:
         """Return the data of some queries, in the order given.
 
         Parameters
@@ -172,7 +172,7 @@ class RankingData(Letor):
                 raise InputError("no such query", value=query, accepted=f"one of {len(self.queries)} queries")
         return self.take([self._numbers[query] for query in queries])
 
-    def take(self, numbers: ArrayLike) -> RankingData:
+    def take(self, numbers: ArrayLike) -> Self:
         """Return the data of queries by number, as `select` does by name."""
         chosen = np.asarray(numbers, np.int64)
         names = tuple(self.queries[q] for q in chosen.tolist())
@@ -185,7 +185,8 @@ class RankingData(Letor):
         else:
             rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
             docnos = None if self.docnos is None else tuple(self.docnos[r] for r in rows.tolist())
-        return RankingData(self.features[rows], self.labels[rows], starts, names, docnos)
+        features, labels = self.features[rows], self.labels[rows]
+        return replace(self, features=features, labels=labels, starts=starts, queries=names, docnos=docnos)
 
 
 @dataclass(frozen=True, eq=False)

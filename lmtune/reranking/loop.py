@@ -71,7 +71,7 @@ class Task(Protocol):
     def batches(self, epoch: int, start: int) -> Iterator[Batch]:
         """Yield an epoch's batches from a step on, whatever was yielded before."""
 
-    def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
+    def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
         """Return what the network takes for some of a batch's queries."""
 
     def weight(self, batch: Batch) -> int:

@@ -56,7 +56,7 @@ class Objective:
     def begin(self, network: nn.Module) -> None:
         """Look at the network that is to be trained, before its first step."""
 
-    def scores(self, network: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
         """Score a batch: the scores, and what else of the network the loss takes, in their shape."""
         return (network(*inputs),)
 
@@ -168,7 +168,7 @@ class _Remembering(Objective):
             )
         self.previous = PreviousIterate(network) if self.compares else None
 
-    def scores(self, network: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
         if self.previous is None:
             return super().scores(network, inputs)
         return self.previous.compared(self.compares, *inputs)

@@ -26,7 +26,7 @@ class Feed:
     """
 
     def __init__(self, data: RankingData, device: str | torch.device) -> None:
-        self.device = torch.device(device)
+        self.data, self.device = data, torch.device(device)
         self.features = torch.tensor(np.asarray(data.features), dtype=torch.float32).to(self.device)
 
     def to_device(self, array: NDArray[np.generic]) -> Tensor:
@@ -45,41 +45,37 @@ class Feed:
         places = self.to_device(np.maximum(rows, 0)).view(-1)
         return self.features.index_select(0, places).view(*rows.shape, -1), mask
 
+    @torch.no_grad()
+    def scores(self, network: Pointwise | Attention) -> NDArray[np.float32]:
+        """Score every row.
 
-@torch.no_grad()
-def predict(network: Pointwise | Attention, data: RankingData, feed: Feed) -> NDArray[np.float32]:
-    """Score every row.
+        Parameters
+        ----------
+        network : Pointwise or Attention
+            Set to evaluate, and left so.
 
-    Parameters
-    ----------
-    network : Pointwise or Attention
-        Set to evaluate, and left so.
-    data : RankingData
-        Its lists.
-    feed : Feed
-        The same data's features.
-
-    Returns
-    -------
-    numpy.ndarray of float32, shape (rows,)
-    """
-    network.eval()
-    if isinstance(network, Pointwise):
-        chunks = [network.items(part) for part in torch.split(feed.features, _ROWS)]
-        pointwise: NDArray[np.float32] = torch.cat(chunks).cpu().numpy()
-        return pointwise
-    scores = np.empty(data.labels.size, np.float32)
-    # Lists of like length together, so that little is padding.
-    order = np.argsort(data.lengths, kind="stable")
-    first = 0
-    while first < order.size:
-        chosen = order[first : first + _QUERIES]
-        while chosen.size > 1 and chosen.size * int(data.lengths[chosen[-1]]) ** 2 > _ITEM_PAIRS:
-            chosen = chosen[: chosen.size // 2]
-        width = int(data.lengths[chosen[-1]])
-        rows = np.arange(width) + data.starts[chosen][:, None]
-        rows[rows >= data.starts[chosen + 1][:, None]] = -1
-        found = network(*feed.inputs(network, rows)).cpu().numpy()
-        scores[rows[rows >= 0]] = found[rows >= 0]
-        first += chosen.size
-    return scores
+        Returns
+        -------
+        numpy.ndarray of float32, shape (rows,)
+        """
+        network.eval()
+        if isinstance(network, Pointwise):
+            chunks = [network.items(part) for part in torch.split(self.features, _ROWS)]
+            pointwise: NDArray[np.float32] = torch.cat(chunks).cpu().numpy()
+            return pointwise
+        data = self.data
+        scores = np.empty(data.labels.size, np.float32)
+        # Lists of like length together, so that little is padding.
+        order = np.argsort(data.lengths, kind="stable")
+        first = 0
+        while first < order.size:
+            chosen = order[first : first + _QUERIES]
+            while chosen.size > 1 and chosen.size * int(data.lengths[chosen[-1]]) ** 2 > _ITEM_PAIRS:
+                chosen = chosen[: chosen.size // 2]
+            width = int(data.lengths[chosen[-1]])
+            rows = np.arange(width) + data.starts[chosen][:, None]
+            rows[rows >= data.starts[chosen + 1][:, None]] = -1
+            found = network(*self.inputs(network, rows)).cpu().numpy()
+            scores[rows[rows >= 0]] = found[rows >= 0]
+            first += chosen.size
+        return scores

@@ -16,14 +16,27 @@ OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
 
 
+TEXT = "text:"
+"""What the names of networks that read text begin with."""
+
+DEFAULTS: dict[str, tuple[float | None, float | None]] = {
+    "dropout": (0.0, None),
+    "learning_rate": (1e-3, 5e-5),
+    "epochs": (30, 3),
+    "batch_size": (64, 16),
+}
+"""What a network on features, and one that reads text, is trained with unless it is said."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a network is trained: all that it depends on besides the data and the device.
 
     The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
-    and `lmtune.reranking.networks.make_network` for networks. With SPSA and FDSA, a loss may be a
-    measure, whose mean over queries is maximised (of costs: minimised). The validation measure
-    is one of lists, `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
+    and `lmtune.reranking.networks.make_network` for networks. What is None takes its
+    default of `DEFAULTS`. With SPSA and FDSA, a loss may be a measure, whose mean over queries is
+    maximised (of costs: minimised). The validation measure is one of lists,
+    `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
     queries that have a relevant document.
 
     Raises
@@ -40,9 +53,14 @@ class Settings:
         read=parse_loss,
     )
     network: str = option(
-        "b256", "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2].", flag="--net"
+        "b256",
+        "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL reads text:"
+        " a folder, a package or a name on the Hub.",
+        flag="--net",
     )
-    dropout: float = option(0.0, "After each hidden layer.", low=0, below=1)
+    dropout: float = option(
+        None, "After each hidden layer; default 0, of text:MODEL the model's own.", low=0, below=1
+    )
     norm_momentum: float = option(
         0.9, "What a step leaves of the statistics that batch norm keeps for scoring.", low=0, below=1
     )
@@ -55,13 +73,17 @@ class Settings:
     perturbation: float = option(
         0.01, "Of spsa and fdsa: how far weights are moved to look, at first.", above=0
     )
-    learning_rate: float = option(0.001, "The optimizer's, at first.", above=0)
+    learning_rate: float = option(
+        None, "The optimizer's, at first; default 0.001, of text:MODEL 0.00005.", above=0
+    )
     weight_decay: float = option(0.0, "The optimizer's.", low=0)
     schedule: str = option(
         "constant", "constant, step, step:20,25 (a tenth after these epochs) or cosine (to 0)."
     )
-    epochs: int = option(30, "Passes over the training queries, warm-up included.", low=1)
-    batch_size: int = option(64, "Queries a step.", low=1)
+    epochs: int = option(
+        None, "Passes over the training queries, warm-up included; default 30, of text:MODEL 3.", low=1
+    )
+    batch_size: int = option(None, "Queries a step; default 64, of text:MODEL 16.", low=1)
     list_size: int | None = option(
         None, "Documents of a query in a step, drawn anew each epoch; all by default.", low=1
     )
@@ -82,6 +104,9 @@ class Settings:
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
     def __post_init__(self) -> None:
+        for name, (usual, of_text) in DEFAULTS.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, of_text if self.network.startswith(TEXT) else usual)
         check(self)
         if self.list_relevant is not None and self.list_size is None:
             raise InputError(

@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.loop import Epoch, Progress, Task, TrainingRun
 from lmtune.reranking.networks import Attention, Pointwise, make_network
-from lmtune.reranking.scoring import Feed, predict
+from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
 
@@ -122,11 +123,21 @@ class Trained(Training):
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float32]:
         """Score every row of data, shape (rows,)."""
-        return predict(self.network().to(device), data, Feed(data, device))
+        return Feed(data, device).scores(self.network().to(device))
+
+
+class ListFeed(Protocol):
+    """What networks take of lists."""
+
+    def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
+
+    def scores(self, network: Any) -> NDArray[np.float32]:
+        """Score every row, nothing dropped out."""
 
 
 class ListTask:
-    """Lists of documents with features, as `lmtune.reranking.loop.TrainingRun` learns from them.
+    """Lists of documents, as `lmtune.reranking.loop.TrainingRun` learns from them.
 
     Parameters
     ----------
@@ -136,25 +147,24 @@ class ListTask:
         What to measure on.
     settings : Settings
         Of the training.
-    device : str
-        Where the network and the features live.
+    network : torch.nn.Module
+        With a layer ``last``, on the device that it is trained on.
+    feed : callable
+        Gives what `ListFeed` says of either data.
     """
 
     def __init__(
-        self, train: RankingData, validation: RankingData | None, settings: Settings, device: str
+        self,
+        train: RankingData,
+        validation: RankingData | None,
+        settings: Settings,
+        network: Any,
+        feed: Callable[[Any], ListFeed],
     ) -> None:
-        self.train, self.validation, self.settings = train, validation, settings
-        features = train.features.shape[1]
-        self.network = make_network(
-            settings.network,
-            features,
-            dropout=settings.dropout,
-            norm_momentum=settings.norm_momentum,
-            seed=settings.seed,
-        ).to(device)
+        self.train, self.settings, self.network = train, settings, network
         self.steps = number_of_batches(train, settings.batch_size)
-        self.feed = Feed(train, device)
-        self.validation_feed = None if validation is None else Feed(validation, device)
+        self.feed = feed(train)
+        self.validation_feed = None if validation is None else feed(validation)
         self.measurer = None if validation is None else Measurer(settings.measure, validation)
 
     def pairs(self) -> RelevantPairs:
@@ -174,7 +184,7 @@ class ListTask:
             start=start,
         )
 
-    def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
+    def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
         """Return what the network takes for some of a batch's queries."""
         return self.feed.inputs(self.network, batch.rows[part])
 
@@ -188,9 +198,9 @@ class ListTask:
 
     def measure(self) -> float:
         """Return the mean of the settings' measure on the validation data; NaN without."""
-        if self.validation is None or self.validation_feed is None or self.measurer is None:
+        if self.validation_feed is None or self.measurer is None:
             return math.nan
-        scores = predict(self.network, self.validation, self.validation_feed)
+        scores = self.validation_feed.scores(self.network)
         if not np.isfinite(scores).all():
             raise InputError(
                 "the scores are no longer finite",
@@ -248,12 +258,23 @@ def fit(
     """
     check_device(device)
     _check(train, validation)
-    digest = _digest(train, validation) if checkpoint else ""  # which takes a while
+    digest = digest_of(train, validation) if checkpoint else ""  # which takes a while
     identity = {"settings": settings.as_record(), "data": digest}
     how = TrainingOptions(
         device=device, checkpoint=checkpoint, checkpoint_every=checkpoint_every, progress=progress
     )
-    run = run_through(lambda: ListTask(train, validation, settings, device), settings, identity, how, watch)
+
+    def make() -> ListTask:
+        network = make_network(
+            settings.network,
+            train.features.shape[1],
+            dropout=settings.dropout,
+            norm_momentum=settings.norm_momentum,
+            seed=settings.seed,
+        )
+        return ListTask(train, validation, settings, network.to(device), partial(Feed, device=device))
+
+    run = run_through(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])
 
 
@@ -332,7 +353,8 @@ def own_randomness(device: str) -> Iterator[None]:
                 torch.use_deterministic_algorithms(before)
 
 
-def _digest(train: RankingData, validation: RankingData | None) -> str:
+def digest_of(train: RankingData, validation: RankingData | None) -> str:
+    """Return what tells features and labels to learn from, and to choose by, from others."""
     digest = hashlib.blake2b(digest_size=16)
     for data in (train, validation):
         if data is not None:

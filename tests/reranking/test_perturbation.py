@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.networks import Pointwise, make_network  # noqa: E402
 from lmtune.reranking.objectives import BatchLabels, make_objective  # noqa: E402
 from lmtune.reranking.perturbation import Perturbing  # noqa: E402
+from lmtune.reranking.scoring import Feed  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import ListTask, Trained, fit  # noqa: E402
 
@@ -166,7 +168,8 @@ def test_running_statistics_move_once_a_step() -> None:
 def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
     data = made_lists(5, empty=0.3)
     settings = replace(SMALL, loss=parse_loss(name))
-    task = ListTask(data, None, settings, "cpu")
+    network = make_network(settings.network, data.features.shape[1])
+    task = ListTask(data, None, settings, network, partial(Feed, device="cpu"))
     run = loop.TrainingRun(task, settings, "cpu")
     objective = make_objective(settings.loss, task.pairs, "cpu")
     for batch in batches(data, size=7, seed=0, epoch=0):

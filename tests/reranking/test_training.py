@@ -21,7 +21,7 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.reranking.loop import TrainingRun  # noqa: E402
 from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
-from lmtune.reranking.scoring import Feed, predict  # noqa: E402
+from lmtune.reranking.scoring import Feed  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402
 
@@ -148,7 +148,7 @@ def test_the_network_can_be_watched() -> None:
     seen: list[float] = []
 
     def watch(run: TrainingRun) -> None:
-        scores = predict(run.task.network, VALIDATION, Feed(VALIDATION, "cpu"))
+        scores = Feed(VALIDATION, "cpu").scores(run.task.network)
         seen.append(float(np.nanmean(ndcg(scores, VALIDATION, [10]))))
 
     watched = fit(TRAIN, VALIDATION, SMALL, watch=watch)

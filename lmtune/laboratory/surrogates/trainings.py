@@ -21,7 +21,7 @@ from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, Ra
 from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.reranker import fit_scorer
-from lmtune.reranking.scoring import Feed, predict
+from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import SONGS, RelevantPairs
 from lmtune.reranking.training import fit
@@ -82,7 +82,7 @@ def train(
         measurer = Measurer(asked.measure, fold.train)
 
     def watch(run: TrainingRun) -> None:
-        scores = predict(run.task.network, fold.train, feed)
+        scores = feed.scores(run.task.network)
         courses["objective"].append(whole_objective(pairs, fold.train, scores, asked.loss))
         courses["training"].append(measurer.mean(scores))
 

