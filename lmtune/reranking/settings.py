@@ -17,6 +17,7 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 
 TEXT = "text:"
+LIGHT = ("maxsim:", "knrm:")
 """What the names of networks that read text begin with."""
 
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {

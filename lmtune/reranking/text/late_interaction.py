@@ -116,8 +116,11 @@ class LateInteraction(transformers.PreTrainedModel):  # type: ignore[no-untyped-
         return found
 
 
-transformers.AutoConfig.register(LateInteractionConfig.model_type, LateInteractionConfig)
-transformers.AutoModelForSequenceClassification.register(LateInteractionConfig, LateInteraction)
+def register() -> None:
+    """Let transformers load these models from the folders that they were kept in."""
+    config = LateInteractionConfig
+    transformers.AutoConfig.register(config.model_type, config, exist_ok=True)
+    transformers.AutoModelForSequenceClassification.register(config, LateInteraction, exist_ok=True)
 
 
 def of_encoder(pooling: str, encoder: Any) -> LateInteraction:

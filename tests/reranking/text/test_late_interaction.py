@@ -17,7 +17,7 @@ from tiny_bert import WORDS, tiny_bert
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from lmtune.errors import InputError
-from lmtune.reranking.text.late_interaction import LateInteraction, of_encoder, of_table
+from lmtune.reranking.text.late_interaction import LateInteraction, of_encoder, of_table, register
 
 QUERY, DOCUMENTS = "panda sea", ["the Bear eats panda", "whale in the sea of paris and the whale"]
 
@@ -107,6 +107,7 @@ def test_it_learns_and_is_kept_but_for_the_table(home: Path, tmp_path: Path, poo
     assert second > first + 1
     assert torch.equal(model.words.weight, before)
     model.save_pretrained(tmp_path)
+    register()
     again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=1)
     assert torch.equal(again.words.weight, before)
     assert logits(again, tokenizer, DOCUMENTS).tolist() == pytest.approx([first, second], rel=1e-6)
