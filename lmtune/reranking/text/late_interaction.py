@@ -89,7 +89,7 @@ class LateInteraction(transformers.PreTrainedModel):  # type: ignore[no-untyped-
         real = attention_mask.bool()
         query, document = real & (token_type_ids == 0), real & (token_type_ids == 1)
         longest = max(int(query.sum(dim=1).max()), 1)
-        vectors = functional.normalize(self._vectors(input_ids, query, document), dim=2)
+        vectors = self._vectors(input_ids, query, document)
         asked = vectors[:, :longest]
         weights = functional.softplus(self.importance(asked)).squeeze(2) * query[:, :longest]
         cosines = asked @ vectors.transpose(1, 2)
@@ -103,17 +103,17 @@ class LateInteraction(transformers.PreTrainedModel):  # type: ignore[no-untyped-
         return SequenceClassifierOutput(logits=self.kernels(_SCALE * torch.stack(pooled, dim=1)))
 
     def _vectors(self, input_ids: Tensor, query: Tensor, document: Tensor) -> Tensor:
-        """Find the tokens' vectors, (pairs, tokens, width)."""
+        """Find the tokens' vectors, (pairs, tokens, width), of length 1."""
         if self.config.encoder is None:
-            turned: Tensor = self.turn(self.words(input_ids).detach())
-            return turned
+            words, places = input_ids.unique(return_inverse=True)  # each turned once
+            turned: Tensor = self.turn(self.words(words).detach())
+            return functional.embedding(places, functional.normalize(turned, dim=1))
         # Each reads its own tokens alone, from position 0 on; padding reads what it likes.
         together = (query[:, :, None] & query[:, None]) | (document[:, :, None] & document[:, None])
         together |= torch.eye(input_ids.shape[1], dtype=torch.bool, device=input_ids.device)
         place = torch.where(document, document.cumsum(dim=1), query.cumsum(dim=1)).sub(1).clamp(min=0)
         read = self.encoder(input_ids=input_ids, attention_mask=together[:, None], position_ids=place)
-        found: Tensor = read.last_hidden_state
-        return found
+        return functional.normalize(read.last_hidden_state, dim=2)
 
 
 def register() -> None:
