@@ -194,8 +194,8 @@ def at_scale(path: Path, count: int) -> None:
         task = LongListTask(lists, settings, "cpu")
         run = TrainingRun(task, settings, "cpu")
         line(f"{loss}: made ready")
-        for batch in islice(task.batches(0, 0), count):
-            run._step(batch, run.objective)
+        for batch in islice(run.staged(0, 0, run.objective), count):
+            run.make_step(batch, run.objective)
         line(f"{loss}: {count} of {task.steps:,} steps of an epoch")
 
 

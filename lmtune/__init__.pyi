@@ -9,6 +9,7 @@ from .candidates.storage import stored_pool as stored_pool
 from .datasets.dataset import Dataset as Dataset
 from .datasets.folds import cross_validation as cross_validation
 from .datasets.loading import load as load
+from .datasets.texts import texts_for as texts_for
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .formats.frames import run_frame as run_frame

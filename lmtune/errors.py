@@ -89,6 +89,10 @@ class MissingExtraError(InputError):
         return type(self), (self.feature, self.extra)
 
 
+class LostWorkerError(RuntimeError):
+    """A process that worked for this one has ended; the command line prints its one line and exits with 1."""
+
+
 def visible(text: str) -> str:
     r"""Write control characters as escapes, so that no terminal or picture obeys a name.
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from lmtune.parallel import Workers
+
 # The first example may compile a kernel, or wait for a busy machine.
 hypothesis.settings.register_profile("lmtune", deadline=None)
 hypothesis.settings.load_profile("lmtune")
@@ -38,3 +40,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """Give the address of a Dask scheduler with two workers on this machine, or skip with the reason."""
+    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as made:
+        yield made.scheduler_address
+
+
+@pytest.fixture(params=["2 processes", "cluster"])
+def workers(request: pytest.FixtureRequest) -> Workers:
+    """Give what must not change a result."""
+    if request.param == "cluster":
+        return Workers(cluster=request.getfixturevalue("cluster"))
+    return Workers(2)

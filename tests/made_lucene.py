@@ -31,6 +31,7 @@ def write_index(
     docnos: str = "binary",
     frequencies: bool = True,
     field: str = "contents",
+    stored: bool = False,
 ) -> Path:
     """Index docno -> text, one segment a mapping, with white space between tokens; then delete."""
     jnius = require_java()
@@ -52,7 +53,8 @@ def write_index(
     kind.freeze()
     text_field = load("org.apache.lucene.document.Field")
     keyword = load("org.apache.lucene.document.StringField")
-    stored = load("org.apache.lucene.document.Field$Store")
+    store = load("org.apache.lucene.document.Field$Store")
+    keep = load("org.apache.lucene.document.StoredField")
     stream = load("java.io.ByteArrayInputStream")
     decoder = load("java.io.InputStreamReader")
     reference = load("org.apache.lucene.util.BytesRef")
@@ -63,13 +65,15 @@ def write_index(
     for segment in segments:
         for docno, text in segment.items():
             document = load("org.apache.lucene.document.Document")()
-            document.add(keyword("id", docno, stored.YES))
+            document.add(keyword("id", docno, store.YES))
             if docnos in values:
                 document.add(values[docnos]("id", reference(docno.encode())))
             if text:
                 # As bytes: jnius garbles astral characters in strings.
                 characters = decoder(stream(text.encode()), "UTF-8")
                 document.add(text_field(field, characters, kind, signature=_READER))
+            if stored:
+                document.add(keep(field, text))
             writer.addDocument(document)
         writer.commit()
     term = load("org.apache.lucene.index.Term")

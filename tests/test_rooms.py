@@ -21,7 +21,7 @@ ROOMS = [
     "options",
     "progress",
     "threads",
-    "processes",
+    "parallel",
     "compiled",
     "gradient_free",
     "formats",

@@ -114,3 +114,17 @@ class ColumnLists:
 def starts(parts: Sequence[Sized]) -> NDArray[np.int64]:
     """Return where each part begins when they stand one after another, and where the last ends."""
     return np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
+
+
+def join_columns(parts: Sequence[Columns]) -> Columns:
+    """Put the topics of several one after another."""
+    sizes = np.concatenate([np.diff(part.start) for part in parts])
+    tf_sizes = np.concatenate([np.diff(part.tf_start) for part in parts])
+    return Columns(
+        start=np.concatenate(([0], np.cumsum(sizes))),
+        tf_start=np.concatenate(([0], np.cumsum(tf_sizes))),
+        doc=np.concatenate([part.doc for part in parts]),
+        length=np.concatenate([part.length for part in parts]),
+        gain=np.concatenate([part.gain for part in parts]),
+        tf=np.concatenate([part.tf for part in parts]),
+    )

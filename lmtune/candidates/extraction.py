@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lmtune.candidates.columns import Columns, starts
+from lmtune.candidates.columns import join_columns, starts
 from lmtune.candidates.pool import CandidatePool, Pruning
-from lmtune.candidates.skyband import Exactness, skyband
+from lmtune.candidates.ranking import top_positions
+from lmtune.candidates.shards import ColumnCounts, extract_from_shards
+from lmtune.candidates.skyband import (
+    Exactness,
+    Undominated,
+    check_exactness,
+    pruned,
+    pruning_of,
+    skyband,
+    topic_margins,
+)
 from lmtune.indexing.index import Index
+from lmtune.indexing.sharded import ShardedIndex
 from lmtune.models.formula import Formula
-from lmtune.models.model import Model
+from lmtune.models.model import Model, find_model
+from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
 
 _TOPICS_AT_A_TIME = 16
@@ -52,6 +65,11 @@ def extract_pruned(
     InputError
         As both functions.
     """
+    formula = find_model(model).formula
+    if isinstance(index, ShardedIndex):
+        return _pruned_from_shards(index, topics, formula, name, progress, exactness).with_judgements(
+            qrels or {}
+        )
     parts = [
         skyband(part, threads=threads, **exactness)
         for part in CandidatePool.build_in_parts(
@@ -59,6 +77,92 @@ def extract_pruned(
         )
     ]
     return _join(parts).with_judgements(qrels or {})
+
+
+def extract_best(
+    index: Index,
+    topics: Mapping[str, str],
+    model: str | Model | Formula,
+    setting: Mapping[str, float],
+    hits: int,
+    *,
+    name: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> CandidatePool:
+    """Build a pool of each topic's best documents at one setting, some topics at a time.
+
+    Parameters
+    ----------
+    index, topics, model, name, progress
+        As for `CandidatePool.build`.
+    setting : mapping of str to float
+        The parameters by name.
+    hits : int
+        Documents a topic, at most.
+
+    Returns
+    -------
+    CandidatePool
+        For ranking at this setting alone.
+
+    Raises
+    ------
+    InputError
+        As `CandidatePool.build` and `lmtune.candidates.ranking.rank`.
+    """
+    formula = find_model(model).formula
+    [vector] = as_settings(formula.parameters, setting)
+    keep = Best(vector, hits)
+    if isinstance(index, ShardedIndex):
+        return extract_from_shards(index, topics, formula, name, lambda *_: keep, progress).pool
+    parts = CandidatePool.build_in_parts(
+        index, topics, _TOPICS_AT_A_TIME, name=name, model=model, progress=progress
+    )
+    return _join([pruned(part, keep) for part in parts])
+
+
+class Best(NamedTuple):
+    """Keeps the best candidates at one setting.
+
+    Attributes
+    ----------
+    setting : numpy.ndarray of float64, shape (parameters,)
+        The parameters.
+    hits : int
+        How many.
+    """
+
+    setting: NDArray[np.float64]
+    hits: int
+
+    def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
+        """Return the places of topic t's best candidates, ascending."""
+        return np.sort(top_positions(pool, t, self.setting, self.hits))
+
+
+def _pruned_from_shards(
+    index: ShardedIndex,
+    topics: Mapping[str, str],
+    formula: Formula,
+    name: str | None,
+    progress: Callable[[int, int], None] | None,
+    exactness: Exactness,
+) -> CandidatePool:
+    wanted = check_exactness(formula, exactness)
+
+    def make_keep(outline: CandidatePool, counts: list[ColumnCounts]) -> Undominated:
+        # No topic has more documents than its terms have postings.
+        margins = [
+            topic_margins(outline, t, own.most, int(own.df.sum()), wanted) for t, own in enumerate(counts)
+        ]
+        return Undominated(wanted["depth"], dict(zip(outline.topics, margins, strict=True)))
+
+    pool, counts, docs = extract_from_shards(index, topics, formula, name, make_keep, progress)
+    margins = [
+        topic_margins(pool, t, own.most, whole, wanted)
+        for t, (own, whole) in enumerate(zip(counts, docs.tolist(), strict=True))
+    ]
+    return replace(pool, pruning=pruning_of(pool, wanted, margins))
 
 
 def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
@@ -76,26 +180,15 @@ def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
         value=np.concatenate([pool.value for pool in pools]),
         count=np.concatenate([pool.count for pool in pools]),
         group=np.concatenate([pool.group for pool in pools]),
-        candidates=_join_columns([pool.candidates for pool in pools]),
+        candidates=join_columns([pool.candidates for pool in pools]),
         unknown_terms=unknown,
         pruning=_join_pruning([pool.pruning for pool in pools if pool.pruning is not None]),
     )
 
 
-def _join_columns(parts: Sequence[Columns]) -> Columns:
-    sizes = np.concatenate([np.diff(part.start) for part in parts])
-    tf_sizes = np.concatenate([np.diff(part.tf_start) for part in parts])
-    return Columns(
-        start=np.concatenate(([0], np.cumsum(sizes))),
-        tf_start=np.concatenate(([0], np.cumsum(tf_sizes))),
-        doc=np.concatenate([part.doc for part in parts]),
-        length=np.concatenate([part.length for part in parts]),
-        gain=np.concatenate([part.gain for part in parts]),
-        tf=np.concatenate([part.tf for part in parts]),
-    )
-
-
-def _join_pruning(parts: Sequence[Pruning]) -> Pruning:
+def _join_pruning(parts: Sequence[Pruning]) -> Pruning | None:
+    if not parts:
+        return None
     return replace(
         parts[0],
         lambda_high=min(part.lambda_high for part in parts),

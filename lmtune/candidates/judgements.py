@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.indexing.index import Index, Postings
+from lmtune.indexing.sharded import over_shards
 from lmtune.models.formula import Formula, QueryColumn
 
 
@@ -65,32 +67,79 @@ def read_judgements(
     -------
     Judgements
     """
-    docno_rank, lengths = np.asarray(index.docno_rank), formula.lengths(index)
-    # By document number, put back to its resting state after each topic.
-    gain_of = np.full(index.num_docs, UNJUDGED, np.int32)
+    usable = [{docno: gain for docno, gain in qrels.get(topic, {}).items() if gain >= 0} for topic in topics]
+    parts: list[list[Found]] = [[] for _ in topics]
+    if any(usable):
+        given = {"formula": formula, "columns": columns, "docnos": [list(own) for own in usable]}
+        for base, found in over_shards(index, find_judged, **given):
+            for own, part in zip(parts, found, strict=True):
+                own.append(part._replace(docs=part.docs + np.int32(base)))
+    # By document number, put back to its resting state after each topic: 0, as what is never written
+    # takes no memory.
+    gain_of = np.zeros(index.num_docs, np.int32)
     gain = np.empty(candidates.doc.size, np.int32)
     judged = ColumnLists()
     all_gains = []
-    unknown = 0
-    docnos = list(dict.fromkeys(docno for topic in topics for docno in qrels.get(topic, {})))
-    numbers = dict(zip(docnos, index.doc_numbers(docnos).tolist(), strict=True))
-    for t, topic in enumerate(topics):
-        entries = qrels.get(topic, {})
-        gains = np.fromiter(entries.values(), np.int32, len(entries))
-        docs = np.fromiter(map(numbers.__getitem__, entries), np.int32, len(entries))
-        usable = gains >= 0
-        all_gains.append(gains[usable])
-        unknown += int((docs[usable] < 0).sum())
-        usable &= docs >= 0
-        gain_of[docs[usable]] = gains[usable]
-        gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]]
-        docs = docs[usable]
-        docs = docs[np.argsort(docno_rank[docs])]
-        postings = formula.look_up(index, columns[t]) if docs.size else [None] * len(columns[t])
-        tf = frequencies(postings, docs)
-        judged.append(doc=docs, length=lengths[docs], gain=gain_of[docs], tf=tf)
-        gain_of[docs] = UNJUDGED
+    known = 0
+    for t, wanted in enumerate(usable):
+        found_here = _in_docno_order(list(wanted), parts[t], len(columns[t]))
+        gains = np.fromiter(wanted.values(), np.int32, len(wanted))
+        all_gains.append(gains)
+        known += found_here.docs.size
+        own_gains = gains[found_here.places]
+        gain_of[found_here.docs] = own_gains - UNJUDGED
+        gain[candidates.rows(t)] = gain_of[candidates.doc[candidates.rows(t)]] + UNJUDGED
+        gain_of[found_here.docs] = 0
+        judged.append(doc=found_here.docs, length=found_here.lengths, gain=own_gains, tf=found_here.tf)
+    unknown = sum(map(len, usable)) - known
     return Judgements(gain, judged.join(), starts(all_gains), np.concatenate(all_gains), unknown)
+
+
+class Found(NamedTuple):
+    """Those of one topic's judged documents that an index holds.
+
+    Attributes
+    ----------
+    places : numpy.ndarray of int64, shape (documents,)
+        Their places among all of the topic's.
+    docs, lengths : numpy.ndarray of int32, shape (documents,)
+        Their numbers and lengths.
+    tf : numpy.ndarray of int32, shape (columns, documents)
+        How often each column occurs in them.
+    """
+
+    places: NDArray[np.int64]
+    docs: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    tf: NDArray[np.int32]
+
+
+def find_judged(
+    shard: Index, formula: Formula, columns: Sequence[Sequence[QueryColumn]], docnos: Sequence[Sequence[str]]
+) -> list[Found]:
+    """Look each topic's documents up in an index; the parameters are as for `read_judgements`."""
+    lengths = formula.lengths(shard)
+    distinct = list(dict.fromkeys(docno for own in docnos for docno in own))
+    numbers = dict(zip(distinct, shard.doc_numbers(distinct).tolist(), strict=True))
+    found = []
+    for own_columns, own in zip(columns, docnos, strict=True):
+        docs = np.fromiter(map(numbers.__getitem__, own), np.int32, len(own))
+        places = np.flatnonzero(docs >= 0)
+        docs = docs[places]
+        postings = formula.look_up(shard, own_columns) if docs.size else [None] * len(own_columns)
+        found.append(Found(places, docs, lengths[docs], frequencies(postings, docs)))
+    return found
+
+
+def _in_docno_order(docnos: Sequence[str], parts: Sequence[Found], columns: int) -> Found:
+    """Put the documents of several shards together, docnos ascending."""
+    none = np.empty(0, np.int32)
+    parts = parts or [Found(np.empty(0, np.int64), none, none, np.empty((columns, 0), np.int32))]
+    places, docs, lengths = (np.concatenate(own) for own in list(zip(*parts, strict=True))[:3])
+    tf = np.concatenate([own.tf for own in parts], axis=1)
+    names = [docnos[place] for place in places.tolist()]
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    return Found(places[order], docs[order], lengths[order], tf[:, order])
 
 
 def frequencies(postings: Sequence[Postings | None], docs: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
-from lmtune.indexing.index import CollectionSize, Index, Postings, TermCounts
+from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
+from lmtune.indexing.sharded import shards_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
 from lmtune.models.kernels import Documents
 from lmtune.models.model import Model, find_model
@@ -96,6 +97,8 @@ class CandidatePool(Shown):
         Where `candidates` lack documents that cannot be retrieved; None where they are whole.
     formula : Formula
         What ranks the candidates, and what `value` and all lengths are for.
+    given_extent : Extent, optional
+        That of the collection, where the index is but a shard of it, or takes long to count.
     """
 
     name: str
@@ -114,6 +117,7 @@ class CandidatePool(Shown):
     unknown_documents: int
     pruning: Pruning | None = None
     formula: Formula = TWO_STAGE
+    given_extent: Extent | None = None
 
     @classmethod
     def build(
@@ -179,7 +183,7 @@ class CandidatePool(Shown):
         """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
-        builder = _Builder(index, find_model(model).formula)
+        builder = PoolBuilder(index, find_model(model).formula)
         for done, (topic, text) in enumerate(topics.items(), 1):
             builder.add(topic, text)
             if progress is not None:
@@ -295,18 +299,24 @@ class CandidatePool(Shown):
         return np.flatnonzero(self.candidates.gain >= 0)
 
     @cached_property
-    def longest(self) -> int:
-        """The length of the collection's longest document, in tokens, as the model takes it."""
-        return int(np.max(self._lengths, initial=1))
-
-    @cached_property
-    def mean_length(self) -> float:
-        """The mean length of the collection's documents, in tokens."""
-        return CollectionSize.of(self.index).mean_length
+    def extent(self) -> Extent:
+        """The collection's longest document, and documents' mean length."""
+        if self.given_extent is not None:
+            return self.given_extent
+        shards = shards_of(self.index)
+        longest = max(int(np.max(self.formula.lengths(shard), initial=1)) for shard in shards)
+        size = reduce(CollectionSize.plus, map(CollectionSize.of, shards))
+        return Extent(longest, size.mean_length)
 
     @property
-    def _lengths(self) -> NDArray[np.int32]:
-        return self.formula.lengths(self.index)
+    def longest(self) -> int:
+        """The length of the collection's longest document, in tokens, as the model takes it."""
+        return self.extent.longest
+
+    @property
+    def mean_length(self) -> float:
+        """The mean length of the collection's documents, in tokens."""
+        return self.extent.mean_length
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -329,23 +339,50 @@ class CandidatePool(Shown):
         return relevant, np.diff(self.judgement_start) - relevant
 
 
-class _Builder:
-    """Collects topics' columns in lists, then joins them."""
+class PoolBuilder:
+    """Collects topics' columns in lists, then joins them.
 
-    def __init__(self, index: Index, formula: Formula) -> None:
+    Parameters
+    ----------
+    index : Index
+        Where the candidates are.
+    formula : Formula
+        What will rank them.
+    extent : Extent, optional
+        As `CandidatePool.given_extent`.
+    """
+
+    def __init__(self, index: Index, formula: Formula, extent: Extent | None = None) -> None:
         self.index = index
         self.formula = formula
+        self.extent = extent
         self.size = cache(lambda group: CollectionSize.of(formula.part(index, group)))
-        self.lengths = formula.lengths(index)
-        # All documents by length ascending, docno descending; and each one's place there.
-        self.order = np.lexsort((-np.asarray(index.docno_rank), self.lengths)).astype(np.int32)
-        self.rank = np.empty_like(self.order)
-        self.rank[self.order] = np.arange(self.order.size, dtype=np.int32)
-        # Scratch by document number.
-        self.place = np.empty(index.num_docs, np.int32)
         self.clear()
 
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """All documents' lengths."""
+        return self.formula.lengths(self.index)
+
+    @cached_property
+    def order(self) -> NDArray[np.int32]:
+        """All documents by length ascending, docno descending."""
+        return np.lexsort((-np.asarray(self.index.docno_rank), self.lengths)).astype(np.int32)
+
+    @cached_property
+    def rank(self) -> NDArray[np.int32]:
+        """Each document's place in `order`."""
+        rank = np.empty_like(self.order)
+        rank[self.order] = np.arange(self.order.size, dtype=np.int32)
+        return rank
+
+    @cached_property
+    def place(self) -> NDArray[np.int32]:
+        """Scratch by document number."""
+        return np.empty(self.index.num_docs, np.int32)
+
     def clear(self) -> None:
+        """Forget all topics."""
         self.topics: list[str] = []
         self.columns: list[list[QueryColumn]] = []
         self.value: list[float] = []
@@ -353,31 +390,37 @@ class _Builder:
         self.unknown_terms: dict[str, int] = {}
 
     def add(self, topic: str, text: str) -> None:
+        """Add a topic by its text."""
         query = self.index.analyze(text)
         columns = self.formula.columns(query)
         found = zip(columns, self.formula.look_up(self.index, columns), strict=True)
         held = [(column, postings) for column, postings in found if postings is not None]
         columns = [column for column, _ in held]
-        known = {column.term for column in columns}
-        for term in dict.fromkeys(term for term in query if term not in known):
-            self.unknown_terms[term] = self.unknown_terms.get(term, 0) + 1
+        count_unknown(self.unknown_terms, query, columns)
+        values = []
         for column, own in held:
             cf = int(own.tfs.sum(dtype=np.int64))
             counts = TermCounts(cf, own.docs.size, self.size(column.group))
-            self.value.append(self.formula.term_value(counts))
-        docs, tf = self._matching([own for _, own in held])
-        self.candidates.append(
-            doc=docs, length=self.lengths[docs], gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf
-        )
+            values.append(self.formula.term_value(counts))
+        self.put(topic, columns, values, [own for _, own in held])
+
+    def put(
+        self, topic: str, columns: list[QueryColumn], values: Sequence[float], postings: Sequence[Postings]
+    ) -> None:
+        """Add a topic by its columns, what scoring takes of them, and their documents."""
+        docs, tf = self._matching(postings)
+        lengths = self.lengths[docs] if docs.size else docs
+        self.value += values
+        self.candidates.append(doc=docs, length=lengths, gain=np.full(docs.size, UNJUDGED, np.int32), tf=tf)
         self.topics.append(topic)
         self.columns.append(columns)
 
-    def _matching(self, postings: list[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _matching(self, postings: Sequence[Postings]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the documents that hold a term, in tie order, and their term frequencies."""
         from lmtune.candidates.skyband_kernels import order_within_lengths
 
-        if not postings:
-            return np.empty(0, np.int32), np.empty((0, 0), np.int32)
+        if not any(found.docs.size for found in postings):
+            return np.empty(0, np.int32), np.empty((len(postings), 0), np.int32)
         ranks = np.sort(np.concatenate([self.rank[found.docs] for found in postings]))
         docs = self.order[ranks[np.append(True, ranks[1:] != ranks[:-1])]]
         tf = np.zeros((len(postings), docs.size), np.int32)
@@ -390,6 +433,7 @@ class _Builder:
         return docs[order], tf[:, order]
 
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
+        """Return the pool of the topics that were added, and forget them."""
         candidates = self.candidates.join()
         judgements = read_judgements(self.index, self.formula, self.topics, self.columns, candidates, qrels)
         columns = [column for own in self.columns for column in own]
@@ -409,6 +453,14 @@ class _Builder:
             unknown_terms=self.unknown_terms,
             unknown_documents=judgements.unknown_documents,
             formula=self.formula,
+            given_extent=self.extent,
         )
         self.clear()
         return pool
+
+
+def count_unknown(unknown: dict[str, int], query: Sequence[str], columns: Sequence[QueryColumn]) -> None:
+    """Count, term by term, topics whose query has a term that no column is of."""
+    known = {column.term for column in columns}
+    for term in dict.fromkeys(term for term in query if term not in known):
+        unknown[term] = unknown.get(term, 0) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lmtune.candidates.extraction import extract_best
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.datasets.collection import AnyIndex, Collection
@@ -67,11 +68,13 @@ def search(
     dataset = collection.load(("documents", "topics"), progress=progress)
     index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
     with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
-        pool = CandidatePool.build(
+        pool = extract_best(
             index,
             dataset.topics,
+            model,
+            setting,
+            hits,
             name=dataset.name,
-            model=model,
             progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
         )
     for text in unknown_terms(pool):

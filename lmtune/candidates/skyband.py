@@ -7,9 +7,9 @@ beats another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,11 @@ from lmtune.candidates import skyband_kernels as kernels
 from lmtune.candidates.dominance import e_is_finite, e_is_safe, margin, polynomials, ranked, smallest_factor
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
+from lmtune.models.formula import Formula
 from lmtune.models.two_stage import require_two_stage
 from lmtune.threads import over_slices
 
+Margins: TypeAlias = tuple[float, float]
 MODES = ("auto", "e", "tf")
 VERSION = 1
 """Raised whenever other documents may be kept than before."""
@@ -91,6 +93,21 @@ def skyband(
         For a mode or a depth outside its domain; for ``mode="e"`` where it cannot be computed or
         does not hold.
     """
+    wanted = check_exactness(pool.formula, exactness)
+    depth = wanted["depth"]
+    if pool.pruning is not None and depth > pool.pruning.depth:
+        raise InputError(
+            "the candidates were pruned for a smaller depth already",
+            value=depth,
+            accepted=f"up to {pool.pruning.depth}",
+        )
+    margins = [_margins_of(pool, t, wanted) for t in range(len(pool.topics))]
+    kept = pruned(pool, Undominated(depth, dict(zip(pool.topics, margins, strict=True))), threads, progress)
+    return replace(kept, pruning=pruning_of(pool, wanted, margins))
+
+
+def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
+    """Return what pruned pools of a formula shall be exact for, with defaults; raise as `skyband`."""
     wanted = DEFAULT | exactness
     depth, mode = wanted["depth"], wanted["mode"]
     lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
@@ -104,33 +121,142 @@ def skyband(
             value=(lambda_high, mu_low, mu_high),
             accepted="0 <= lambda_high <= 1 and 0 < mu_low <= mu_high",
         )
-    if pool.pruning is not None and depth > pool.pruning.depth:
-        raise InputError(
-            "the candidates were pruned for a smaller depth already",
-            value=depth,
-            accepted=f"up to {pool.pruning.depth}",
-        )
     if mode == "e":
-        require_two_stage(pool.formula, "e-dominance")
-    if pool.formula.dominance is None:
+        require_two_stage(formula, "e-dominance")
+    if formula.dominance is None:
         raise InputError(
             "nothing is known of which documents this model may drop",
-            value=pool.formula.name,
+            value=formula.name,
             accepted="a formula with `dominance`",
         )
+    return wanted
+
+
+class Keep(Protocol):
+    """Chooses candidates, topic by topic."""
+
+    def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
+        """Return the places of topic t's candidates to keep, ascending."""
+        ...
+
+
+def pruned(
+    pool: CandidatePool,
+    keep: Keep,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> CandidatePool:
+    """Return a pool with the candidates that are kept; see `skyband` for the others."""
     kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)
-    by_e = np.zeros(len(pool.topics), np.bool_)
 
     def work(chunk: slice) -> None:
         for t in range(chunk.start, chunk.stop):
-            kept[t], by_e[t] = _topic(pool, t, depth, mode, lambda_high, mu_low, mu_high)
+            kept[t] = keep(pool, t)
 
     over_slices(work, len(pool.topics), threads=threads, progress=progress)
-    pruning = Pruning(mode, depth, 1.0, np.inf, 0.0, by_e)
+    return replace(pool, candidates=pool.candidates.take(kept))
+
+
+class Undominated(NamedTuple):
+    """Keeps the candidates that fewer than `depth` others dominate.
+
+    Attributes
+    ----------
+    depth : int
+        The run depth K.
+    margins : mapping of str to (float, float) or None
+        By topic, e-dominance's; None for tf-dominance.
+    """
+
+    depth: int
+    margins: Mapping[str, Margins | None]
+
+    def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
+        """Return the places of topic t's candidates to keep, ascending."""
+        rows, terms = pool.candidates.rows(t), pool.term_rows(t)
+        docs = rows.stop - rows.start
+        if docs <= self.depth:
+            return np.arange(docs)
+        tf = pool.tf_block(pool.candidates, t)
+        lengths = pool.formula.field_lengths(pool.index, pool.candidates.doc[rows])
+        if lengths.size:
+            # What a field lacks of the longest is better greater, as a frequency is.
+            tf = np.concatenate((tf, lengths.max(axis=1, keepdims=True) - lengths))
+        group = np.empty(docs, np.int32)
+        first = np.empty(docs, np.int32)
+        groups = kernels.group_equal(tf, group, first)
+        vectors = np.ascontiguousarray(tf[:, first[:groups]])
+        margins = self.margins[pool.topics[t]]
+        if margins is not None:
+            y = vectors * (1.0 / pool.value[terms])[:, None]
+            has, needs = ranked(polynomials(y, pool.count[terms]), *margins)
+            # Of documents of one length, a dominator has the greater e_1, or is equal and earlier.
+            key = (groups - 1 - has[0])[group]
+            order = kernels.order_within_lengths(
+                pool.candidates.length[rows], np.ascontiguousarray(key), groups - 1
+            )
+        else:
+            has = needs = vectors
+            order = np.arange(docs, dtype=np.int32)
+        keep = np.zeros(docs, np.bool_)
+        kernels.count_dominators(order, group, has, needs, margins is None, self.depth, _BUDGET, keep)
+        return np.flatnonzero(keep)
+
+
+def _margins_of(pool: CandidatePool, t: int, wanted: Exactness) -> Margins | None:
+    docs = int(pool.candidates.start[t + 1] - pool.candidates.start[t])
+    most = pool.tf_block(pool.candidates, t).max(axis=1, initial=0)
+    return topic_margins(pool, t, most, docs, wanted)
+
+
+def topic_margins(
+    pool: CandidatePool, t: int, most: NDArray[np.integer], docs: int, wanted: Exactness
+) -> Margins | None:
+    """Return e-dominance's margins for a topic, None where tf-dominance is to be taken.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Its terms are looked at, not its candidates.
+    t : int
+        The topic.
+    most : numpy.ndarray of int, shape (terms,)
+        Each term's greatest frequency in all of the collection's candidates.
+    docs : int
+        How many these are.
+    wanted : Exactness
+        From `check_exactness`.
+
+    Raises
+    ------
+    InputError
+        For the mode ``"e"`` where e-dominance overflows.
+    """
+    lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
+    possible = wanted["mode"] != "tf" and lambda_high < 1.0 and mu_high < np.inf
+    if docs <= wanted["depth"] or not possible or pool.formula.dominance != "e":
+        return None
+    p, weight = pool.value[pool.term_rows(t)], int(pool.count[pool.term_rows(t)].sum())
+    margins, y_max = margin(weight, pool.longest, lambda_high, mu_high), float((most * (1.0 / p)).max())
+    if wanted["mode"] == "e":
+        if not e_is_finite(weight, y_max):
+            raise InputError("e-dominance overflows on this topic", value=pool.topics[t], accepted="mode tf")
+        return margins
+    is_safe = e_is_safe(weight, y_max, float(p.max()), *margins)
+    return margins if is_safe and smallest_factor(weight) <= mu_low / (mu_low + pool.longest) else None
+
+
+def pruning_of(pool: CandidatePool, wanted: Exactness, margins: Sequence[Margins | None]) -> Pruning:
+    """Return what a pool is exact for, pruned with each topic's margins."""
+    by_e = np.array([own is not None for own in margins], np.bool_)
+    pruning = Pruning(wanted["mode"], wanted["depth"], 1.0, np.inf, 0.0, by_e)
     if by_e.any():
         weights = np.diff(np.append(0, np.cumsum(pool.count))[pool.term_start])[by_e]
         pruning = replace(
-            pruning, lambda_high=lambda_high, mu_high=mu_high, factor_low=smallest_factor(int(weights.max()))
+            pruning,
+            lambda_high=wanted["lambda_high"],
+            mu_high=wanted["mu_high"],
+            factor_low=smallest_factor(int(weights.max())),
         )
     if pool.pruning is not None:
         pruning = replace(
@@ -140,50 +266,4 @@ def skyband(
             factor_low=max(pruning.factor_low, pool.pruning.factor_low),
             by_e=by_e | pool.pruning.by_e,
         )
-    return replace(pool, candidates=pool.candidates.take(kept), pruning=pruning)
-
-
-def _topic(
-    pool: CandidatePool, t: int, depth: int, mode: str, lambda_high: float, mu_low: float, mu_high: float
-) -> tuple[NDArray[np.int64], bool]:
-    """Return the places of the candidates to keep, ascending, and whether e-dominance said so."""
-    rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-    docs = rows.stop - rows.start
-    if docs <= depth:
-        return np.arange(docs), False
-    tf = pool.tf_block(pool.candidates, t)
-    lengths = pool.formula.field_lengths(pool.index, pool.candidates.doc[rows])
-    if lengths.size:
-        # What a field lacks of the longest is better greater, as a frequency is.
-        tf = np.concatenate((tf, lengths.max(axis=1, keepdims=True) - lengths))
-    p, count = pool.value[terms], pool.count[terms]
-    group = np.empty(docs, np.int32)
-    first = np.empty(docs, np.int32)
-    groups = kernels.group_equal(tf, group, first)
-    vectors = np.ascontiguousarray(tf[:, first[:groups]])
-    by_e = mode != "tf" and lambda_high < 1.0 and mu_high < np.inf and pool.formula.dominance == "e"
-    if by_e:
-        y = vectors * (1.0 / p)[:, None]
-        weight = int(count.sum())
-        margins = margin(weight, pool.longest, lambda_high, mu_high)
-        by_e = e_is_safe(weight, float(y.max()), float(p.max()), *margins)
-        by_e &= smallest_factor(weight) <= mu_low / (mu_low + pool.longest)
-        if mode == "e":
-            by_e = e_is_finite(weight, float(y.max()))
-            if not by_e:
-                raise InputError(
-                    "e-dominance overflows on this topic", value=pool.topics[t], accepted="mode tf"
-                )
-    if by_e:
-        has, needs = ranked(polynomials(y, count), *margins)
-        # Of documents of one length, a dominator has the greater e_1, or is equal and earlier.
-        key = (groups - 1 - has[0])[group]
-        order = kernels.order_within_lengths(
-            pool.candidates.length[rows], np.ascontiguousarray(key), groups - 1
-        )
-    else:
-        has = needs = vectors
-        order = np.arange(docs, dtype=np.int32)
-    keep = np.zeros(docs, np.bool_)
-    kernels.count_dominators(order, group, has, needs, not by_e, depth, _BUDGET, keep)
-    return np.flatnonzero(keep), by_e
+    return pruning

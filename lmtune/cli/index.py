@@ -8,6 +8,8 @@ from typing import Annotated
 from lmtune.cli.screen import stages
 from lmtune.datasets.building import Building, build
 from lmtune.datasets.collection import Collection
+from lmtune.parallel import Workers
+from lmtune.threads import cores
 
 
 def index(
@@ -16,7 +18,8 @@ def index(
         Collection, "index", "topics", "qrels", "split", "topic_fields", "lengths", "indexes"
     ],
     building: Building,
+    workers: Workers,
 ) -> None:
     """Build an index of a collection."""
-    with stages() as progress:
+    with workers.engaged(cores()), stages() as progress:
         build(replace(collection, name=dataset), building, progress=progress)

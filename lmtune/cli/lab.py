@@ -13,6 +13,7 @@ from lmtune.cli.groups import Member
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.laboratory import catalogue
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.progress import note
 from lmtune.threads import cores
 
@@ -29,9 +30,6 @@ class Running:
         metavar="DIR",
     )
     quick: bool = option(False, "A small run of the same shape.")
-    workers: int | None = option(
-        None, "Processes; they do not change the results (default: the cores).", low=1
-    )
 
 
 @dataclass(frozen=True)
@@ -51,18 +49,20 @@ def members() -> Iterator[Member]:
 def _experiment(name: str) -> Any:
     experiment = catalogue.find_experiment(name)
 
-    def run(running: Running, given: dict[str, Any]) -> None:
-        _run([(experiment, running.output)], given, running)
+    def run(running: Running, workers: Workers, given: dict[str, Any]) -> None:
+        with workers.engaged(cores()):
+            _run([(experiment, running.output)], given, running)
 
     run.__doc__ = catalogue.summary(name)
     run.__annotations__["given"] = Annotated[dict, experiment]
     return command(run, name=name)
 
 
-def _every(running: Running, given: Annotated[dict[str, Any], Drawing]) -> None:
+def _every(running: Running, workers: Workers, given: Annotated[dict[str, Any], Drawing]) -> None:
     """Run every experiment on the data that come with lmtune."""
     found = [(catalogue.find_experiment(name), running.output / name) for name in catalogue.NAMES]
-    _run(found, given, running)
+    with workers.engaged(cores()):
+        _run(found, given, running)
 
 
 def _run(wanted: Sequence[tuple[Any, Path]], given: Mapping[str, Any], running: Running) -> None:
@@ -74,9 +74,8 @@ def _run(wanted: Sequence[tuple[Any, Path]], given: Mapping[str, Any], running: 
         Order(settings_of(experiment, given, quick=running.quick), folder, made)
         for experiment, folder in wanted
     ]
-    workers = running.workers or cores()
     with stages() as report:
-        for order, result in run_all(orders, workers=workers, progress=report):
+        for order, result in run_all(orders, progress=report):
             lines = [f"{order.experiment.name}:", *(f"  {text}" for text in result.conclusions)]
             with utf8_output() as stream:
                 stream.write("\n".join(lines) + "\n")

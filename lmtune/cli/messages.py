@@ -9,7 +9,7 @@ import signal
 import sys
 from dataclasses import dataclass
 
-from lmtune.errors import InputError, visible
+from lmtune.errors import InputError, LostWorkerError, visible
 from lmtune.options import option
 
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EBADF)
@@ -116,6 +116,9 @@ def status_of(error: BaseException) -> int | None:
     if isinstance(error, KeyboardInterrupt):
         complain("lmtune: interrupted; nothing half-written is left")
         return _INTERRUPTED
+    if isinstance(error, LostWorkerError):
+        complain(f"lmtune: {error}")
+        return 1
     if isinstance(error, MemoryError):
         complain(f"lmtune: not enough memory{_wanted(error)}")
         return 1

@@ -13,6 +13,7 @@ from lmtune.cli.groups import Member
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.laboratory import catalogue
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.reporting.table import RENDERED
 from lmtune.threads import cores
 
@@ -26,7 +27,6 @@ class Printing:
     )
     quick: bool = option(False, "A small run of the same shape; the table says what is smaller.")
     style: str = option("table", "table, markdown or latex.", flag="--format", choices=RENDERED)
-    workers: int | None = option(None, "Processes (default: the cores, or 1 on cuda).", low=1)
 
 
 def members() -> Iterator[Member]:
@@ -38,13 +38,12 @@ def members() -> Iterator[Member]:
 def _paper(name: str) -> Any:
     experiment = catalogue.find_experiment(name)
 
-    def run(printing: Printing, given: dict[str, Any]) -> None:
-        _run(experiment, given, printing, workers=printing.workers)
+    def run(printing: Printing, workers: Workers, given: dict[str, Any]) -> None:
+        with workers.engaged(cores() if given.get("device", "cpu") == "cpu" else 1):
+            _run(experiment, given, printing)
 
     def run_collections(datasets: list[str] | None, printing: Printing, given: dict[str, Any]) -> None:
-        _run(
-            experiment, {**given, **({"datasets": tuple(datasets)} if datasets else {})}, printing, workers=0
-        )
+        _run(experiment, {**given, **({"datasets": tuple(datasets)} if datasets else {})}, printing)
 
     several = any(own.name == "datasets" for own in fields(experiment))
     chosen = run_collections if several else run
@@ -53,11 +52,10 @@ def _paper(name: str) -> Any:
     if several:
         words = "pydocs, folders, ap, wsj, robust04, wt10g, irds:ID; pydocs by default."
         chosen.__annotations__["datasets"] = Annotated[list[str] | None, words, "COLLECTION"]
-        chosen.__annotations__["printing"] = Annotated[Printing, "workers"]
     return command(chosen, name=name)
 
 
-def _run(experiment: Any, given: dict[str, Any], printing: Printing, *, workers: int | None) -> None:
+def _run(experiment: Any, given: dict[str, Any], printing: Printing) -> None:
     from lmtune.laboratory.running import Order, run_all, settings_of
     from lmtune.reporting.provenance import command as command_line
     from lmtune.reporting.table import render
@@ -65,9 +63,8 @@ def _run(experiment: Any, given: dict[str, Any], printing: Printing, *, workers:
     order = Order(
         settings_of(experiment, given, quick=printing.quick), printing.output, {"command": command_line()}
     )
-    usual = cores() if getattr(order.experiment, "device", "cpu") == "cpu" else 1
     with stages() as report:
-        [(_, result)] = run_all([order], workers=usual if workers is None else workers, progress=report)
+        [(_, result)] = run_all([order], progress=report)
     tables = [] if result.table is None else [result.table]
     lines = "".join(f"{text}\n" for text in result.conclusions)
     with utf8_output() as stream:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.index_names import SHARDED, find_index
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.formats.documents import DocumentSource, ListDocuments, field_of
+from lmtune.formats.documents import DocumentSource, ListDocuments, check_held
 from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.index import CONTENTS
 from lmtune.indexing.lucene.writer import KIND as LUCENE_KIND
 from lmtune.indexing.manifest import KIND
 from lmtune.indexing.sharded import KIND as SHARDED_KIND
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
+from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option
+from lmtune.parallel import width
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.threads import cores
 
@@ -38,8 +42,8 @@ class Building:
         lmtune's own, or Lucene through Anserini.
     positions : bool
         Whether to keep where terms stand.
-    workers : int or None
-        Processes, for Lucene threads; as many as cores by default.
+    keep_text : bool
+        Whether to keep the documents' text, and that of the fields that are indexed too.
     memory : int
         Their budget, in MiB.
     shards : int or None
@@ -58,7 +62,9 @@ class Building:
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
     positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
-    workers: int | None = option(None, "Processes; default: the cores.", low=1)
+    keep_text: bool = option(
+        False, "Keep the documents' text too, and that of --fields, compressed: for rerankers of text."
+    )
     memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
 
     shards: int | None = option(None, "In so many shards; use it with --index sharded:PATH.", low=1)
@@ -110,7 +116,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
     for field in collection.fields:
-        field_of(source, field)
+        check_held(source, field)
     if building.engine == LUCENE and building.output is not None:
         if collection.fields:
             raise InputError(
@@ -125,7 +131,8 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
                 stemmer=collection.stemmer or "porter",
                 stopwords=collection.stopwords or "lucene",
                 positions=building.positions,
-                workers=building.workers or cores(),
+                raw=building.keep_text,
+                workers=width() or cores(),
                 memory_mb=building.memory,
                 progress=progress,
             )
@@ -159,7 +166,6 @@ def _build_own(
     how: HowBuilt = {
         "fields": collection.fields,
         "positions": building.positions,
-        "workers": building.workers,
         "memory_bytes": building.memory << 20,
         "progress": lambda done, total: progress(f"indexing {source.name}", done, total),
     }
@@ -179,4 +185,6 @@ def _build_own(
             f"{own.unique_terms:,} terms" if isinstance(own, ColumnarIndex) else f"{len(own.shards)} shards"
         )
         note(f"{own.path}: {size}, {rest}")
+    for field in (CONTENTS, *collection.fields) if building.keep_text else ():
+        keep_texts(source, built, field, progress=partial(progress, f"keeping text of {source.name}"))
     return path

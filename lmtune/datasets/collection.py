@@ -66,7 +66,9 @@ class Collection:
 
     name: str | None = None
     documents: str | None = option(
-        None, "Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB; .gz .bz2 .zst).", metavar="PATH"
+        None,
+        "Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB, id<TAB>text; .gz .bz2 .zst).",
+        metavar="PATH",
     )
     index: str | None = option(
         None,
@@ -275,7 +277,7 @@ class Collection:
 
         path = Path(index.removeprefix(SHARDED))
         opened = ShardedIndex.open(path) if index.startswith(SHARDED) else ColumnarIndex.open(path)
-        documents = self._documents_beside()
+        documents = self.documents_beside()
         reason = documents and opened.stale_reason(documents)
         if reason:
             raise InputError(
@@ -285,7 +287,7 @@ class Collection:
             )
         return opened
 
-    def _documents_beside(self) -> DocumentSource | None:
+    def documents_beside(self) -> DocumentSource | None:
         """Return the documents that a named index should have been built from, if they are here."""
         if self.documents is None and (self.name is None or self.name.startswith("irds:")):
             return None

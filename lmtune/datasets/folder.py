@@ -12,7 +12,7 @@ from lmtune.formats.documents import document_files
 _PACKED = r"(\.gz|\.bz2|\.zst)?"
 _TABLE = rf"\.(tsv|txt){_PACKED}"
 # For each role, names in tiers: the first tier that the folder has decides, and must be one file.
-_DOCUMENTS = (rf"docs\.jsonl{_PACKED}", rf"(documents|corpus|collection)\.jsonl{_PACKED}")
+_DOCUMENTS = (rf"docs\.jsonl{_PACKED}", rf"(documents|corpus|collection)\.(jsonl|tsv){_PACKED}")
 _DOCUMENT_FOLDERS = ("docs", "documents")
 _TOPICS = (
     rf"topics(\.(tsv|txt|jsonl|trec|sgml|xml))?{_PACKED}",
@@ -22,7 +22,7 @@ _TOPICS = (
 )
 _QRELS = (rf"qrels\.txt{_PACKED}", rf"qrels(\.(tsv|trec|qrels))?{_PACKED}", rf"qrels\..+{_TABLE}")
 _ACCEPTED = {
-    "documents": "docs.jsonl, or TREC document files in the folder itself, docs/ or documents/",
+    "documents": "docs.jsonl, collection.tsv, or TREC files in the folder itself, docs/ or documents/",
     "topics": "topics.tsv, topics.txt, topics.jsonl, queries.tsv, ... or topics.NAME.txt",
     "qrels": "qrels.txt, qrels, qrels.tsv, qrels.NAME.txt or qrels/NAME.tsv",
 }
@@ -36,8 +36,8 @@ def find_documents(folder: str | os.PathLike[str]) -> list[Path]:
     ----------
     folder : path-like
         Taken, in this order: ``docs.jsonl`` (or ``documents.jsonl``, ``corpus.jsonl``,
-        ``collection.jsonl``), plain or compressed; all files under ``docs/`` or ``documents/``;
-        the files in the folder itself that do not belong to another role.
+        ``collection.jsonl``, or one of these as ``.tsv``), plain or compressed; all files under
+        ``docs/`` or ``documents/``; the files in the folder itself that belong to no other role.
 
     Returns
     -------
@@ -172,5 +172,5 @@ def _ambiguous(role: str, folder: Path, names: list[str]) -> InputError:
         f"several files could be the {role}",
         file=folder,
         value=", ".join(names),
-        accepted=f"one of them, by --{role} FILE" + (" or --split NAME" if role == "qrels" else ""),
+        accepted=f"one of them, by --{role} FILE" + ("" if role == "documents" else " or --split NAME"),
     )

@@ -271,5 +271,9 @@ class Blocks:
     def _check(self, block: int) -> None:
         part = self._content[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
         if zlib.crc32(part) != self._digests[block]:
-            raise InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)
+            raise self.damaged()
         self._seen[block] = True
+
+    def damaged(self) -> InputError:
+        """Return what to raise where something is damaged."""
+        return InputError("damaged: a checksum differs", file=self._path, accepted=self._accepted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -71,6 +71,11 @@ class Changeable(Protocol):
 @runtime_checkable
 class Fielded(Protocol):
     """A document source whose documents have fields, parts with names of their own."""
+
+    @property
+    def fields(self) -> Collection[str]:
+        """The fields' names, of files those of the first document."""
+        ...
 
     def of_field(self, field: str) -> DocumentSource:
         """Return the same documents with this field's text alone, empty where one lacks it."""
@@ -155,6 +160,24 @@ def field_of(source: DocumentSource, field: str) -> DocumentSource:
             accepted="JSON lines, TREC documents",
         )
     return source.of_field(field)
+
+
+def check_held(source: DocumentSource, field: str) -> None:
+    """Raise `InputError` unless a document has this field: they are read up to the first that has.
+
+    Raises
+    ------
+    InputError
+        Also as `field_of`.
+    """
+    view = field_of(source, field)
+    if not any(document.text.strip() for batch in view.batches() for document in batch.read()):
+        known = ", ".join(source.fields) if isinstance(source, Fielded) else ""
+        raise InputError(
+            f"no document of {source.name} has this field, or a word in it",
+            value=field,
+            accepted=known or "documents with fields",
+        )
 
 
 @contextlib.contextmanager

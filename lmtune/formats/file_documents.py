@@ -14,14 +14,19 @@ from lmtune.errors import InputError
 from lmtune.formats.compression import is_compressed
 from lmtune.formats.document import Document, cut
 from lmtune.formats.files import BOM, open_bytes, unreadable
-from lmtune.formats.jsonl import parse_jsonl
+from lmtune.formats.jsonl import keys_with_text, parse_jsonl
 from lmtune.formats.limits import within_lines
-from lmtune.formats.trectext import START, parse_trec
+from lmtune.formats.tab_separated import FIRST, parse_tab_separated
+from lmtune.formats.trectext import START, element_names, parse_trec
 
 _BLOCK_BYTES = 1 << 20
 _PIECES_PER_PART = 4
 _NOT_DOCUMENTS = re.compile(r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I)
-_ACCEPTED = "JSON lines ({...}) or TREC documents (<DOC> ...), plain or as .gz, .bz2, .zst"
+_ACCEPTED = (
+    "JSON lines ({...}), TREC documents (<DOC> ...) or lines of id<TAB>text, plain or as .gz, .bz2, .zst"
+)
+_Format = Literal["jsonl", "trec", "tsv"]
+_PARSERS = {"jsonl": parse_jsonl, "trec": parse_trec, "tsv": parse_tab_separated}
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class FileBatch:
     """The documents of a file, or of the bytes from `start` to `stop` of a plain one; of a field alone."""
 
     path: str
-    kind: Literal["jsonl", "trec"]
+    kind: _Format
     size: int
     start: int = 0
     stop: int | None = None
@@ -42,13 +47,13 @@ class FileBatch:
 
     def numbered(self) -> Iterator[tuple[int, str, str]]:
         """Yield (line within the batch, docno, text)."""
-        parse = parse_jsonl if self.kind == "jsonl" else parse_trec
         with open_bytes(self.path) as stream:
             if self.start:
                 stream.seek(self.start)
             try:
                 # A document of no end at all has no closing tag either.
-                end = b"\n" if self.kind == "jsonl" else b"</"
+                end = b"</" if self.kind == "trec" else b"\n"
+                parse = _PARSERS[self.kind]
                 yield from parse(within_lines(self._blocks(stream), self.path, end), self.path, self.field)
             except InputError as error:
                 if error.line is not None:
@@ -121,6 +126,11 @@ class FileDocuments:
     def origin(self) -> str:
         """The absolute path of the file, or of the folder that holds all of them."""
         return os.path.commonpath([os.path.realpath(path) for path in self.files])
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the first document."""
+        return _first_fields(self.files[0])
 
     def state(self) -> dict[str, object]:
         """Return each file's size, time of change and number in the file system."""
@@ -205,6 +215,11 @@ class FilePart:
         """Bytes of the pieces, as they lie on the disk."""
         return sum(piece.size for piece in self.pieces)
 
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the first document of its first file."""
+        return _first_fields(self.pieces[0].path)
+
     def batches(self) -> Iterator[FileBatch]:
         """Yield the pieces."""
         yield from self.pieces
@@ -278,7 +293,7 @@ def document_files(path: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda file: file.relative_to(top).parts)
 
 
-def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
+def _kind(path: str | os.PathLike[str]) -> _Format:
     with open_bytes(path) as stream:
         head = stream.read(1 << 12).removeprefix(BOM)
         while head.isspace() and (more := stream.read(1 << 16)):
@@ -288,6 +303,8 @@ def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
         return "jsonl"
     if START.match(head):
         return "trec"
+    if FIRST.match(head):
+        return "tsv"
     raise InputError(
         "not a document file" if head else "the file is empty",
         file=path,
@@ -296,8 +313,15 @@ def _kind(path: str | os.PathLike[str]) -> Literal["jsonl", "trec"]:
     )
 
 
-def _next_start(path: str | os.PathLike[str], kind: Literal["jsonl", "trec"], offset: int, size: int) -> int:
-    """Return where the first line (JSON) or document (TREC) at or after `offset` begins."""
+def _first_fields(path: str | os.PathLike[str]) -> list[str]:
+    with open_bytes(path) as stream:
+        head = stream.read(_BLOCK_BYTES).removeprefix(BOM)
+    kind = _kind(path)
+    return [] if kind == "tsv" else keys_with_text(head) if kind == "jsonl" else element_names(head)
+
+
+def _next_start(path: str | os.PathLike[str], kind: _Format, offset: int, size: int) -> int:
+    """Return where the first document (of TREC, else line) at or after `offset` begins."""
     with open_bytes(path) as stream:
         # From one byte before, so that a line that begins right there counts.
         stream.seek(offset - 1)

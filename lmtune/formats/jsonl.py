@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -63,6 +64,17 @@ def parse_jsonl(
             if "\\ud" in line or "\\uD" in line:
                 docno, text = _without_surrogates(path, number, docno, text)
             yield number, docno, text
+
+
+def keys_with_text(head: bytes) -> list[str]:
+    """Return the keys of the first of some JSON lines that have a text, but for its identifier's."""
+    line = head.lstrip().partition(b"\n")[0]
+    with contextlib.suppress(ValueError, RecursionError):
+        record = _loads(line.decode())
+        return [
+            key for key, value in record.items() if type(_field_text(value)) is str and key not in ID_KEYS
+        ]
+    return []
 
 
 def _decoded_lines(block: bytes, path: str | os.PathLike[str], before: int) -> list[str]:

@@ -110,8 +110,8 @@ class ListDocuments:
         return [
             ListPart(
                 self.name,
-                partial(_some, self.documents, place),
-                {name: partial(_some, documents, place) for name, documents in self.fields.items()},
+                _some(self.documents, place),
+                {name: _some(documents, place) for name, documents in self.fields.items()},
                 f"{digest}/{number}of{count}",
             )
             for number, place in enumerate(cut([1] * total, count), 1)
@@ -132,10 +132,14 @@ class ListPart(ListDocuments):
         return self.own_digest
 
 
-def _some(documents: Documents, place: slice) -> Iterable[Document]:
+def _some(documents: Documents, place: slice) -> Documents:
     if callable(documents):
-        return islice(documents(), place.start, place.stop)
+        return partial(_read_some, documents, place)
     return documents[place]
+
+
+def _read_some(documents: Callable[[], Iterable[Document]], place: slice) -> Iterable[Document]:
+    return islice(documents(), place.start, place.stop)
 
 
 def _text_size(document: Document) -> int:

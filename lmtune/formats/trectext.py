@@ -91,8 +91,14 @@ def news_text(source: str, elements: tuple[str, ...] = TEXT_ELEMENTS) -> str:
             unclosed.add(name)
             following = element.search(source, start.end(), stop)
             end = position = len(source) if following is None else following.start()
-        pieces.append(_plain(source[start.end() : end]))
+        pieces.append(without_markup(source[start.end() : end]))
     return "\n".join(piece for piece in pieces if piece)
+
+
+def element_names(head: bytes) -> list[str]:
+    """Return the elements of the first of some TREC documents, in lower case."""
+    found = re.findall(r"</([a-z][a-z0-9_]*)\s*>", head.decode("latin-1").lower().partition("</doc>")[0])
+    return [name for name in dict.fromkeys(found) if name not in ("docno", "dochdr")]
 
 
 @lru_cache
@@ -110,7 +116,8 @@ def _past_tags(source: AnyStr) -> int:
     return source.rfind(b">" if isinstance(source, bytes) else ">") + 1
 
 
-def _plain(markup: str) -> str:
+def without_markup(markup: str) -> str:
+    """Return text with tags replaced by spaces, and entities decoded."""
     stop = _past_tags(markup)
     text = _MARKUP.sub(" ", markup[:stop]) + markup[stop:] if "<" in markup else markup
     if "&" in text:

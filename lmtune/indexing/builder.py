@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,15 +17,16 @@ from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.inversion import Inverter, SortedRun
-from lmtune.indexing.merging import DuplicateDocnoError, merge_docs, merge_postings
+from lmtune.indexing.columns import Column, StoredColumn
+from lmtune.indexing.docnos import DuplicateDocnoError
+from lmtune.indexing.inversion import Inversion, SortedRun, invert
+from lmtune.indexing.merging import merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
-from lmtune.indexing.workers import invert_in_processes
+from lmtune.parallel import Task, run_all, width
 from lmtune.threads import cores
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
-    from lmtune.indexing.columns import StoredColumn
 
 # Below this much input, starting workers takes longer than they save.
 _WORTH_WORKERS = 8 << 20
@@ -66,8 +67,8 @@ def build_index(
     positions : bool
         Whether to keep where terms stand, but for the fields: a byte or two a token.
     workers : int, optional
-        How many processes read and analyse, at least 1; by default the number of cores.
-        With 1, or little input, this process does it.
+        How many processes read and analyse, at least 1; by default as `joblib.parallel_config` says,
+        or the number of cores. With 1, or little input, this process does it.
     memory_bytes : int, optional
         A budget for all processes together. Beyond it come the interpreters themselves, the
         batches being read, the vocabulary and the docnos (about 200 bytes for each term, 120 for
@@ -148,22 +149,24 @@ def write_index(
     with unchanged(source):
         digest = source.digest()
         inverted = None if positions else _given_postings(source, analyzer, progress)
-        if inverted is not None:
-            columns = write_inverted(inverted, folder)
-            tokens = int(inverted.lengths.sum(dtype=np.int64))
-        else:
-            columns, tokens = _index_text(
-                source, folder, analyzer, workers or cores(), memory_bytes, progress, positions
-            )
+        try:
+            if inverted is not None:
+                columns, postings = write_inverted(inverted, folder)
+            else:
+                columns, postings = _index_text(
+                    source, folder, analyzer, workers, memory_bytes, progress, positions
+                )
+        except DuplicateDocnoError as error:
+            raise duplicate(source, str(error)) from None
     made = manifest.Manifest(
         source=source.name,
         source_digest=digest,
         analyzer=analyzer.settings,
         analyzer_fingerprint=analyzer.fingerprint,
         num_docs=columns["doc_lengths"].count,
-        total_terms=tokens,
-        unique_terms=columns["term_cfs"].count,
-        num_postings=columns["posting_docs"].count,
+        total_terms=int(Column[Any](folder, columns["doc_lengths"])[:].sum(dtype=np.int64)),
+        unique_terms=columns["term_bytes"].count - 1,
+        num_postings=postings,
         columns={name: columns[name] for name in (*manifest.COLUMNS, *manifest.POSITIONS) if name in columns},
     )
     manifest.write_manifest(folder, made)
@@ -185,36 +188,34 @@ def _index_text(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
-    workers: int,
+    workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
     positions: bool,
 ) -> tuple[dict[str, StoredColumn], int]:
-    """Write the columns; return them and the number of tokens."""
+    """Write the columns; return them and the number of postings."""
     scratch = folder / "runs"
     scratch.mkdir()
     runs = _invert(source, scratch, analyzer, workers, memory_bytes, progress, positions)
     if not runs:
         raise InputError("no documents", file=source.name, accepted="at least one document")
-    try:
-        columns = merge_docs(runs, folder)
-    except DuplicateDocnoError as error:
-        raise duplicate(source, str(error)) from None
-    columns |= merge_postings(runs, folder, memory_bytes)
+    columns = merge_docs(runs, folder)
+    merged, postings = merge_postings(runs, folder, memory_bytes)
     shutil.rmtree(scratch)
-    return columns, sum(run.num_tokens for run in runs)
+    return columns | merged, postings
 
 
 def _invert(
     source: DocumentSource,
     folder: Path,
     analyzer: Analyzer,
-    workers: int,
+    workers: int | None,
     memory_bytes: int,
     progress: Callable[[int, int], None] | None,
     positions: bool,
 ) -> list[SortedRun]:
-    done, size = 0, source.size
+    given = workers if workers is not None or width() else cores()
+    done, size, workers = 0, source.size, width(given)
 
     def report(finished: int) -> None:
         nonlocal done
@@ -224,26 +225,34 @@ def _invert(
 
     batches = source.batches()
     first = list(_take(batches, _WORTH_WORKERS))
-    alone = workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS
-    # Workers cannot import what only the caller's script defines.
-    if alone or type(first[0]).__module__ == "__main__":
-        inverter = Inverter(analyzer, folder, "run", memory_bytes, positions)
-        for batch in itertools.chain(first, batches):
+    every = itertools.chain(first, batches)
+    if workers == 1 or sum(batch.size for batch in first) < _WORTH_WORKERS:
+        inverter = Inversion(analyzer, folder, memory_bytes, positions).inverter("run")
+        for batch in every:
             inverter.add(batch.read())
             report(batch.size)
         return inverter.finish()
     most = max(memory_bytes // (workers * _MEMORY_PER_INPUT), 1)
-    share = size // (workers * _SHARES_PER_WORKER) or most
-    return invert_in_processes(
-        itertools.chain(first, batches),
-        analyzer,
-        folder,
-        workers=workers,
-        memory_bytes=memory_bytes // workers,
-        task_bytes=min(max(share, _LEAST_SHARE), most),
-        positions=positions,
-        report=report,
-    )
+    share = min(max(size // (workers * _SHARES_PER_WORKER) or most, _LEAST_SHARE), most)
+    inversion = Inversion(analyzer, folder, memory_bytes // workers, positions)
+    sizes: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        while part := list(_take(every, share)):
+            sizes.append(sum(batch.size for batch in part))
+            yield invert, {"inversion": inversion, "batches": part}
+
+    runs: dict[int, list[SortedRun]] = {}
+    for place, written in run_all(tasks(), given):
+        runs[place] = written
+        report(sizes[place])
+    return [run for place in sorted(runs) for run in runs[place]]
+
+
+def workers_for(workers: int | None, size: int) -> int | None:
+    """Return what to ask `lmtune.parallel.run_all` for: 0 where too little input is known of."""
+    given = workers if workers is not None or width() else cores()
+    return 0 if width(given) == 1 or 0 < size < _WORTH_WORKERS else given
 
 
 def _take(batches: Iterator[DocumentBatch], size: int) -> Iterator[DocumentBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
 from lmtune.indexing.docnos import Docnos
-from lmtune.indexing.index import Positions, Postings
+from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.manifest import FIELDS, FILE, POSITIONS, Manifest, make_fingerprint, read_manifest
+from lmtune.indexing.text_store import KeptTexts
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -39,13 +40,11 @@ class ColumnarIndex:
         self.path = path
         self.manifest = manifest
         self._columns = {name: Column[Any](path, stored) for name, stored in manifest.columns.items()}
-        self._docs: Column[np.int32] = self._columns["posting_docs"]
-        self._tfs = self._columns["posting_tfs"]
-        self._offsets: Column[np.int64] = self._columns["posting_offsets"]
         self._terms = Strings(self._columns["terms"], self._columns["term_bytes"])
         names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
         self._docnos = Docnos(names, self._columns["docno_ranks"])
         self._fields: dict[str, ColumnarIndex] = {}
+        self._texts = KeptTexts(path, manifest.fingerprint)
 
     @classmethod
     def open(
@@ -170,11 +169,24 @@ class ColumnarIndex:
 
     def postings(self, term: str) -> Postings | None:
         """Return the term's postings, or None where the collection lacks the term."""
+        from lmtune.indexing.posting_kernels import decode_postings
+
         number = self._terms.find(encode(term))
         if number < 0:
             return None
-        begin, end = self._offsets.pair(number)
-        return Postings(self._docs[begin:end], self._tfs[begin:end].astype(np.int32, copy=False))
+        docs, tfs = self._unpacked("postings", "posting_offsets", number, decode_postings)
+        return Postings(docs, tfs)
+
+    def _unpacked(
+        self, lists: str, offsets: str, number: int, decode: Callable[..., Any], *given: Any
+    ) -> list[NDArray[np.int32]]:
+        """Decode a term's list, given what else that takes."""
+        column, (begin, end) = self._columns[lists], self._columns[offsets].pair(number)
+        arrays: list[NDArray[np.int32]]
+        *arrays, whole = decode(column.words(begin, end), begin, end, *given)
+        if not whole:
+            raise column.blocks.damaged()
+        return arrays
 
     @property
     def has_positions(self) -> bool:
@@ -189,7 +201,7 @@ class ColumnarIndex:
         InputError
             For an index that was built without positions.
         """
-        from lmtune.indexing.position_kernels import decode
+        from lmtune.indexing.posting_kernels import decode_positions
 
         if not self.has_positions:
             raise InputError(
@@ -200,8 +212,8 @@ class ColumnarIndex:
         number, found = self._terms.find(encode(term)), self.postings(term)
         if found is None:
             return None
-        begin, end = self._columns["position_offsets"].pair(number)
-        return Positions(*found, decode(self._columns["positions"][begin:end], found.tfs))
+        (places,) = self._unpacked("positions", "position_offsets", number, decode_positions, found.tfs)
+        return Positions(*found, places)
 
     def terms(self) -> list[str]:
         """Return the whole vocabulary, in ascending code-point order."""
@@ -257,6 +269,16 @@ class ColumnarIndex:
                 )
             self._fields[name] = found
         return self._fields[name]
+
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
+        """Return one field's text of documents by number, empty where a document lacks the field.
+
+        Raises
+        ------
+        InputError
+            Where the field's text was not kept; the message says what was, and which command does.
+        """
+        return self._texts.of(docs, field)
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.

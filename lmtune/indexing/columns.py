@@ -26,6 +26,8 @@ REBUILD = "a whole index; build it again with `lmtune index`"
 SMALL_BYTES = 256 << 20
 """Columns of this size together are all checked when they are opened."""
 
+_SPARE = 8
+
 T = TypeVar("T", bound=np.generic)
 
 
@@ -118,27 +120,35 @@ def write_column(path: Path, dtype: str, values: NDArray[Any] | bytes) -> Stored
         return writer.close()
 
 
-def write_strings(
-    path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]
+def write_lists(
+    path: Path, offsets_path: Path, pieces: Iterable[tuple[NDArray[np.uint8] | bytes, NDArray[np.int64]]]
 ) -> tuple[StoredColumn, StoredColumn]:
-    """Write strings one after the other, and where each begins.
+    """Write lists of bytes one after the other, and where each begins in the smallest type.
 
     Parameters
     ----------
     path, offsets_path : pathlib.Path
-        The file of the bytes, and that of the n + 1 offsets into it.
-    pieces : iterable of sequences of bytes
-        The strings, some at a time.
+        The file of the bytes, behind which come 8 zeros, and that of the n + 1 offsets into it.
+    pieces : iterable of (array of uint8 or bytes, array of int64)
+        Some lists at a time: their bytes, and how many each has.
     """
-    end = 0
-    with ColumnWriter(path, "|u1") as text, ColumnWriter(offsets_path, "<i8") as offsets:
-        offsets.write(np.zeros(1, np.int64))
-        for strings in pieces:
-            ends = end + np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
-            text.write(b"".join(strings))
-            offsets.write(ends)
-            end = int(ends[-1]) if len(ends) else end
-        return text.close(), offsets.close()
+    sizes = [np.zeros(1, np.int64)]
+    with ColumnWriter(path, "|u1") as lists:
+        for content, own in pieces:
+            lists.write(content)
+            sizes.append(own)
+        lists.write(bytes(_SPARE))
+        offsets = np.concatenate(sizes).cumsum()
+        offset_type = "<u4" if offsets[-1] < 1 << 32 else "<i8"
+        return lists.close(), write_column(offsets_path, offset_type, offsets)
+
+
+def write_strings(
+    path: Path, offsets_path: Path, pieces: Iterable[Sequence[bytes]]
+) -> tuple[StoredColumn, StoredColumn]:
+    """Write strings, some at a time, as `write_lists` does."""
+    lists = ((b"".join(own), np.fromiter(map(len, own), np.int64, len(own))) for own in pieces)
+    return write_lists(path, offsets_path, lists)
 
 
 class Column(Generic[T]):
@@ -193,6 +203,14 @@ class Column(Generic[T]):
         begin, end, _ = part.indices(len(self._values))
         self.blocks.check(begin * self._item, end * self._item)
         return self._values[begin:end]
+
+    def words(self, begin: int, end: int) -> NDArray[np.uint64]:
+        """Return the 8 bytes from each byte on as a number, shape (bytes - 7,), some bytes checked.
+
+        Only of bytes that `write_lists` wrote. Nothing is copied.
+        """
+        self.blocks.check(begin, end)
+        return np.ndarray((len(self.bytes) - _SPARE + 1,), "<u8", self.bytes, strides=(1,))
 
     def pair(self, at: int) -> tuple[int, int]:
         """Return a value and the next one, of a column of offsets."""

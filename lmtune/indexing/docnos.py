@@ -4,14 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.columns import Column, Strings, decode, encode
+from lmtune.indexing.columns import Column, StoredColumn, Strings, decode, encode, write_column, write_strings
 
 # Looking up one docno costs about as much as reading this many in one go.
 _READS_PER_LOOKUP = 16
+
+
+class DuplicateDocnoError(ValueError):
+    """Two documents share a docno, which is the only argument."""
+
+
+def write_docnos(folder: Path, docnos: Sequence[bytes]) -> dict[str, StoredColumn]:
+    """Write the columns ``docnos``, ``docno_bytes`` and ``docno_ranks``.
+
+    Raises
+    ------
+    DuplicateDocnoError
+        If two documents share a docno.
+    """
+    # UTF-8 sorts as code points do.
+    order = sorted(range(len(docnos)), key=docnos.__getitem__)
+    for one, other in pairwise(order):
+        if docnos[one] == docnos[other]:
+            raise DuplicateDocnoError(decode(docnos[one]))
+    ranks = np.empty(len(order), np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", [docnos])
+    return {
+        "docnos": text,
+        "docno_bytes": offsets,
+        "docno_ranks": write_column(folder / "docno_ranks", "<i4", ranks),
+    }
 
 
 class Docnos:

@@ -61,10 +61,29 @@ class CollectionSize(NamedTuple):
         """Count an index's."""
         return cls(index.total_terms, int(np.count_nonzero(index.lengths)))
 
+    def plus(self, other: CollectionSize) -> CollectionSize:
+        """Return that of two collections together."""
+        return CollectionSize(self.terms + other.terms, self.documents + other.documents)
+
     @property
     def mean_length(self) -> float:
         """The mean length of those documents, in tokens."""
         return self.terms / max(self.documents, 1)
+
+
+class Extent(NamedTuple):
+    """What scoring takes of all documents together.
+
+    Attributes
+    ----------
+    longest : int
+        The length of the longest, in tokens, as the model takes it; at least 1.
+    mean_length : float
+        The mean length of those that hold a token, in tokens.
+    """
+
+    longest: int
+    mean_length: float
 
 
 class TermCounts(NamedTuple):
@@ -182,3 +201,7 @@ class PositionalIndex(Protocol):
             Where it was not kept; the message says which command does.
         """
         ...
+
+
+CONTENTS = "contents"
+"""What the text that is indexed is called among the fields of documents."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.formats.documents import Document
+from lmtune.formats.documents import Document, DocumentBatch
 from lmtune.indexing.columns import encode
 
 if TYPE_CHECKING:
@@ -41,12 +42,11 @@ class SortedRun:
 
     Sections: ``lengths``, ``docnos``, ``docno_bounds`` tell about documents; ``terms`` (in
     ascending order), ``term_bounds``, ``dfs``, ``cfs`` about terms; ``docs`` (counted from the
-    run's first document) and ``tfs`` are the postings. With positions, ``positions`` are their bytes
-    and ``position_sizes`` says how many each term has.
+    run's first document) and ``tfs`` are the postings. With positions, ``gaps`` are the tokens before
+    each occurrence since the one before it in the document.
     """
 
     path: Path
-    num_tokens: int
     sections: dict[str, Section]
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> NDArray[Any]:
@@ -156,10 +156,32 @@ class Inverter:
         sections |= _pack("docno", self._docnos)
         path = self._folder / f"{self._prefix}-{self._written}.run"
         self._written += 1
-        self._runs.append(SortedRun(path, int(ends[-1]), _write(path, sections)))
+        self._runs.append(SortedRun(path, _write(path, sections)))
         self._clear()
         if len(self._numbers) > self._most_cached:
             self._numbers = _TermNumbers(self._analyzer)
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """How batches of documents are inverted, in whatever process; see `Inverter`."""
+
+    analyzer: Analyzer
+    folder: Path
+    memory_bytes: int
+    positions: bool
+
+    def inverter(self, prefix: str) -> Inverter:
+        """Return one whose runs' names start so."""
+        return Inverter(self.analyzer, self.folder, prefix, self.memory_bytes, self.positions)
+
+
+def invert(inversion: Inversion, batches: Sequence[DocumentBatch]) -> list[SortedRun]:
+    """Invert consecutive batches; whoever does it again writes files of other names."""
+    inverter = inversion.inverter(uuid4().hex)
+    for batch in batches:
+        inverter.add(batch.read())
+    return inverter.finish()
 
 
 def _invert(
@@ -185,22 +207,22 @@ def _invert(
     most = int(matrix.data.max(initial=0))
     found = {}
     if positions is not None:
-        from lmtune.indexing.position_kernels import encode as encode_positions
-
-        found["positions"], found["position_sizes"] = encode_positions(
-            by_term(positions).data, matrix.data, dfs
-        )
+        placed = by_term(positions).data
+        gaps = np.diff(placed, prepend=-1) - 1
+        first = np.cumsum(matrix.data) - matrix.data
+        gaps[first] = placed[first]
+        found["gaps"] = gaps.astype(smallest_type(int(gaps.max(initial=0))))
     return found | {
         "docs": matrix.indices.astype("<i4", copy=False),
-        "tfs": matrix.data.astype(tf_dtype(most)),
+        "tfs": matrix.data.astype(smallest_type(most)),
         "dfs": dfs.astype("<i4", copy=False),
         "cfs": np.bincount(place[tokens], minlength=len(used)).astype("<i8", copy=False),
         **_pack("term", [names[number] for number in used]),
     }
 
 
-def tf_dtype(most: int) -> str:
-    """Return the smallest type that holds term frequencies up to ``most``."""
+def smallest_type(most: int) -> str:
+    """Return the smallest type that holds numbers from 0 up to ``most``, below 2**31."""
     return "|u1" if most < 1 << 8 else "<u2" if most < 1 << 16 else "<i4"
 
 

@@ -16,14 +16,12 @@ from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing.columns import REBUILD, StoredColumn, read_columns
 
 FORMAT = "lmtune columnar index"
-VERSION = 2
+VERSION = 3
 FILE = "index.json"
 
 COLUMNS = {
-    "posting_docs": "document numbers, term by term, ascending within a term",
-    "posting_tfs": "term frequencies in the same order, in the smallest type that holds them all",
+    "postings": "of each term how many, gaps between documents, frequencies: by `posting_kernels`",
     "posting_offsets": "where each term's postings begin, and where the last one's end",
-    "term_cfs": "collection frequencies",
     "terms": "the terms in ascending code-point order, one after the other in UTF-8",
     "term_bytes": "where each term begins in `terms`, and where the last one ends",
     "doc_lengths": "document lengths in tokens",
@@ -34,17 +32,22 @@ COLUMNS = {
 """The columns of an index, each a file of that name, and what they hold."""
 
 POSITIONS = {
-    "positions": "each posting's positions as gaps, in 7 bits a byte, the lowest first",
+    "positions": "each term's positions as gaps, posting by posting: by `posting_kernels`",
     "position_offsets": "where each term's positions begin, and where the last one's end",
 }
 """Further columns of an index with positions."""
 
+_FORMER = ("posting_docs", "posting_tfs", "term_cfs")
 
 FIELDS = "fields"
 """The folder in an index that holds an index of each field."""
 
-KIND = FolderKind(FILE, (FILE, *COLUMNS, *POSITIONS, "candidates/*", f"{FIELDS}/*/*"))
-"""An index's folder, pruned candidates and fields in it; building replaces no folder that holds more."""
+TEXTS = "texts"
+"""The folder in an index that holds documents' text, a folder for each field."""
+
+_OWN = (FILE, *COLUMNS, *POSITIONS, *_FORMER)
+KIND = FolderKind(FILE, (*_OWN, "candidates/*", f"{FIELDS}/*/*", f"{TEXTS}/*/*"))
+"""An index's folder, with candidates, fields and texts; building replaces no folder that holds more."""
 
 
 @dataclass(frozen=True)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.columns import ColumnWriter, StoredColumn, decode, write_column, write_strings
+from lmtune.indexing.columns import ColumnWriter, StoredColumn, write_lists, write_strings
+from lmtune.indexing.docnos import write_docnos
 from lmtune.indexing.inversion import SortedRun
 
 # Peak bytes for each posting of the block that is being merged.
 _BYTES_PER_POSTING = 40
 
 
-class DuplicateDocnoError(ValueError):
-    """Two documents share a docno, which is the only argument."""
-
-
 def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
-    """Write the columns that tell about documents.
+    """Write the columns that tell about documents: ``doc_lengths`` and those of `write_docnos`.
 
     Memory holds every docno once.
 
@@ -34,11 +31,6 @@ def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
         The runs in collection order.
     folder : pathlib.Path
         Where the columns go.
-
-    Returns
-    -------
-    dict of str to StoredColumn
-        ``doc_lengths``, ``docnos``, ``docno_bytes`` and ``docno_ranks``.
 
     Raises
     ------
@@ -50,22 +42,12 @@ def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
         for run in runs:
             lengths.write(run.read("lengths"))
             docnos += run.strings("docnos")
-        columns = {"doc_lengths": lengths.close()}
-    columns["docnos"], columns["docno_bytes"] = write_strings(
-        folder / "docnos", folder / "docno_bytes", [docnos]
-    )
-    # UTF-8 sorts as code points do.
-    order = sorted(range(len(docnos)), key=docnos.__getitem__)
-    for one, other in pairwise(order):
-        if docnos[one] == docnos[other]:
-            raise DuplicateDocnoError(decode(docnos[one]))
-    ranks = np.empty(len(order), np.int32)
-    ranks[order] = np.arange(len(order), dtype=np.int32)
-    columns["docno_ranks"] = write_column(folder / "docno_ranks", "<i4", ranks)
-    return columns
+        return {"doc_lengths": lengths.close(), **write_docnos(folder, docnos)}
 
 
-def merge_postings(runs: list[SortedRun], folder: Path, memory_bytes: int) -> dict[str, StoredColumn]:
+def merge_postings(
+    runs: list[SortedRun], folder: Path, memory_bytes: int
+) -> tuple[dict[str, StoredColumn], int]:
     """Write the columns that tell about terms and postings.
 
     Memory holds the vocabulary, a few numbers a term, and a block of postings that fits
@@ -82,10 +64,13 @@ def merge_postings(runs: list[SortedRun], folder: Path, memory_bytes: int) -> di
 
     Returns
     -------
-    dict of str to StoredColumn
-        ``terms``, ``term_bytes``, ``term_cfs``, ``posting_offsets``, ``posting_docs`` and
-        ``posting_tfs``; ``positions`` and ``position_offsets`` where the runs have positions.
+    columns : dict of str to StoredColumn
+        ``terms``, ``term_bytes``, ``postings`` and ``posting_offsets``; ``positions`` and
+        ``position_offsets`` where the runs have positions.
+    num_postings : int
     """
+    from lmtune.indexing.posting_kernels import encode_positions, encode_postings
+
     vocabulary = _number_terms(runs)
     columns: dict[str, StoredColumn] = {}
     columns["terms"], columns["term_bytes"] = write_strings(
@@ -93,31 +78,19 @@ def merge_postings(runs: list[SortedRun], folder: Path, memory_bytes: int) -> di
     )
     terms = len(vocabulary)
     del vocabulary
-    columns["term_cfs"] = write_column(folder / "term_cfs", "<i8", _sum(runs, terms, "cfs"))
     most = max(1, memory_bytes // _BYTES_PER_POSTING)
-    offsets = _bounds(_sum(runs, terms, "dfs"))
-    columns["posting_offsets"] = write_column(folder / "posting_offsets", "<i8", offsets)
-    tf_type = max((run.sections["tfs"].dtype for run in runs), key=_width)
-    with (
-        ColumnWriter(folder / "posting_docs", "<i4") as docs,
-        ColumnWriter(folder / "posting_tfs", tf_type) as tfs,
-    ):
-        for block in _merge_blocks(runs, offsets, most, "dfs", {"docs": "<i4", "tfs": tf_type}):
-            docs.write(block["docs"])
-            tfs.write(block["tfs"])
-        columns["posting_docs"], columns["posting_tfs"] = docs.close(), tfs.close()
-    if "positions" in runs[0].sections:
-        offsets = _bounds(_sum(runs, terms, "position_sizes"))
-        columns["position_offsets"] = write_column(folder / "position_offsets", "<i8", offsets)
-        with ColumnWriter(folder / "positions", "|u1") as positions:
-            for block in _merge_blocks(runs, offsets, most, "position_sizes", {"positions": "|u1"}):
-                positions.write(block["positions"])
-            columns["positions"] = positions.close()
-    return columns
-
-
-def _width(dtype: str) -> int:
-    return np.dtype(dtype).itemsize
+    dfs = _sum(runs, terms, "dfs")
+    columns["postings"], columns["posting_offsets"] = write_lists(
+        folder / "postings",
+        folder / "posting_offsets",
+        starmap(encode_postings, _merge_blocks(runs, dfs, most, "dfs", ("docs", "tfs"))),
+    )
+    if "gaps" in runs[0].sections:
+        blocks = _merge_blocks(runs, _sum(runs, terms, "cfs"), most, "cfs", ("gaps",))
+        columns["positions"], columns["position_offsets"] = write_lists(
+            folder / "positions", folder / "position_offsets", starmap(encode_positions, blocks)
+        )
+    return columns, int(dfs.sum())
 
 
 def _number_terms(runs: list[SortedRun]) -> list[bytes]:
@@ -143,10 +116,6 @@ def _sum(runs: list[SortedRun], terms: int, section: str) -> NDArray[np.int64]:
     return total
 
 
-def _bounds(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
 def _read_places(run: SortedRun, begin: int = 0, end: int | None = None) -> NDArray[np.int32]:
     count = -1 if end is None else end - begin
     return np.fromfile(_places_file(run), np.int32, count, offset=4 * begin)
@@ -166,13 +135,14 @@ def _cut(offsets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _merge_blocks(
-    runs: list[SortedRun], offsets: NDArray[np.int64], most: int, sizes: str, sections: Mapping[str, str]
-) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the values of sections, of one block of terms after the other.
+    runs: list[SortedRun], totals: NDArray[np.int64], most: int, sizes: str, sections: Sequence[str]
+) -> Iterator[list[NDArray[Any]]]:
+    """Yield the values of sections, as int32, of one block of terms after the other; then their sizes.
 
-    `sizes` is the section that says how many values each term has there, `offsets` where they begin
-    in all runs together; `sections` has their types. A block has at most `most`, or one term's.
+    `sizes` is the section that says how many values each term has there, `totals` how many in all
+    runs together. A block has at most `most`, or one term's.
     """
+    offsets = np.concatenate([[0], np.cumsum(totals)])
     cuts = _cut(offsets, most)
     bases = np.cumsum([0, *(run.sections["lengths"].size for run in runs)])
     bounds = [np.searchsorted(_read_places(run), cuts) for run in runs]
@@ -180,8 +150,7 @@ def _merge_blocks(
     for block, (first, last) in enumerate(pairwise(cuts.tolist())):
         # Where the next value of each term goes: documents are in the order of the runs.
         free = offsets[first:last] - offsets[first]
-        size = offsets[last] - offsets[first]
-        values = {name: np.empty(size, dtype) for name, dtype in sections.items()}
+        values = {name: np.empty(offsets[last] - offsets[first], np.int32) for name in sections}
         for at, run in enumerate(runs):
             begin, end = int(bounds[at][block]), int(bounds[at][block + 1])
             if begin == end:
@@ -196,4 +165,4 @@ def _merge_blocks(
                 into[places] = found + np.int32(bases[at]) if name == "docs" else found
             free[terms] += own
             taken[at] += count
-        yield values
+        yield [*values.values(), totals[first:last]]

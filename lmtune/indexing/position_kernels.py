@@ -1,4 +1,4 @@
-"""Compiled parts of positions: their coding in bytes, and counting windows of two words."""
+"""Counting windows of two words, compiled."""
 
 from __future__ import annotations
 
@@ -7,67 +7,6 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 from lmtune.indexing.index import Positions
-
-
-@compiled()
-def encode(
-    positions: NDArray[np.int32], tfs: NDArray[np.integer], dfs: NDArray[np.int32]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Code positions as the gaps between them, in 7 bits a byte, the lowest first.
-
-    Parameters
-    ----------
-    positions : array of int32
-        Ascending within a posting, from 0 on; posting by posting.
-    tfs, dfs : arrays of int
-        How many each posting has, and how many postings each term has.
-
-    Returns
-    -------
-    coded : array of uint8
-    sizes : array of int64, shape (terms,)
-        The bytes of each term's positions.
-    """
-    coded = np.empty(5 * positions.size, np.uint8)
-    sizes = np.empty(dfs.size, np.int64)
-    filled = at = posting = 0
-    for term in range(dfs.size):
-        begin = filled
-        for _ in range(dfs[term]):
-            last = -1
-            for _ in range(tfs[posting]):
-                gap = positions[at] - last - 1
-                last = positions[at]
-                at += 1
-                while gap > 127:
-                    coded[filled] = (gap & 127) | 128
-                    filled += 1
-                    gap >>= 7
-                coded[filled] = gap
-                filled += 1
-            posting += 1
-        sizes[term] = filled - begin
-    return coded[:filled].copy(), sizes
-
-
-@compiled()
-def decode(coded: NDArray[np.uint8], tfs: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Undo `encode` for one term."""
-    positions = np.empty(tfs.astype(np.int64).sum(), np.int32)
-    at = filled = 0
-    for tf in tfs:
-        last = np.int64(-1)
-        for _ in range(tf):
-            gap, shift = np.int64(0), 0
-            while coded[at] > 127:
-                gap |= (np.int64(coded[at]) & 127) << shift
-                shift += 7
-                at += 1
-            last += 1 + (gap | np.int64(coded[at]) << shift)
-            at += 1
-            positions[filled] = last
-            filled += 1
-    return positions
 
 
 @compiled()

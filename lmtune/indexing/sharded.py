@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,11 @@ from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn, read_columns
-from lmtune.indexing.index import Positions, Postings, field_index
+from lmtune.indexing.index import CONTENTS, Index, Positions, Postings, field_index
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
+from lmtune.indexing.text_store import KeptTexts
+from lmtune.parallel import Task, run_all
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -32,7 +34,14 @@ FORMAT, VERSION = "lmtune sharded index", 1
 FILE, RANKS = "shards.json", "docno_ranks"
 _SHARD = "shard-*"
 KIND = FolderKind(
-    FILE, (FILE, RANKS, "candidates/*", *(f"{_SHARD}/{name}" for name in manifest.KIND.files or ()))
+    FILE,
+    (
+        FILE,
+        RANKS,
+        "candidates/*",
+        f"{manifest.TEXTS}/*/*",
+        *(f"{_SHARD}/{name}" for name in manifest.KIND.files or ()),
+    ),
 )
 """A sharded index's folder; shards may also lie elsewhere."""
 
@@ -40,6 +49,7 @@ _ACCEPTED = (
     "the shard as it was, or the shards joined again: lmtune index --join SHARD,SHARD,... --output PATH"
 )
 
+T = TypeVar("T")
 AnyShard: TypeAlias = ColumnarIndex | LuceneIndex
 
 
@@ -112,6 +122,8 @@ class ShardedIndex:
         self.bases = np.cumsum([0, *(shard.num_docs for shard in shards)])
         self._ranks: Column[np.int32] = Column(path, manifest.ranks)
         self._field = field
+        self._fields: dict[str, ShardedIndex] = {}
+        self._texts = KeptTexts(path, self.fingerprint)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, fingerprint: str | None = None) -> ShardedIndex:
@@ -216,8 +228,10 @@ class ShardedIndex:
         InputError
             Where a shard has none.
         """
-        fields: list[Any] = [field_index(shard, name) for shard in self.shards]
-        return ShardedIndex(self.path, self.manifest, fields, name)
+        if name not in self._fields:
+            fields: list[Any] = [field_index(shard, name) for shard in self.shards]
+            self._fields[name] = ShardedIndex(self.path, self.manifest, fields, name)
+        return self._fields[name]
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
@@ -230,11 +244,31 @@ class ShardedIndex:
         numbers = np.asarray(docs, np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_docs:
             raise IndexError(f"document numbers must be from 0 to {self.num_docs - 1}")
+        return self._gathered(numbers, lambda shard, docs: shard.docnos(docs))
+
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
+        """Return one field's text of documents by number, empty where a document lacks the field.
+
+        Raises
+        ------
+        InputError
+            Where neither the index nor a shard keeps it.
+        """
+        if not self.manifest.joined or self._texts.open(field):
+            return self._texts.of(docs, field)
+        for shard in self.shards:
+            shard.texts((), field)
+        return self._gathered(np.asarray(docs, np.int64), lambda shard, docs: shard.texts(docs, field))
+
+    def _gathered(
+        self, numbers: NDArray[np.int64], read: Callable[[AnyShard, NDArray[np.int64]], list[str]]
+    ) -> list[str]:
+        """Read of each document where it lies."""
         found = np.empty(numbers.size, object)
         home = np.searchsorted(self.bases, numbers, "right") - 1
         for place in np.unique(home).tolist():
             here = home == place
-            found[here] = self.shards[place].docnos(numbers[here] - self.bases[place])
+            found[here] = read(self.shards[place], numbers[here] - self.bases[place])
         return list(found)
 
     def doc_numbers(self, docnos: Sequence[str]) -> NDArray[np.int32]:
@@ -276,6 +310,40 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
     if (opened.fingerprint, opened.num_docs) != (shard.fingerprint, shard.num_docs):
         raise InputError("a shard has changed", file=path, value=f"of {home}", accepted=_ACCEPTED)
     return opened
+
+
+def shards_of(index: Index) -> Sequence[Index]:
+    """Return an index's shards; the index itself where it has none."""
+    return index.shards if isinstance(index, ShardedIndex) else [index]
+
+
+def over_shards(index: Index, function: Callable[..., T], **arguments: Any) -> Iterator[tuple[int, T]]:
+    """Call a function with each shard of an index, in parallel where that is asked for.
+
+    Parameters
+    ----------
+    index : Index
+        One without shards counts as one shard, and the function is called here.
+    function : callable
+        A module's, as it may be called elsewhere; it takes the shard and the other arguments.
+
+    Yields
+    ------
+    tuple of int and object
+        The number of the shard's first document, and the result, as soon as it is there, in no order.
+    """
+    if not isinstance(index, ShardedIndex):
+        yield 0, function(index, **arguments)
+        return
+    tasks: list[Task] = [
+        (_call, {"function": function, "shard": shard, **arguments}) for shard in index.shards
+    ]
+    for place, result in run_all(tasks):
+        yield int(index.bases[place]), result
+
+
+def _call(function: Callable[..., T], shard: Index, **arguments: Any) -> T:
+    return function(shard, **arguments)
 
 
 def write_shards(folder: Path, manifest: ShardsManifest) -> None:

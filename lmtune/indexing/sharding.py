@@ -14,13 +14,13 @@ import numpy as np
 from lmtune.errors import InputError, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
 from lmtune.formats.folders import atomic_directory, check_directory
-from lmtune.indexing.builder import duplicate, no_field, write_index
+from lmtune.indexing.builder import duplicate, no_field, workers_for, write_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import StoredColumn, write_column
+from lmtune.indexing.docnos import DuplicateDocnoError
 from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.manifest import FIELDS, make_fingerprint
-from lmtune.indexing.merging import DuplicateDocnoError
 from lmtune.indexing.sharded import (
     FILE,
     FORMAT,
@@ -32,6 +32,7 @@ from lmtune.indexing.sharded import (
     StoredShard,
     write_shards,
 )
+from lmtune.parallel import Task, run_all, width
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
@@ -77,26 +78,34 @@ def build_sharded_index(
         As `lmtune.indexing.builder.build_index`, and where the documents cannot be cut into so many.
     """
     fields, progress = how.get("fields", ()), how.get("progress")
+    workers = workers_for(how.get("workers"), source.size)
+    budget = how.get("memory_bytes", 1 << 30) // max(width(workers), 1)
+    own: HowBuilt = {"fields": fields, "positions": how.get("positions", False), "memory_bytes": budget}
     with unchanged(source), atomic_directory(path, KIND) as folder:
         digest = source.digest()
         parts = parts_of(source, shards, digest)
         places = [folder / f"shard-{number:0{len(str(shards - 1))}}" for number in range(shards)]
+        tasks: list[Task] = [
+            (_write_shard, {"part": part, "place": place, "analyzer": analyzer, "how": own})
+            for part, place in zip(parts, places, strict=True)
+        ]
         done = 0
-        for part, place in zip(parts, places, strict=True):
-            _write_shard(part, place, analyzer, how, _after(done, source.size, progress))
-            done += part.size
+        for number, _ in run_all(tasks, workers):
+            done += parts[number].size
+            if progress is not None:
+                progress(done, source.size)
         opened = [ColumnarIndex.open(place, verify=False) for place in places]
         fingerprints = {"": make_fingerprint(digest, analyzer.fingerprint)}
         for field in fields:
             if not any(shard.field(field).total_terms for shard in opened):
                 raise no_field(source, field)
-            own = field_of(source, field).digest()
-            fingerprints[field] = make_fingerprint(own, analyzer.fingerprint)
+            of_field = field_of(source, field).digest()
+            fingerprints[field] = make_fingerprint(of_field, analyzer.fingerprint)
         try:
             ranks = _write_ranks(folder, opened)
         except DuplicateDocnoError as error:
             raise duplicate(source, str(error)) from None
-        stored = [StoredShard(own.path.name, own.fingerprint, own.num_docs) for own in opened]
+        stored = [StoredShard(one.path.name, one.fingerprint, one.num_docs) for one in opened]
         write_shards(folder, ShardsManifest(source.name, False, fingerprints, stored, ranks))
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
@@ -152,29 +161,14 @@ def join_indexes(
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 
-def _write_shard(
-    part: DocumentSource,
-    place: Path,
-    analyzer: Analyzer,
-    how: HowBuilt,
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    workers, memory = how.get("workers"), how.get("memory_bytes", 1 << 30)
+def _write_shard(part: DocumentSource, place: Path, analyzer: Analyzer, how: HowBuilt) -> None:
+    memory = how.get("memory_bytes", 1 << 30)
     place.mkdir()
-    write_index(part, place, analyzer, workers, memory, progress, how.get("positions", False))
+    write_index(part, place, analyzer, 1, memory, None, how.get("positions", False))
     for field in how.get("fields", ()):
         below = place / FIELDS / field
         below.mkdir(parents=True)
-        write_index(field_of(part, field), below, analyzer, workers, memory, None)
-
-
-def _after(
-    done: int, total: int, progress: Callable[[int, int], None] | None
-) -> Callable[[int, int], None] | None:
-    if progress is None:
-        return None
-    report = progress
-    return lambda more, _: report(done + more, total)
+        write_index(field_of(part, field), below, analyzer, 1, memory, None)
 
 
 def _write_ranks(folder: Path, shards: Sequence[AnyShard]) -> StoredColumn:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import lmtune
+from lmtune import parallel
 from lmtune.errors import InputError
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write
 from lmtune.formats.folders import FolderKind, check_directory
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.processes import call_all
 from lmtune.reporting.figures.style import Picture, alt_text, save
 from lmtune.reporting.provenance import installed, versions
 from lmtune.reporting.table import FILES, RENDERED, Table, render
@@ -77,7 +74,11 @@ class Order:
 
 
 def run(
-    experiment: Experiment, *, folder: Path | None = None, workers: int = 0, progress: Progress | None = None
+    experiment: Experiment,
+    *,
+    folder: Path | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Run an experiment.
 
@@ -87,9 +88,10 @@ def run(
         Such as `lmtune.laboratory.catalogue.find_experiment` finds, with its options.
     folder : path, optional
         Where to keep pieces of work, so that an interrupted run goes on, and results.
-    workers : int
-        How many processes to use, each with one thread for linear algebra; 0 for this process. The
-        results are the same bits for 1 or more, and for 0 where linear algebra has one thread.
+    workers : int, optional
+        How many processes to use, each with one thread for linear algebra; 0 for this process; by
+        default as `joblib.parallel_config` says, or this process. The results are the same bits for 1
+        or more, and for 0 where linear algebra has one thread.
     progress : callable, optional
         Called with (the experiment's name, pieces done, pieces in all).
 
@@ -113,7 +115,7 @@ def run(
 
 
 def run_all(
-    orders: Sequence[Order], *, workers: int = 0, progress: Progress | None = None
+    orders: Sequence[Order], *, workers: int | None = None, progress: Progress | None = None
 ) -> Iterator[tuple[Order, Result]]:
     """Run experiments and yield each with its result as soon as it is complete.
 
@@ -139,7 +141,7 @@ def run_all(
 
 
 def _run_all(
-    plans: Sequence[_Plan], workers: int, progress: Progress | None
+    plans: Sequence[_Plan], workers: int | None, progress: Progress | None
 ) -> Iterator[tuple[Order, Result]]:
     for plan in plans:
         plan.open()
@@ -149,21 +151,15 @@ def _run_all(
             progress(plan.name, len(plan.results), len(plan.units))
         if plan.complete:
             yield plan.order, plan.finish()
-    here = {} if workers or progress is None else {"progress": progress}
+    here = {} if progress is None or parallel.width(workers) else {"progress": progress}
     calls = [(unit.function, {**unit.arguments, **(here if unit.reports else {})}) for _, unit in tasks]
-    for place, result in _call(calls, workers):
+    for place, result in parallel.run_all(calls, workers):
         plan, unit = tasks[place]
         plan.keep(unit, result)
         if progress is not None:
             progress(plan.name, len(plan.results), len(plan.units))
         if plan.complete:
             yield plan.order, plan.finish()
-
-
-def _call(calls: Sequence[Any], workers: int) -> Iterable[tuple[int, Any]]:
-    if workers > 0 and calls:
-        return call_all(calls, workers=workers)
-    return ((place, function(**arguments)) for place, (function, arguments) in enumerate(calls))
 
 
 class _Plan:
@@ -260,19 +256,9 @@ def _identity(order: Order) -> dict[str, Any]:
         "settings": settings,
         "files": {path: digest(path) for path in paths if path and Path(path).exists()},
         "versions": versions() | installed("torch", "lightgbm", "matplotlib"),
-        "code": _code(),
+        "code": parallel.sources_digest(),
     }
     return dict(json.loads(json.dumps(identity)))
-
-
-@cache
-def _code() -> str:
-    """Identify this package's sources."""
-    home = Path(lmtune.__file__).parent
-    whole = hashlib.blake2b(digest_size=16)
-    for file in sorted(home.rglob("*.py")):
-        whole.update(file.read_bytes())
-    return whole.hexdigest()
 
 
 def _write(order: Order, folder: Path, result: Result) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lmtune.datasets.collection import AnyIndex
     from lmtune.datasets.dataset import Dataset
 
-_WITHOUT_INFLUENCE = ("--output", "--workers")
+_WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
 NEURAL = ("torch", "safetensors")
 """What the numbers of reranking depend on besides."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
+from itertools import chain, islice
 from typing import Any, Literal, Protocol, Unpack, get_args
 
 import numpy as np
@@ -20,10 +21,10 @@ from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
 from lmtune.reranking.lambdamart import TreeSettings
-from lmtune.reranking.loop import Progress
 from lmtune.reranking.loss_names import Loss, parse_losses
 from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
@@ -187,26 +188,36 @@ def compare_on(
     InputError
         As the contest's `train`.
     """
+    if trials < 1:
+        raise InputError("bad number of trials", value=trials, accepted="1 or more")
     measures = contest.reported(settings.measure)
-    outcomes = []
-    for given in losses:
-        some = [given] if isinstance(given, Loss) else given
-        trees = some[0].family == "trees"
-        asked = [
+    asked = [
+        [
             replace(settings, loss=loss, learning_rate=rate)
             for loss in some
-            for rate in ([] if trees else rates) or [settings.learning_rate]
+            for rate in ([] if some[0].family == "trees" else rates) or [settings.learning_rate]
         ]
-        tried = [_train(contest, own, trials, how, report) for own in asked]
+        for some in ([given] if isinstance(given, Loss) else given for given in losses)
+    ]
+    trained = _trained(contest, list(chain(*asked)), trials, how, report)
+    outcomes = []
+    for own in asked:
+        tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in own]
         place = int(np.argmax([np.mean([one.validation for own in found for one in own]) for found in tried]))
-        best, loss = tried[place], asked[place].loss
+        best, loss = tried[place], own[place].loss
         device, tested = how.get("device", "cpu"), []
         for trial in range(trials):
             count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials)
-            tested.append(contest.measure([own[trial] for own in best], measures, device, count))
-        networks = tuple(tuple(one for one in own if isinstance(one, Training)) for own in best)
+            tested.append(contest.measure([fold[trial] for fold in best], measures, device, count))
+        networks = (
+            ()
+            if loss.family == "trees"
+            else tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
+        )
         rate = best[0][0].settings.learning_rate
-        outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), () if trees else networks))
+        outcomes.append(
+            Outcome(str(loss), rate, measures, np.array(tested), () if loss.family == "trees" else networks)
+        )
     return outcomes
 
 
@@ -273,69 +284,41 @@ def _tell(report: Report, loss: str, trial: int, trials: int, done: int, total: 
     report(loss, trial * total + done, trials * total, f"trial {trial + 1}")
 
 
-def _train(
-    contest: Contest, settings: Settings, trials: int, how: TrainingOptions, report: Report | None
-) -> list[list[Tried]]:
-    """Train every trial of every fold."""
-    found = []
-    for number in range(contest.folds):
+def _trained(
+    contest: Contest, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: Report | None
+) -> Iterator[Tried]:
+    """Train for each settings, fold and trial, in this order."""
+    spread, each = width() > 0, contest.folds * trials
+    every = [(own, fold, trial) for own in asked for fold in range(contest.folds) for trial in range(trials)]
 
-        def tell(done: int, total: int, words: str, number: int = number) -> None:
-            if report is not None:
-                rate = "" if settings.loss.family == "trees" else f"rate {settings.learning_rate:g}, "
-                where = f"fold {number + 1}, " if contest.folds > 1 else ""
-                place, count = number * total + done, contest.folds * total
-                report(str(settings.loss), place, count, f"{rate}{where}{words}")
-
-        def train(seeded: Settings, progress: Progress, number: int = number) -> Tried:
-            own: TrainingOptions = {**how, "progress": progress}
+    def tasks() -> Iterator[Task]:
+        for number, (own, fold, trial) in enumerate(every):
+            seeded, options = replace(own, seed=own.seed + trial), how.copy()
+            if report is not None and not spread:
+                where = f"fold {fold + 1}, " if contest.folds > 1 else ""
+                rate = "" if own.loss.family == "trees" else f"rate {own.learning_rate:g}, "
+                words = f"{rate}{where}trial {trial + 1}, "
+                options["progress"] = partial(_tell_step, report, str(own.loss), number % each, each, words)
             if (home := how.get("checkpoint")) is not None:
                 # Of all that the training is asked to do: other settings have another folder.
                 content = json.dumps(seeded.as_record()).encode()
-                name = f"{seeded.loss.name}-{digest(content):08x}-fold{number + 1}"
-                own["checkpoint"] = home / name
-            return contest.train(number, seeded, **own)
+                options["checkpoint"] = home / f"{own.loss.name}-{digest(content):08x}-fold{fold + 1}"
+            yield _train, {"fold": fold, "settings": seeded, "how": options}
 
-        found.append(run_trials(train, settings, trials=trials, progress=tell))
-    return found
+    for done, tried in enumerate(in_order(run_all(tasks(), shared=contest)), 1):
+        if report is not None and spread:
+            report("trainings", done, len(every), "")
+        yield tried
 
 
-def run_trials(
-    train: Callable[[Settings, Progress], Tried],
-    settings: Settings,
-    *,
-    trials: int = 10,
-    progress: Progress | None = None,
-) -> list[Tried]:
-    """Train with the settings' seed and those that follow it.
+def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions) -> Tried:
+    return contest.train(fold, settings, **how)
 
-    Parameters
-    ----------
-    train : callable
-        Trains as settings say, and tells its progress.
-    settings : Settings
-        Of the first trial.
-    trials : int
-        How many.
-    progress : callable, optional
-        Called with (steps done, steps in all trials, a few words).
 
-    Raises
-    ------
-    InputError
-        For fewer trials than one; as `train`.
-    """
-    if trials < 1:
-        raise InputError("bad number of trials", value=trials, accepted="1 or more")
-    results = []
-    for trial in range(trials):
-
-        def report(done: int, total: int, words: str, trial: int = trial) -> None:
-            if progress is not None:
-                progress(trial * total + done, trials * total, f"trial {trial + 1}, {words}")
-
-        results.append(train(replace(settings, seed=settings.seed + trial), report))
-    return results
+def _tell_step(
+    report: Report, loss: str, number: int, trainings: int, where: str, done: int, total: int, words: str
+) -> None:
+    report(loss, number * total + done, trainings * total, where + words)
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Loss]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, timed
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Reranker, learn
@@ -45,18 +46,30 @@ def learn_folds(
     InputError
         As `lmtune.reranking.reranker.learn`.
     """
-    for part in parts:
-        with timed(f"{part.label}{len(part.train.queries)} queries learnt from"):
-            learnt = learn(
-                part.train,
-                part.validation,
-                settings,
-                normalisation=normalisation,
-                names=part.names,
-                facts=part.facts,
-                device=device,
-                checkpoint=checkpoint and checkpoint / part.fold,
-                checkpoint_every=checkpoint_every,
-                progress=partial(progress, f"{part.label}training"),
+    spread = width() > 0
+
+    def tasks() -> Iterator[Task]:
+        for part in parts:
+            yield (
+                learn,
+                {
+                    "train": part.train,
+                    "validation": part.validation,
+                    "settings": settings,
+                    "normalisation": normalisation,
+                    "names": part.names,
+                    "facts": part.facts,
+                    "device": device,
+                    "checkpoint": checkpoint and checkpoint / part.fold,
+                    "checkpoint_every": checkpoint_every,
+                    "progress": None if spread else partial(progress, f"{part.label}training"),
+                },
             )
-        yield part, learnt
+
+    learnt = in_order(run_all(tasks()))
+    for done, part in enumerate(parts, 1):
+        with timed(f"{part.label}{len(part.train.queries)} queries learnt from"):
+            reranker = next(learnt)
+        if spread:
+            progress("folds", done, len(parts))
+        yield part, reranker

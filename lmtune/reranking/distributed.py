@@ -1,11 +1,10 @@
-"""Data parallel training: each process scores a part of every batch, all see the whole loss.
+"""Data parallel training: each process computes the loss of a part of every batch.
 
-The scores of a batch's parts are gathered, so that each process computes the loss of the whole
-batch, SONG's state and all, and sends the gradient of its own part back through its own network;
-the parts' gradients are then added up. So a loss need not know that it is computed in parts, and
-the result is that of one process, whatever the loss averages over, up to rounding. (With batch norm
-and features that hardly vary within a batch, rounding grows: weights agree to 1e-7 after three
-epochs on a real set without batch norm, to 2e-3 with it.)
+Each part's loss counts by its share of the queries that the batch's mean is over, and the gradients
+are added up; what SONG remembers of the part's queries is told to the other processes. So the result
+is that of one process up to rounding, and but for what is dropped or drawn at random on a GPU. (With
+batch norm, which is over all processes' items, and features that hardly vary within a batch, rounding
+grows: weights agree to 1e-7 after three epochs on a real set without batch norm, to 2e-3 with it.)
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.reranking.devices import parse_devices
 
 
 def world_size() -> int:
@@ -38,17 +38,18 @@ def process_group(device: str = "cpu") -> Iterator[str]:
     Parameters
     ----------
     device : str
-        ``"cpu"`` communicates by gloo, ``"cuda"`` by NCCL with one device a process.
+        ``"cpu"`` communicates by gloo; ``"cuda"``, or ``"cuda:0,cuda:2"`` with one for each of this
+        machine's processes, by NCCL.
 
     Yields
     ------
     str
-        The device: ``cuda`` gets this process's number, as in ``cuda:1``.
+        The device that is this process's, such as ``cuda:1``.
 
     Raises
     ------
     InputError
-        If the processes cannot find each other.
+        If the processes cannot find each other, or have too few devices.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or world_size() > 1:
         yield device
@@ -56,8 +57,8 @@ def process_group(device: str = "cpu") -> Iterator[str]:
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
     backend = "gloo"
-    if device == "cuda":
-        backend, device = "nccl", f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    if device != "cpu":
+        backend, device = "nccl", _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     try:
         dist.init_process_group(backend)
@@ -73,37 +74,20 @@ def process_group(device: str = "cpu") -> Iterator[str]:
         dist.destroy_process_group()
 
 
+def _own_device(devices: str, number: int) -> str:
+    """Return one of several devices, each of which can have one process alone."""
+    own = parse_devices(devices)
+    if number >= len(own) or len(set(own)) < len(own):
+        raise InputError(
+            "not one device a process", value=devices, accepted="cuda, or as many different ones"
+        )
+    return own[number]
+
+
 def part_of(rows: int) -> slice:
     """Return this process's part of a batch of so many queries; the last parts may be shorter."""
     each = -(-rows // world_size())
     return slice(min(rank() * each, rows), min((rank() + 1) * each, rows))
-
-
-def gather_parts(own: Tensor, rows: int) -> Tensor:
-    """Join the parts of a batch; gradients flow through this process's own part only.
-
-    Parameters
-    ----------
-    own : Tensor, shape (part's queries, items)
-        This process's scores, those of `part_of`.
-    rows : int
-        Queries in the whole batch.
-
-    Returns
-    -------
-    Tensor, shape (rows, items)
-        The same in every process.
-    """
-    if world_size() == 1:
-        return own
-    each = -(-rows // world_size())
-    padded = own.new_zeros((each, own.shape[1]))
-    padded[: own.shape[0]] = own.detach()
-    parts = [torch.empty_like(padded) for _ in range(world_size())]
-    dist.all_gather(parts, padded)
-    joined = torch.cat(parts)[:rows]
-    place = part_of(rows)
-    return torch.cat([joined[: place.start], own, joined[place.stop :]])
 
 
 def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lmtune.errors import InputError
+from lmtune.reranking.devices import autocast
+from lmtune.reranking.networks import scores_of
 
 _MOST_WEIGHTS = 1 << 28
 # A share of the labels from which on all of them are quicker.
@@ -68,13 +70,15 @@ class LabelNetwork(nn.Module):
             scores = self.bias[labels]
             return scores.index_add(0, example, weights.squeeze(-1) * values[:, None])
         rows = functional.embedding(labels, self.last.weight)
-        found: Tensor = torch.einsum("bh,bnh->bn", self._hidden(words, values, starts), rows)
+        hidden = self._hidden(words, values, starts).float()
+        with autocast(hidden.device, bf16=False):
+            found: Tensor = torch.einsum("bh,bnh->bn", hidden, rows)
         return found + functional.embedding(labels, self.last.bias[:, None]).squeeze(-1)
 
     def score_all(self, words: Tensor, values: Tensor, starts: Tensor) -> Tensor:
         """Score every label; returns (B, labels)."""
         found = self._hidden(words, values, starts)
-        scores: Tensor = found if self.last is None else self.last(found)
+        scores: Tensor = found if self.last is None else scores_of(self.last, found)
         return scores
 
     def _hidden(self, words: Tensor, values: Tensor, starts: Tensor) -> Tensor:

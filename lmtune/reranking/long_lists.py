@@ -23,12 +23,14 @@ from lmtune.formats.ratings import Ratings
 from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.progress import Count
 from lmtune.reranking.batches import Batch
+from lmtune.reranking.devices import check_device, to_device
 from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions, cutoff_of
 from lmtune.reranking.loop import TrainingRun
+from lmtune.reranking.networks import scores_of
 from lmtune.reranking.ratings import HeldOut, RatingSplit, leave_out
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import ListSampler, RelevantPairs, reinitialise_last_layer
-from lmtune.reranking.training import Training, TrainingOptions, check_device, run_through
+from lmtune.reranking.training import Training, TrainingOptions, run_through
 
 CUTOFFS = (10, 20, 50)
 """Of the nDCG that is reported on test items."""
@@ -207,8 +209,7 @@ class NeuMF(nn.Module):
         factors = self.user_factors(users).unsqueeze(1) * self.item_factors(items)
         hidden = self.of_user(self.user_inputs(users)).unsqueeze(1)
         hidden = self.perceptron(hidden + self.of_item(self.item_inputs(items)))
-        scores: Tensor = self.last(torch.cat([factors, hidden], dim=-1)).squeeze(-1)
-        return scores
+        return scores_of(self.last, torch.cat([factors, hidden], dim=-1)).squeeze(-1)
 
     @torch.no_grad()
     def score_all(self, users: Tensor) -> Tensor:
@@ -323,7 +324,7 @@ class LongListTask:
     def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
         """Return what the lists say."""
         found = self.lists.inputs(batch.queries[part], batch.rows[part])
-        return tuple(torch.from_numpy(own).to(self.device) for own in found)
+        return tuple(to_device(own, self.device) for own in found)
 
     def weight(self, batch: Batch) -> int:
         """Return 1: epochs' losses are means over steps."""

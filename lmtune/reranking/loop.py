@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from lmtune.errors import InputError
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch
+from lmtune.reranking.devices import autocast, one_ahead
 from lmtune.reranking.loss_names import GRADIENT_FREE
 from lmtune.reranking.objectives import BatchLabels, Objective, make_objective
 from lmtune.reranking.perturbation import Perturbing
@@ -69,10 +70,13 @@ class Task(Protocol):
         """Return the relevant pairs of all lists."""
 
     def batches(self, epoch: int, start: int) -> Iterator[Batch]:
-        """Yield an epoch's batches from a step on, whatever was yielded before."""
+        """Yield an epoch's batches from a step on, whatever was yielded before.
+
+        For a GPU this and `inputs` run in a thread of their own, and draw nothing of torch's generators.
+        """
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Any, ...]:
-        """Return what the network takes for some of a batch's queries."""
+        """Return what the network takes for some of a batch's queries, on its device."""
 
     def weight(self, batch: Batch) -> int:
         """Return how much a batch counts in an epoch's mean loss."""
@@ -82,6 +86,15 @@ class Task(Protocol):
 
     def measure(self) -> float:
         """Measure the network on the validation data; NaN without."""
+
+
+class Staged(NamedTuple):
+    """A batch as this process sees it, on the device."""
+
+    batch: Batch
+    part: slice
+    labels: BatchLabels
+    inputs: tuple[Any, ...]
 
 
 class TrainingRun:
@@ -123,52 +136,70 @@ class TrainingRun:
         warming = self.epoch < settings.warm_up
         objective = self.warm if warming and self.warm is not None else self.objective
         self.network.train()
-        for batch in self.task.batches(self.epoch, self.step):
-            self._step(batch, objective)
+        staged = self.staged(self.epoch, self.step, objective)
+        for one in one_ahead(staged, self.device):
+            self.make_step(one, objective)
             self.step += 1
             if progress is not None:
                 progress(self.epoch * steps + self.step, settings.epochs * steps, self._words())
             if every is not None and self.step % every == 0 and self.step < steps:
                 save()
+        objective.check()
         self._end_epoch(warming)
         self.seconds.append(time.perf_counter() - begin)
 
-    def _step(self, batch: Batch, objective: Objective) -> None:
-        settings = self.settings
+    def staged(self, epoch: int, start: int, objective: Objective) -> Iterator[Staged]:
+        """Yield an epoch's batches from a step on, on the device."""
+        for step, batch in enumerate(self.task.batches(epoch, start), start):
+            part, seed = distributed.part_of(batch.queries.size), _seed(self.settings.seed, epoch, step)
+            share = 1.0
+            if distributed.world_size() > 1:
+                counted = objective.counted(batch.labels, batch.mask)
+                share = float(counted[part].sum() / max(counted.sum(), 1))
+            labels = BatchLabels.of(batch, seed, self.device, part, share)
+            yield Staged(batch, part, labels, self.task.inputs(batch, part))
+
+    def make_step(self, staged: Staged, objective: Objective) -> None:
+        """Learn from a batch."""
+        settings, (batch, part, labels, inputs) = self.settings, staged
         rate = rate_at(settings, self.epoch, self.step, self.task.steps)
         # Seeded anew at each step, so that resuming needs no generator's state.
         own_seed = _seed(settings.seed, self.epoch, self.step, distributed.rank())
-        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
-        tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(self.device) for array in arrays]
-        labels = BatchLabels(_seed(settings.seed, self.epoch, self.step), *tensors)
-        count = batch.queries.size
-        inputs = self.task.inputs(batch, distributed.part_of(count))
 
         def evaluate() -> tuple[Tensor, Tensor]:
             torch.manual_seed(own_seed)
-            with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=settings.amp_bf16):
-                parts = objective.scores(self.network, inputs)
-            return objective(labels, *(distributed.gather_parts(part, count) for part in parts))
+            with autocast(self.device, bf16=settings.amp_bf16):
+                scores = objective.scores(self.network, inputs)
+            if not labels.queries.numel():  # more processes than queries
+                return scores[0].sum(), torch.zeros((), device=self.device)
+            return objective(labels, *scores)
 
         if isinstance(self.optimizer, Perturbing):
             number = self.epoch * self.task.steps + self.step
-            mean = self.optimizer.descend(
-                lambda: self._finite(float(evaluate()[0])), rate, number, labels.seed
-            )
-            loss = value = self.totals.new_tensor(mean)
+
+            def cost() -> float:
+                return self._finite(float(self._mean(*evaluate(), labels.share)[0]))
+
+            means = self.totals.new_tensor([self.optimizer.descend(cost, rate, number, labels.seed)] * 2)
         else:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.zero_grad(set_to_none=True)
             loss, value = evaluate()
-            loss.backward()  # type: ignore[no-untyped-call]
+            (loss if labels.share == 1.0 else labels.share * loss).backward()  # type: ignore[no-untyped-call]
+            means = self._mean(loss, value, labels.share)
             distributed.add_gradients(self.network.parameters())
+            if distributed.world_size() > 1:
+                objective.exchange(batch.queries, part)
             if settings.clip is not None:
                 torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
             objective.before_step()
             self.optimizer.step()
-        terms = torch.stack([loss.detach(), value, torch.ones_like(value)]).double()
-        self.totals += self.task.weight(batch) * terms
+        self.totals += self.task.weight(batch) * torch.cat([means, torch.ones_like(means[:1])])
+
+    def _mean(self, loss: Tensor, value: Tensor, share: float) -> Tensor:
+        """Return a batch's loss and objective, of all processes' parts."""
+        return distributed.sum_over_processes(share * torch.stack([loss.detach(), value]).double())
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
         settings, weights = self.settings, self.network.parameters()
@@ -178,8 +209,10 @@ class TrainingRun:
         if settings.optimizer == "sgd":
             return torch.optim.SGD(weights, lr=rate, momentum=_MOMENTUM, weight_decay=decay)
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        # One pass over the memory of many weights, which is what such a step takes its time with.
-        fused = sum(own.numel() for own in self.network.parameters()) > _MANY_WEIGHTS
+        # One pass over the memory of many weights, which is what such a step takes its time with, and
+        # on a GPU one kernel for all of them.
+        many = sum(own.numel() for own in self.network.parameters()) > _MANY_WEIGHTS
+        fused = many or torch.device(self.device).type == "cuda"
         return kind(weights, lr=rate, weight_decay=decay, fused=fused)
 
     def _finite(self, loss: float) -> float:

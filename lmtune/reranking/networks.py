@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lmtune.errors import InputError
+from lmtune.reranking.devices import autocast
 from lmtune.reranking.distributed import sum_over_processes, world_size
 
 _BRUCH = (64, 128, 256, 512, 1024)
@@ -51,17 +52,19 @@ class Pointwise(nn.Module):
 
     def items(self, features: Tensor) -> Tensor:
         """Score items: (items, features) to (items,)."""
-        scores: Tensor = self.body(features)
-        return scores.squeeze(-1).float()
+        return scores_of(self.last, self.body[:-1](features)).squeeze(-1)
 
-    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, features: Tensor, mask: Tensor, places: Tensor | None = None) -> Tensor:
         """Score queries: (batch, items, features) and (batch, items) to (batch, items).
 
         The score of padding, where `mask` is False, is 0. Instead of a padded table `features`
-        may hold the items alone, (items in all, features), in the order of the mask.
+        may hold the items alone, (items in all, features), in the order of the mask; with their
+        `places` in it, counted row by row, a GPU need not be waited for.
         """
         found = self.items(features if features.dim() == 2 else features[mask])
-        return found.new_zeros(mask.shape).masked_scatter(mask, found)
+        if places is None:
+            places = mask.view(-1).nonzero().squeeze(1)
+        return found.new_zeros(mask.numel()).scatter(0, places, found).view(mask.shape)
 
 
 class Attention(nn.Module):
@@ -94,8 +97,7 @@ class Attention(nn.Module):
         attended = (mask | ~mask.any(-1, keepdim=True))[:, None, None, :]
         for block in self.blocks:
             x = block(x, attended)
-        scores: Tensor = self.last(self.norm(x)).squeeze(-1).float()
-        return torch.where(mask, scores, 0.0)
+        return torch.where(mask, scores_of(self.last, self.norm(x)).squeeze(-1), 0.0)
 
 
 class _Block(nn.Module):
@@ -122,40 +124,48 @@ class _Block(nn.Module):
         return result
 
 
+def scores_of(last: nn.Linear, hidden: Tensor) -> Tensor:
+    """Apply the layer that gives scores, (..., its outputs), in float32 whatever came before computes in.
+
+    bfloat16 has so few numbers that different items would get the same score.
+    """
+    with autocast(hidden.device, bf16=False):
+        scores: Tensor = last(hidden.to(last.weight.dtype))
+    return scores.float()
+
+
 class ItemNorm(nn.BatchNorm1d):
     """Batch norm over items; over those of all processes where several train together."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise (items, features); with fewer than two items by the running statistics."""
-        if not self.training:
+        if not self.training or (world_size() == 1 and x.shape[0] > 1):
             return super().forward(x)
-        count = x.new_tensor([float(x.shape[0])])
         if world_size() == 1:
-            return super().forward(x) if x.shape[0] > 1 else self._by_running(x)
-        count = sum_over_processes(count)
-        if count < 2:
-            return self._by_running(x)
+            return functional.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        return self._over_processes(x)
+
+    def _over_processes(self, x: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
         # In float64, as torch does it on the CPU, so that the parts do not show.
         exact = x.double()
-        mean = sum_over_processes(exact.sum(0)) / count
+        count = sum_over_processes(exact.new_full((1,), x.shape[0]))
+        enough, count = count > 1, count.clamp(min=1)
+        mean = torch.where(enough, sum_over_processes(exact.sum(0)) / count, self.running_mean)
         exact = exact - mean
         variance = sum_over_processes(exact.square().sum(0)) / count
-        self._track(mean.detach(), variance.detach() * count / (count - 1))
+        variance = torch.where(enough, variance, self.running_var)
+        share = (self.momentum or 0.0) * enough
+        unbiased = variance.detach() * count / (count - 1).clamp(min=1)
+        self.running_mean.lerp_(mean.detach().to(self.running_mean), share.to(self.running_mean))
+        self.running_var.lerp_(unbiased.to(self.running_var), share.to(self.running_var))
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(enough.squeeze(0))
         normal = (exact * torch.rsqrt(variance + self.eps)).to(x.dtype)
         return normal * self.weight + self.bias if self.affine else normal
-
-    def _by_running(self, x: Tensor) -> Tensor:
-        return functional.batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
-        )
-
-    def _track(self, mean: Tensor, variance: Tensor) -> None:
-        share = self.momentum or 0.0
-        if self.running_mean is not None and self.running_var is not None:
-            self.running_mean.lerp_(mean.to(self.running_mean), share)
-            self.running_var.lerp_(variance.to(self.running_var), share)
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
 
 
 def make_network(

@@ -9,38 +9,46 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
+from lmtune.reranking.batches import Batch
 from lmtune.reranking.checkpoints import prefixed, without_prefix
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.devices import to_device
+from lmtune.reranking.distributed import sum_over_processes
 from lmtune.reranking.loss_names import Loss, loss_names
 from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.table import LOSSES
 from lmtune.reranking.networks import ItemNorm
-from lmtune.reranking.song import SONGS, PreviousIterate
+from lmtune.reranking.song import SONGS, PreviousIterate, Song
 from lmtune.reranking.song.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs, Song
+    from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs
 
 
 @dataclass(frozen=True)
 class BatchLabels:
-    """A batch as losses see it, besides the scores.
+    """A batch, or one process's part of it, as losses see it besides the scores.
 
     Attributes
     ----------
     seed : int
-        Of whatever the loss draws.
+        Of whatever the loss draws for the whole batch.
     labels, mask : Tensor, shape (batch, items)
         Grades and, True, where there is an item.
     queries : Tensor of int64, shape (batch,)
         Numbers of the queries.
     rows : Tensor of int64, shape (batch, items)
         Rows of the items in the training data, -1 on padding.
+    first : int
+        How many of the batch's queries other processes have that stand before these.
+    share : float
+        Of the queries that the batch's mean is over, those that are here, in [0, 1].
     """
 
     seed: int
@@ -48,6 +56,22 @@ class BatchLabels:
     mask: Tensor
     queries: Tensor
     rows: Tensor
+    first: int = 0
+    share: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        seed: int,
+        device: str | torch.device,
+        part: slice = slice(0, None),
+        share: float = 1.0,
+    ) -> BatchLabels:
+        """Bring a batch, or a part of its queries, to a device."""
+        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
+        labels, mask, queries, rows = (to_device(array[part], device) for array in arrays)
+        return cls(seed, labels, mask, queries, rows, part.start, share)
 
 
 class Objective:
@@ -64,8 +88,19 @@ class Objective:
         """Return the scalar whose backward is the gradient, and the objective's estimate."""
         raise NotImplementedError
 
+    def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Tell which queries of padded lists the mean is over: those with a relevant item; shape (batch,)."""
+        found: NDArray[np.bool_] = np.any((labels > 0) & mask, axis=1)
+        return found
+
+    def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
+        """Tell the other processes what is remembered of one's own part of a batch's queries."""
+
     def before_step(self) -> None:
         """Take notice that the gradient is there and the weights are about to be moved."""
+
+    def check(self) -> None:
+        """Raise InputError for what was wrong with a batch and could not be said without a wait."""
 
     def state(self) -> dict[str, Tensor]:
         """Return what the loss remembers."""
@@ -97,7 +132,8 @@ def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) 
     if loss.family == "lambdas":
         return _OfScores(loss_from_options(loss.options), {}, device)
     if loss.family == "song":
-        return _Remembering(SONGS[loss.name](pairs(), **loss.options).to(device))
+        known = pairs()
+        return _Remembering(SONGS[loss.name](known, **loss.options).to(device), known)
     if loss.family == "measure":
         return _Measured(loss.name, loss.options)
     raise InputError(
@@ -118,6 +154,9 @@ class _OfScores(Objective):
         if self.generator is not None:
             # Drawn from the step's own seed: there is no state to keep.
             drawn["generator"] = self.generator.manual_seed(batch.seed)
+            # What other processes draw: on the CPU the parts are then those of one process.
+            before = batch.first * batch.labels.shape[1]
+            torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
         value = self.loss(*scores, batch.labels, mask=batch.mask, **drawn, **self.options)
         return value, value.detach()
 
@@ -141,21 +180,27 @@ class _Measured(Objective):
         value = torch.tensor(cost, dtype=torch.float64, device=own.device)
         return value, value
 
+    def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return self._made(labels, mask).counted
+
     def _measurer(self, batch: BatchLabels) -> Measurer:
         # A step asks for the same lists several times.
         if self._known is None or self._known[0] is not batch:
-            labels, mask = batch.labels.cpu().numpy(), batch.mask.cpu().numpy()
-            lengths = mask.sum(axis=1)
-            data = RankingData.from_lengths(np.empty((int(lengths.sum()), 0)), labels[mask], lengths)
-            self._known = batch, Measurer(self.measure, data, **self.options)
+            self._known = batch, self._made(batch.labels.cpu().numpy(), batch.mask.cpu().numpy())
         return self._known[1]
+
+    def _made(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> Measurer:
+        lengths = mask.sum(axis=1)
+        data = RankingData.from_lengths(np.empty((int(lengths.sum()), 0)), labels[mask], lengths)
+        return Measurer(self.measure, data, **self.options)
 
 
 class _Remembering(Objective):
     """SONG and its relatives: running estimates, some of which compare two iterates."""
 
-    def __init__(self, module: Song | ListwiseCrossEntropy) -> None:
-        self.module = module
+    def __init__(self, module: Song | ListwiseCrossEntropy, pairs: RelevantPairs) -> None:
+        self.module, self.pairs = module, pairs
+        self.active = max(int((pairs.counts > 0).sum()), 1)
         self.compares = ESTIMATORS[module.estimator].compares
         self.previous: PreviousIterate | None = None
 
@@ -175,15 +220,36 @@ class _Remembering(Objective):
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
         own, *others = scores
+        if isinstance(self.module, Song) and batch.share < 1.0:
+            # It tells from the queries at hand how often a pair is sampled.
+            self.module.active = self.active * batch.share  # type: ignore[assignment]
         compared = dict.fromkeys([self.compares], others[0]) if others else {}
         value = self.module(
             own, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows, **compared
         )
         return value, self.module.objective
 
+    def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
+        place = np.searchsorted(self.pairs.queries, queries)
+        own = np.zeros(queries.size, np.bool_)
+        own[part] = True
+        counts = self.pairs.counts[place]
+        before = np.repeat(self.pairs.starts[place] - np.cumsum(counts) + counts, counts)
+        slots = before + np.arange(before.size)
+        for name, kept in self.module.state_dict().items():
+            if kept.dim() == 0:
+                continue
+            of_pairs = name == "state.estimate"
+            index = to_device(slots if of_pairs else place, kept.device)
+            here = to_device(np.repeat(own, counts) if of_pairs else own, kept.device)
+            kept[index] = sum_over_processes(torch.where(here, kept[index], 0.0))
+
     def before_step(self) -> None:
         if self.previous is not None:
             self.previous.remember()
+
+    def check(self) -> None:
+        self.module.state.check()
 
     def state(self) -> dict[str, Tensor]:
         previous = {} if self.previous is None else prefixed("previous", self.previous.state_dict())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking import checkpoints, distributed
 from lmtune.reranking.batches import Batch, batches, number_of_batches
 from lmtune.reranking.data import RankingData, check_training_data
+from lmtune.reranking.devices import check_device, repeatable
 from lmtune.reranking.loop import Epoch, Progress, Task, TrainingRun
 from lmtune.reranking.networks import Attention, Pointwise, make_network
+from lmtune.reranking.resident_ndcg import ScoreMeasurer
 from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
@@ -123,7 +122,8 @@ class Trained(Training):
 
     def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float32]:
         """Score every row of data, shape (rows,)."""
-        return Feed(data, device).scores(self.network().to(device))
+        scores: NDArray[np.float32] = Feed(data, device).scores(self.network().to(device)).cpu().numpy()
+        return scores
 
 
 class ListFeed(Protocol):
@@ -132,8 +132,8 @@ class ListFeed(Protocol):
     def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
         """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
 
-    def scores(self, network: Any) -> NDArray[np.float32]:
-        """Score every row, nothing dropped out."""
+    def scores(self, network: Any) -> Tensor:
+        """Score every row, nothing dropped out, shape (rows,)."""
 
 
 class ListTask:
@@ -165,7 +165,7 @@ class ListTask:
         self.steps = number_of_batches(train, settings.batch_size)
         self.feed = feed(train)
         self.validation_feed = None if validation is None else feed(validation)
-        self.measurer = None if validation is None else Measurer(settings.measure, validation)
+        self.measurer = None if validation is None else ScoreMeasurer(settings.measure, validation)
 
     def pairs(self) -> RelevantPairs:
         """Return the relevant pairs of all lists; items are numbered by their rows."""
@@ -201,7 +201,7 @@ class ListTask:
         if self.validation_feed is None or self.measurer is None:
             return math.nan
         scores = self.validation_feed.scores(self.network)
-        if not np.isfinite(scores).all():
+        if not bool(scores.isfinite().all()):
             raise InputError(
                 "the scores are no longer finite",
                 accepted="a smaller learning rate, clipping, or another loss",
@@ -236,7 +236,8 @@ def fit(
     settings : Settings
         Everything else.
     device : str
-        ``"cpu"`` or ``"cuda"``.
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. On a GPU, too, float32 is float32, not TF32; labels and
+        features live there as far as they fit.
     checkpoint : path, optional
         A folder to keep the training's state in after each epoch, and to resume from.
     checkpoint_every : int, optional
@@ -304,7 +305,7 @@ def run_through(
         As `fit`.
     """
     device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
-    with own_randomness(device):
+    with repeatable(device):
         run = TrainingRun(make(), settings, device)
         kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
         if kept is not None:
@@ -322,35 +323,10 @@ def run_through(
         return run
 
 
-def check_device(device: str) -> None:
-    """Raise InputError for a device that torch does not have."""
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
-        accepted = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no CUDA device)"
-        raise InputError("no such device", value=device, accepted=accepted)
-
-
 def _check(train: RankingData, validation: RankingData | None) -> None:
     for name, data in check_training_data(train, validation).items():
         if not np.isfinite(data.features).all():
             raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
-
-
-@contextmanager
-def own_randomness(device: str) -> Iterator[None]:
-    """Leave torch's generators and switches as they were; on a GPU take repeatable kernels."""
-    cuda = device.startswith("cuda")
-    before = torch.are_deterministic_algorithms_enabled()
-    scope: AbstractContextManager[None] = torch.random.fork_rng(devices=[device] if cuda else [])
-    with scope:
-        if cuda:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may vary
-            torch.use_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield
-        finally:
-            if cuda:
-                torch.use_deterministic_algorithms(before)
 
 
 def digest_of(train: RankingData, validation: RankingData | None) -> str:

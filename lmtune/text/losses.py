@@ -142,14 +142,12 @@ class ListLoss(nn.Module):
 
         lengths = [len(query) + len(text) for query, text in pairs]
         scores = scores_in_pieces(score, pieces_of(lengths, self.mini_batch_size or len(pairs)))
-        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
-        tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(scores.device) for array in arrays]
         known = RelevantPairs.from_lists(data.starts, data.labels)
         objective = make_objective(self.settings.loss, lambda: known, str(scores.device))
         remembering = learning and self.settings.loss.family == "song"
         keys = _keys(queries, documents, labels) if remembering else []
         objective.restore(self._recalled(keys, objective.state(), known))
-        seen = BatchLabels(seed, *tensors)
+        seen = BatchLabels.of(batch, seed, scores.device)
         value, _ = objective(seen, scores.new_zeros(seen.mask.shape).masked_scatter(seen.mask, scores))
         for place, key in enumerate(keys):
             own = _of_list(objective.state(), known, place)

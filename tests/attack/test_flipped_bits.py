@@ -28,6 +28,7 @@ from lmtune.indexing.lucene.store import LuceneStore
 from lmtune.indexing.lucene.writer import NOTE, read_note
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import build_sharded_index
+from lmtune.indexing.text_store import keep_texts
 from lmtune.laboratory.running import run
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import tuning_table
@@ -99,6 +100,12 @@ def lucene_store(folder: Path) -> Read:
         return [store.facts, postings, terms, counted, store.docnos.names(range(50))]
 
     return read
+
+
+def texts(folder: Path) -> Read:
+    source = documents(300)
+    keep_texts(source, build_index(source, folder, Analyzer(), workers=1))
+    return lambda: ColumnarIndex.open(folder).texts(range(300))
 
 
 def lucene_note(folder: Path) -> Read:
@@ -188,7 +195,7 @@ def checkpoint(folder: Path) -> Read:
 MENDED = [cached_index, lucene_store, letor_columns, pool, experiment]
 """What is made again where it is damaged."""
 
-REFUSED = [index, large_index, sharded_index, lucene_note, results, network, trees, checkpoint]
+REFUSED = [index, large_index, sharded_index, texts, lucene_note, results, network, trees, checkpoint]
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from same_pools import assert_same
 from support import TinyIndex, random_collection
 
 from lmtune.candidates import skyband as skyband_module
@@ -55,21 +55,6 @@ class Cache:
 @pytest.fixture
 def cache(tmp_path: Path, collection: Collection) -> Cache:
     return Cache(tmp_path / "candidates", collection)
-
-
-def assert_same(a: CandidatePool, b: CandidatePool) -> None:
-    for one in fields(CandidatePool):
-        x, y = getattr(a, one.name), getattr(b, one.name)
-        if hasattr(x, "__dataclass_fields__"):
-            for inner in fields(x):
-                left, right = getattr(x, inner.name), getattr(y, inner.name)
-                assert np.array_equal(left, right), (one.name, inner.name)
-                assert getattr(left, "dtype", None) == getattr(right, "dtype", None)
-        elif isinstance(x, np.ndarray):
-            assert np.array_equal(x, y), one.name
-            assert x.dtype == y.dtype
-        else:
-            assert x == y, one.name
 
 
 def test_extraction_in_parts_equals_pruning_the_whole(collection: Collection) -> None:

@@ -27,6 +27,7 @@ def names(found: list[Path], folder: Path) -> list[str]:
         (["docs.jsonl", "topics.tsv", "qrels.txt", "notes.txt"], ["docs.jsonl"]),
         (["docs.jsonl.zst", "corpus.jsonl"], ["docs.jsonl.zst"]),
         (["corpus.jsonl.gz", "queries.jsonl", "README"], ["corpus.jsonl.gz"]),
+        (["collection.tsv.gz", "queries.dev.small.tsv", "qrels.dev.small.tsv"], ["collection.tsv.gz"]),
         (["docs/b.gz", "docs/a/2", "docs/a/1", "stray"], ["docs/a/1", "docs/a/2", "docs/b.gz"]),
         (["documents/x", "qrels/qrels.a.txt"], ["documents/x"]),
         (["ap880212", "ap880213.gz", "topics.txt", "qrels.txt", "other/x"], ["ap880212", "ap880213.gz"]),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,21 @@ def test_the_classics(
     assert checked[1:] == (0, 0)
     assert sum(map(len, dataset.qrels.values())) == judgements
     assert len(split_topics(dataset).usable) == judged
+
+
+def test_a_folder_as_ms_marco_distributes_it(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "collection.tsv.gz", "wt") as stream:
+        stream.writelines(f"{n}\tpassage {n}\n" for n in range(9))
+    for name, first in {"train": 10, "dev.small": 20}.items():
+        queries = "".join(f"{first + n}\tquery {first + n}\n" for n in range(4))
+        (tmp_path / f"queries.{name}.tsv").write_text(queries)
+        (tmp_path / f"qrels.{name}.tsv").write_text(f"{first}\t0\t3\t1\n{first + 1}\t0\t5\t1\n")
+    dataset = load(tmp_path, split="dev.small")
+    assert docnos(dataset) == [str(n) for n in range(9)]
+    assert dataset.topics == {"20": "query 20", "21": "query 21"}
+    assert dataset.qrels == {"20": {"3": 1}, "21": {"5": 1}}
+    with pytest.raises(InputError, match=r"could be the topics.*--split NAME"):
+        load(tmp_path)
 
 
 def test_a_folder_as_beir_distributes_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -159,6 +159,51 @@ def test_unknown_format(tmp_path: Path, content: bytes) -> None:
     assert "JSON lines" in str(error)
 
 
+def test_lines_of_an_identifier_and_a_text(tmp_path: Path) -> None:
+    expected = [Document(f"{n}", f" passage {n}, é \U0001f600 " if n % 50 else "") for n in range(3000)]
+    content = "".join(f"{docno}\t{text}\n" for docno, text in expected).encode()
+    for batch_bytes in (100, 5000, 1 << 20):
+        path = put(tmp_path / "collection.tsv", content)
+        assert read(FileDocuments("x", [path], batch_bytes=batch_bytes)) == expected
+    for suffix, compress in COMPRESS.items():
+        path = put(tmp_path / f"collection.tsv{suffix}", compress(content.replace(b"\n", b"\r\n") + b"\n"))
+        assert read(FileDocuments("x", [path])) == expected
+    source = FileDocuments("x", [path])
+    assert source.fields == []
+    assert read(source.of_field("title"))[7] == Document("7", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"3", "not a document: '3'; accepted: id<TAB>text"),
+        (b"3\ta\tb", "not a document"),
+        (b"3 4\ta", "not a document"),
+        (b"\ta", "not a document"),
+        (b"3\t\xff", "invalid UTF-8"),
+    ],
+)
+def test_bad_lines_of_an_identifier_and_a_text(tmp_path: Path, line: bytes, message: str) -> None:
+    path = put(tmp_path / "c.tsv", b"1\tx\n\n2\ty\n" + line + b"\n")
+    error = failure(path, batch_bytes=4)
+    assert message in str(error)
+    assert error.line == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "fields"),
+    [
+        (
+            '{"id": "1", "title": "t", "tags": ["a"], "year": 3, "contents": "c"}\n{"x',
+            ["title", "tags", "contents"],
+        ),
+        ("<DOC>\n<DOCNO>1</DOCNO><HL>h</HL>\n<TEXT>x</TEXT></DOC><DOC><OTHER></OTHER>", ["hl", "text"]),
+    ],
+)
+def test_fields_of_the_first_document(tmp_path: Path, content: str, fields: list[str]) -> None:
+    assert FileDocuments("x", [put(tmp_path / "docs", content)]).fields == fields
+
+
 def test_truncated_gzip(tmp_path: Path) -> None:
     whole = gzip.compress(as_lines([Document("A", "x")] * 100))
     assert "ends too early" in str(failure(put(tmp_path / "d.jsonl.gz", whole[:-20])))

@@ -230,6 +230,9 @@ def test_shards_of_both_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     texts = {"b": "w1 w2 w2", "a": "w2", "c": "w3 w2 w1 w1 w1"}
     whole = [*(Document(docno, texts[docno]) for docno in first), *more]
     assert_equal(index, build_index(ListDocuments("all", whole), tmp_path / "whole", Analyzer()))
+    assert_equal(pickle.loads(pickle.dumps(index)), ColumnarIndex.open("whole"))
+    again = pickle.loads(pickle.dumps(index.shards[0]))
+    assert (again.docnos(range(3)), again.fingerprint) == (first, index.shards[0].fingerprint)
     # Read again from what was kept; a part elsewhere is told.
     assert ShardedIndex.open("both").num_docs == 5
     shutil.move("luc", "gone")

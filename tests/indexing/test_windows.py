@@ -20,7 +20,6 @@ from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.columnar import ColumnarIndex
-from lmtune.indexing.position_kernels import decode, encode
 from lmtune.indexing.windows import Window, count_windows
 
 WORDS = st.sampled_from(["a", "the", "cats", "Cat", "running", "ran", "elan", "東京", "x1", "don't", "of"])
@@ -67,17 +66,6 @@ def test_workers_and_memory_change_no_byte_and_no_other_column(tmp_path: Path) -
     plain = {file.name: file.read_bytes() for file in (tmp_path / "plain").iterdir()}
     assert files[0].keys() - plain.keys() == {"positions", "position_offsets"}
     assert all(files[0][name] == plain[name] for name in plain.keys() - {"index.json"})
-
-
-@given(st.lists(st.lists(st.integers(1, 1 << 20), min_size=1, max_size=5), min_size=1, max_size=9))
-def test_codes_are_undone(gaps: list[list[int]]) -> None:
-    places = [np.cumsum(own) - 1 for own in gaps]
-    tfs = np.array([len(own) for own in gaps], np.int32)
-    positions = np.concatenate(places).astype(np.int32)
-    coded, sizes = encode(positions, tfs, np.array([tfs.size], np.int32))
-    assert sizes.tolist() == [coded.size]
-    assert decode(coded, tfs).tolist() == positions.tolist()
-    assert coded.size == sum(max(1, -(-int(gap - 1).bit_length() // 7)) for own in gaps for gap in own)
 
 
 def indri(tokens: Sequence[str], first: str, second: str, ordered: bool) -> int:

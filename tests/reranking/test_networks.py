@@ -154,3 +154,19 @@ def test_batch_norms_momentum_is_keras(momentum: float) -> None:
     assert len(norms) == 2
     torch.testing.assert_close(norms[0].running_mean, (1.0 - momentum) * features.mean(0))
     assert {norm.momentum for norm in norms} == {round(1.0 - momentum, 12)}
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp:64-32", "b64", "attention:16-1-2"])
+def test_bfloat16_makes_no_ties(name: str) -> None:
+    """The last layer is in float32: different items keep different scores, which 8 bits would not."""
+    features = torch.randn((8, 120, FEATURES), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(features.shape[:2], dtype=torch.bool)
+    network = make_network(name, FEATURES).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        scores = network(features, mask)
+        rounded = scores.bfloat16().float()
+    exact = network(features, mask).detach()
+    assert scores.dtype == torch.float32
+    torch.testing.assert_close(scores, exact, rtol=0.02, atol=0.02 * float(exact.abs().max()))
+    distinct = [sum(own.unique().numel() for own in some) / exact.numel() for some in (scores, rounded)]
+    assert distinct[0] > 0.99 > distinct[1]

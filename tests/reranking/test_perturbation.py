@@ -175,13 +175,7 @@ def test_a_measure_as_a_loss_is_its_mean(name: str) -> None:
     for batch in batches(data, size=7, seed=0, epoch=0):
         rng = np.random.default_rng(0)
         scores = rng.integers(0, 5, batch.mask.shape).astype(np.float32)
-        lists = BatchLabels(
-            0,
-            torch.from_numpy(batch.labels),
-            torch.from_numpy(batch.mask),
-            torch.from_numpy(batch.queries),
-            torch.from_numpy(batch.rows),
-        )
+        lists = BatchLabels.of(batch, 0, "cpu")
         found, value = objective(lists, torch.from_numpy(scores))
         assert found.item() == value.item()
         own = data.take(batch.queries)

@@ -18,16 +18,18 @@ from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.digests import sealed, unsealed  # noqa: E402
 from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
-from lmtune.reranking.comparison import Tried, compare, empty_queries, history_rows, run_trials  # noqa: E402
+from lmtune.parallel import Workers  # noqa: E402
+from lmtune.reranking.comparison import compare, empty_queries, history_rows  # noqa: E402
+from lmtune.reranking.crossvalidation import learn_folds  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
 from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
-from lmtune.reranking.loop import Progress  # noqa: E402
 from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
 from lmtune.reranking.reranker import CUTOFFS, Reranker, fit_scorer, learn  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.training import Trained, fit  # noqa: E402
+from lmtune.reranking.sources import TrainingData  # noqa: E402
+from lmtune.reranking.training import fit  # noqa: E402
 
 SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
 TREES = parse_loss("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")
@@ -40,20 +42,23 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def train(settings: Settings, progress: Progress) -> Tried:
-    return fit_scorer(TRAIN, VALIDATION, settings, progress=progress)
-
-
 def test_trials_differ_by_seed_alone() -> None:
     seen: list[tuple[int, int]] = []
-    found = run_trials(train, SMALL, trials=3, progress=lambda done, total, _: seen.append((done, total)))
+
+    def report(label: str, done: int, total: int, words: str) -> None:
+        del words
+        if label == "listnet":
+            seen.append((done, total))
+
+    [outcome] = compare([SPLIT], [SMALL.loss], SMALL, trials=3, report=report)
+    [found] = outcome.trials
     assert [one.settings.seed for one in found] == [0, 1, 2]
     assert seen == [(step, 18) for step in range(1, 19)]
-    alone, third = fit(TRAIN, VALIDATION, replace(SMALL, seed=2)), found[2]
-    assert isinstance(third, Trained)
+    scaled = SPLIT.map(Normaliser.fit(TRAIN).transform)
+    alone, third = fit(scaled.train, scaled.validation, replace(SMALL, seed=2)), found[2]
     assert all(torch.equal(alone.weights[name], third.weights[name]) for name in alone.weights)
     with pytest.raises(InputError, match="bad number of trials: 0"):
-        run_trials(train, SMALL, trials=0)
+        compare([SPLIT], [SMALL.loss], SMALL, trials=0)
 
 
 def test_losses_are_compared_by_what_their_trials_reach() -> None:
@@ -99,10 +104,14 @@ def test_validation_chooses_among_a_loss_s_options() -> None:
 
 
 def test_trees_of_trials_have_their_own_seeds() -> None:
-    one, other = run_trials(train, replace(SMALL, loss=TREES, seed=3), trials=2)
+    [outcome] = compare([SPLIT], [TREES], replace(SMALL, seed=3), trials=2)
+    one, other = (fit_scorer(TRAIN, VALIDATION, replace(SMALL, loss=TREES, seed=seed)) for seed in (3, 4))
     assert isinstance(one, LambdaMart) and isinstance(other, LambdaMart)
     assert (one.settings.seed, other.settings.seed, one.settings.rounds) == (3, 4, 5)
     assert one.text != other.text
+    for tree, values in zip((one, other), outcome.queries, strict=True):
+        expected = ndcg(tree.score(TEST), TEST, CUTOFFS)
+        np.testing.assert_allclose(values, expected, rtol=1e-12)
     with pytest.raises(InputError, match="lambdamart has no such option: 'seed'"):
         parse_loss("lambdamart:seed=5")
 
@@ -242,3 +251,32 @@ def test_what_the_package_says_works(tmp_path: Path) -> None:
     reranking.save_model(tmp_path / "model", reranker, record={})
     scores = reranking.load_model(tmp_path / "model").score(split.test)
     assert (scores == reranker.score(split.test)).all()
+
+
+def test_a_cluster_changes_nothing(cluster: str, tmp_path: Path) -> None:
+    splits, told = [SPLIT, replace(SPLIT, test=VALIDATION)], []
+    expected = compare(splits, [SMALL.loss], SMALL, trials=2)
+    with Workers(cluster=cluster).engaged():
+        found = compare(
+            splits, [SMALL.loss], SMALL, trials=2, checkpoint=tmp_path, report=lambda *now: told.append(now)
+        )
+    assert [now[1:3] for now in told if now[0] == "trainings"] == [(done, 4) for done in range(1, 5)]
+    assert history_rows(found) == history_rows(expected)
+    assert found[0].queries.tobytes() == expected[0].queries.tobytes()
+    assert len(list(tmp_path.iterdir())) == 4  # each training's own: what is finished costs nothing again
+
+
+def test_processes_change_no_fold() -> None:
+    parts = [TrainingData(TRAIN, VALIDATION, TEST, (), {}, fold=fold) for fold in ("fold1", "fold2")]
+    told: list[Any] = []
+
+    def learnt() -> list[bytes]:
+        how: Any = {"device": "cpu", "checkpoint": None, "checkpoint_every": None}
+        found = learn_folds(parts, SMALL, Normalisation(), **how, progress=lambda *now: told.append(now))
+        return [one.score(TEST).tobytes() for _, one in found]
+
+    expected = learnt()
+    told.clear()
+    with Workers(2).engaged():
+        assert learnt() == expected
+    assert told == [("folds", 1, 2), ("folds", 2, 2)]

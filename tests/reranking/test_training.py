@@ -285,6 +285,9 @@ TOGETHER: list[dict[str, Any]] = [
     {"loss": parse_loss("listmle"), "network": "b64"},
     {"loss": parse_loss("song"), "network": "attention:8-1-2"},
     {"loss": parse_loss("k-song"), "network": "b64"},
+    {"loss": parse_loss("song:estimator=msvr:gamma=0.5"), "network": "mlp:8", "list_size": 8},
+    {"loss": parse_loss("k-song:theoretical=true:eta=0.1"), "network": "mlp:8", "batch_size": 23},
+    {"loss": parse_loss("lambdarank"), "network": "mlp:8", "batch_size": 1},
     {"loss": parse_loss("ndcg@5"), "network": "mlp:8", "optimizer": "spsa"},
 ]
 # Batches of 5: one process has three queries, the other two; the last batch has four.

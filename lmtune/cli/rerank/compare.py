@@ -13,6 +13,7 @@ from lmtune.errors import name_of
 from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.progress import note, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
@@ -65,6 +66,7 @@ def compare(
     normalisation: Normalisation,
     checkpoints: Checkpoints,
     machine: Machine,
+    workers: Workers,
     output: LossesOutput,
 ) -> None:
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
@@ -80,7 +82,7 @@ def compare(
             : 2 if missing else 1
         ]  # one where none is missing
 
-    hold(folder, read, trials, settings, checkpoints, machine, output)
+    hold(folder, read, trials, settings, checkpoints, machine, workers, output)
 
 
 def hold(
@@ -90,6 +92,7 @@ def hold(
     settings: Settings,
     checkpoints: Checkpoints,
     machine: Machine,
+    workers: Workers,
     output: LossesOutput,
 ) -> None:
     """Check what can be checked, read the data, hold the losses against each other on it, and show them.
@@ -99,7 +102,7 @@ def hold(
     from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.training import check_device
+    from lmtune.reranking.devices import check_device
 
     losses = comparison.read_losses(trials.losses, settings)
     check_device(machine.device)
@@ -108,7 +111,7 @@ def hold(
         check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
     with timed(f"{data}: read"):
         contest, conventions = read()
-    with stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
+    with workers.engaged(), stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
         outcomes = comparison.compare_on(
             contest,
             losses,

@@ -20,6 +20,7 @@ from lmtune.formats.runs import read_run
 from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.run_files import compare_runs
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
 from lmtune.reporting.table import STYLES
@@ -59,6 +60,7 @@ def crossval(
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
+    workers: Workers,
 ) -> None:
     """Rerank each topic by a model that never saw it; compare the run with the one before."""
     from lmtune.reranking.networks import parse_network
@@ -69,7 +71,8 @@ def crossval(
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
         known = _folds(replace(collection, name=data), crossing, learning, features, settings.seed, progress)
-    scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
+    with workers.engaged():
+        scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
     if scored:
         _write(known[0], scored, crossing, learning.run, settings)
 

@@ -9,6 +9,7 @@ from lmtune.cli.rerank import Checkpoints, Machine
 from lmtune.cli.rerank.compare import LossesOutput, Trials, hold
 from lmtune.measures.lists import Empty
 from lmtune.options import other_default
+from lmtune.parallel import Workers
 from lmtune.progress import note
 from lmtune.reranking.label_settings import LabelOptions, LabelSettings
 
@@ -37,6 +38,7 @@ def labels(
     settings: Annotated[LabelSettings, "loss", "learning_rate"],
     checkpoints: Checkpoints,
     machine: Machine,
+    workers: Workers,
     output: LossesOutput,
 ) -> None:
     """Train networks that rank all labels by several losses; print P@k, nDCG@k and propensity-scored ones."""
@@ -59,4 +61,4 @@ def labels(
         lists.check(settings)
         return lists, ("skip",)
 
-    hold(data, read, trials, settings, checkpoints, machine, output)
+    hold(data, read, trials, settings, checkpoints, machine, workers, output)

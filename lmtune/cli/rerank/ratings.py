@@ -10,6 +10,7 @@ from lmtune.cli.rerank.compare import LossesOutput, Trials, hold
 from lmtune.formats.ratings import read_ratings
 from lmtune.measures.lists import Empty
 from lmtune.options import other_default
+from lmtune.parallel import Workers
 from lmtune.progress import note
 from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
 
@@ -39,6 +40,7 @@ def ratings(
     settings: Annotated[LongListSettings, "loss", "network", "learning_rate"],
     checkpoints: Checkpoints,
     machine: Machine,
+    workers: Workers,
     output: LossesOutput,
 ) -> None:
     """Train NeuMF by several losses; print nDCG of held-out items among all items, with 95% intervals."""
@@ -55,4 +57,4 @@ def ratings(
             note(f"each epoch is measured on {chosen:,} of {tested:,} users (--validation-users)")
         return lists, ("skip",)
 
-    hold(file, read, trials, settings, checkpoints, machine, output)
+    hold(file, read, trials, settings, checkpoints, machine, workers, output)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, name_of
-from lmtune.indexing.index import Positions, Postings
+from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.lucene.names import find_prebuilt
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
 from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
@@ -144,6 +144,10 @@ class LuceneIndex:
             analysis["stopwords"] = _stopwords(stopwords)[1]
         return cls(path, name or name_of(path), store, analysis, lengths, reader, progress)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = self._store.path, self._store.facts["digest"]
+        return _reopen, (self.path, self.name, *kept, self.analysis, self.lengths_kind)
+
     def __repr__(self) -> str:
         return f"LuceneIndex({str(self.path)!r}, num_docs={self.num_docs})"
 
@@ -229,6 +233,19 @@ class LuceneIndex:
         """Return the document numbers of docnos, -1 where the index lacks one."""
         return self._store.docnos.numbers(docnos)
 
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str = CONTENTS) -> list[str]:
+        """Return one field's text of documents by number, empty where a document lacks the field.
+
+        The field is a stored one of Lucene's; or a part of the whole document that Anserini stores,
+        as the readers of JSON lines and TREC documents take it.
+
+        Raises
+        ------
+        InputError
+            Where neither is stored.
+        """
+        return self._reader.texts(docs, field)
+
     @property
     def _reader(self) -> LuceneReader:
         if self._opened is None:
@@ -241,6 +258,17 @@ class LuceneIndex:
         named = {"lucene": None, "none": frozenset[str]()}
         stopwords = named[words] if isinstance(words, str) else frozenset(words)
         return QueryAnalyzer(self.analysis["stemmer"], stopwords)
+
+
+def _reopen(
+    path: Path, name: str, kept: Path, digest: str, analysis: dict[str, Any], lengths: Lengths
+) -> LuceneIndex:
+    store = LuceneStore.open(kept, digest)
+    if store is None or commit_digest(path) != digest:
+        raise InputError(
+            "the index has changed since it was opened", file=path, accepted="an index left alone"
+        )
+    return LuceneIndex(path, name, store, analysis, lengths, None, None)
 
 
 def _open_reader(path: Path, digest: str) -> LuceneReader:
@@ -315,6 +343,7 @@ def build_lucene_index(
     stemmer: str = "porter",
     stopwords: str = "lucene",
     positions: bool = False,
+    raw: bool = False,
     workers: int = 2,
     memory_mb: int = 1024,
     progress: Callable[[str, int, int], None] | None = None,
@@ -333,6 +362,8 @@ def build_lucene_index(
         ``"lucene"``, ``"none"`` or a file with one word a line.
     positions : bool
         Whether to keep where terms stand.
+    raw : bool
+        Whether to keep the documents themselves.
     workers : int
         Indexing threads.
     memory_mb : int
@@ -361,6 +392,7 @@ def build_lucene_index(
         stopwords=None if words == LUCENE_ENGLISH else words,
         note={"source": source.name, "analysis": {"stemmer": stemmer, "stopwords": noted}},
         positions=positions,
+        raw=raw,
         threads=workers,
         memory_mb=memory_mb,
         progress=progress,

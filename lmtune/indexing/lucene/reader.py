@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.indexing.columns import SMALL_BYTES
 from lmtune.indexing.lucene.loops import FREQS, POSITIONS, loops
+from lmtune.indexing.lucene.stored_text import check_stored, field_text
 
 CONTENTS = "contents"
 """The field that Anserini indexes text in."""
@@ -33,6 +34,7 @@ class _Leaf(NamedTuple):
     first: int
     size: int
     numbers: NDArray[np.int32] | None  # by Lucene's number, -1 where deleted; None if none is
+    places: NDArray[np.int64] | None  # Lucene's numbers of the live ones
 
 
 def commit_digest(path: str | os.PathLike[str]) -> str:
@@ -99,6 +101,7 @@ class LuceneReader:
         self._bytes = load("org.apache.lucene.util.BytesRef")
         self._leaves = self._open_leaves()
         self._checked = False
+        self._stored: set[str] = set()
         if sum(file.stat().st_size for file in self.path.iterdir()) < SMALL_BYTES:
             self.check()
         self.num_docs = sum(leaf.size for leaf in self._leaves)
@@ -108,11 +111,12 @@ class LuceneReader:
         leaves, first = [], 0
         for context in self._reader.leaves().toArray():
             leaf = context.reader()
-            size, numbers = leaf.numDocs(), None
+            size, numbers, places = leaf.numDocs(), None, None
             if size < leaf.maxDoc():
                 live = self._loops.flags(leaf.getLiveDocs(), leaf.maxDoc())
                 numbers = np.where(live, first + np.cumsum(live) - 1, -1).astype(np.int32)
-            leaves.append(_Leaf(leaf, first, size, numbers))
+                places = np.flatnonzero(live)
+            leaves.append(_Leaf(leaf, first, size, numbers, places))
             first += size
         return leaves
 
@@ -280,6 +284,30 @@ class LuceneReader:
                 names = [names[place] for place in np.flatnonzero(leaf.numbers >= 0)]
             found += names
         return found
+
+    def texts(self, docs: Sequence[int] | NDArray[np.integer], field: str) -> list[str]:
+        """Return one field's text of live documents by number, empty where one lacks the field.
+
+        Raises
+        ------
+        InputError
+            Where none of the first documents stores it.
+        """
+        if field not in self._stored:
+            first = (self._document(number).get for number in range(self.num_docs))
+            check_stored(self.path, first, field, self._stored_names)
+            self._stored.add(field)
+        texts = (field_text(self.path, self._document(int(number)).get, field) for number in docs)
+        return [text or "" for text in texts]
+
+    def _document(self, number: int) -> Any:
+        """Return a live document's stored fields, as Lucene has them."""
+        leaf = max((leaf for leaf in self._leaves if leaf.first <= number), key=lambda leaf: leaf.first)
+        place = number - leaf.first
+        return leaf.reader.storedFields().document(place if leaf.places is None else int(leaf.places[place]))
+
+    def _stored_names(self) -> Iterator[str]:
+        return (str(field.name()) for field in self._document(0).getFields().toArray())
 
     def _leaf_docnos(self, leaf: _Leaf) -> list[bytes]:
         size = leaf.reader.maxDoc()

@@ -6,7 +6,6 @@ A folder holds docnos and lengths as columns, and postings and analysed queries 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import zlib
@@ -24,16 +23,8 @@ from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, u
 from lmtune.formats.files import atomic_write
 from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
-from lmtune.indexing.columns import (
-    SMALL_BYTES,
-    Column,
-    StoredColumn,
-    Strings,
-    read_columns,
-    write_column,
-    write_strings,
-)
-from lmtune.indexing.docnos import Docnos
+from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, read_columns
+from lmtune.indexing.docnos import Docnos, DuplicateDocnoError, write_docnos
 from lmtune.indexing.index import Postings
 
 FORMAT = "lmtune lucene store 2"
@@ -43,7 +34,6 @@ _FILE = "store.json"
 _COLUMNS = ("docnos", "docno_bytes", "docno_ranks")
 _KIND = FolderKind(_FILE, ("*", "candidates/*"))
 _REMOVE = "this folder removed; it is made again"
-_STRINGS_AT_A_TIME = 1 << 16
 
 
 class LuceneStore:
@@ -97,24 +87,15 @@ class LuceneStore:
         InputError
             If two documents have the same docno, or the folder is something else.
         """
-        order = sorted(range(len(docnos)), key=docnos.__getitem__)
-        for first, second in itertools.pairwise(order):
-            if docnos[first] == docnos[second]:
+        with atomic_directory(path, _KIND) as folder:
+            try:
+                columns = write_docnos(folder, docnos)
+            except DuplicateDocnoError as error:
                 raise InputError(
                     "two documents of the index have one docno",
-                    value=docnos[first].decode(errors="replace"),
+                    value=str(error),
                     accepted="an index where each docno comes once",
-                )
-        ranks = np.empty(len(docnos), np.int32)
-        ranks[order] = np.arange(len(docnos), dtype=np.int32)
-        pieces = (docnos[at : at + _STRINGS_AT_A_TIME] for at in range(0, len(docnos), _STRINGS_AT_A_TIME))
-        with atomic_directory(path, _KIND) as folder:
-            text, offsets = write_strings(folder / "docnos", folder / "docno_bytes", pieces)
-            columns = {
-                "docnos": text,
-                "docno_bytes": offsets,
-                "docno_ranks": write_column(folder / "docno_ranks", "<i4", ranks),
-            }
+                ) from None
             described = {name: asdict(column) for name, column in columns.items()}
             content = {"format": FORMAT, "facts": dict(facts), "columns": described}
             (folder / _FILE).write_text(json.dumps(sealed(content), indent=1) + "\n", encoding="utf-8")

@@ -120,10 +120,8 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     counted = 0
     for batch in batches(data, size=_QUERIES, seed=0, epoch=0, shuffle=False):
         model.zero_grad(set_to_none=True)
-        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
-        labels, mask, queries, rows = (feed.to_device(array) for array in arrays)
         scores = model(*feed.inputs(model, batch.rows))
-        loss, _ = objective(BatchLabels(0, labels, mask, queries, rows), scores)
+        loss, _ = objective(BatchLabels.of(batch, 0, feed.device), scores)
         loss.backward()  # type: ignore[no-untyped-call]
         # Losses are means over the queries that have something relevant.
         weight = int(((batch.labels > 0) & batch.mask).any(axis=1).sum())

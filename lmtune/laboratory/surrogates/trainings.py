@@ -82,7 +82,7 @@ def train(
         measurer = Measurer(asked.measure, fold.train)
 
     def watch(run: TrainingRun) -> None:
-        scores = feed.scores(run.task.network)
+        scores = feed.scores(run.task.network).numpy()
         courses["objective"].append(whole_objective(pairs, fold.train, scores, asked.loss))
         courses["training"].append(measurer.mean(scores))
 

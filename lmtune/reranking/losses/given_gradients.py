@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+
+from lmtune.reranking.devices import autocast
 
 # Each query's loss, and its gradient with regard to the scores (None where nobody asks for it).
 LossAndGradient = tuple[Tensor, Tensor | None]
@@ -58,9 +59,7 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, compute: Callable[[bool], LossAndGradient]) -> Tensor:
         wanted = ctx.needs_input_grad[0]
-        kind = scores.device.type
-        known = torch.amp.is_autocast_available(kind)
-        with torch.autocast(kind, enabled=False) if known else nullcontext():
+        with autocast(scores.device, bf16=False):
             losses, gradient = compute(wanted)
         if wanted:
             ctx.save_for_backward(scores, gradient)

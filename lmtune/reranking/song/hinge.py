@@ -7,58 +7,68 @@ into running sums. They are formed in float64 around each list's mean, for the q
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class SortedLists:
-    """Scores of lists (B, n) in ascending order, centred, with what scatters results back."""
+class SortedLists(NamedTuple):
+    """Lists (B, n) by ascending score, and sums over the items above each one's margin.
+
+    Attributes
+    ----------
+    order : int64 Tensor (B, n)
+        Which item stands at each place.
+    values, weights : float64 Tensor (B, n)
+        Scores less their list's mean, and the weights w_j; 0 on padding.
+    below : float64 Tensor (B, n)
+        s_i - c.
+    sums : float64 Tensor (3, B, n)
+        Of w_j, w_j s_j and w_j s_j^2 over the items with s_j above `below`.
+    first : int64 Tensor (B, n)
+        The first of these items.
+    margin : float
+        c.
+    """
 
     order: Tensor
     values: Tensor
+    weights: Tensor
+    below: Tensor
+    sums: Tensor
+    first: Tensor
     margin: float
 
     @classmethod
-    def sort(cls, scores: Tensor, mask: Tensor, margin: float) -> SortedLists:
-        """Sort `scores` (B, n); where `mask` is False they may hold anything."""
+    def sort(cls, scores: Tensor, mask: Tensor, margin: float, weights: Tensor) -> SortedLists:
+        """Sort `scores` (B, n); where `mask` is False they may hold anything, and weights are 0."""
         kept = torch.where(mask, scores.double(), 0.0)
         centre = kept.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
         values, order = torch.sort(torch.where(mask, kept - centre, 0.0), dim=1, stable=True)
-        return cls(order, values, margin)
+        weight = weights.double().gather(1, order)
+        below = values - margin
+        first = torch.searchsorted(values, below, right=True)
+        sums = _after(first, weight, weight * values, weight * values.square())
+        return cls(order, values, weight, below, sums, first, margin)
 
-    def inner(self, weights: Tensor) -> Tensor:
+    def inner(self) -> Tensor:
         """Compute g_i = sum_j w_j max(0, s_j - s_i + c)^2 for all i.
-
-        Parameters
-        ----------
-        weights : Tensor (B, n)
-            w_j in the caller's order, 0 on padding.
 
         Returns
         -------
         float64 Tensor (B, n)
-            In the caller's order.
+            In the caller's order, as all results.
         """
-        weight = weights.double().gather(1, self.order)
-        below = self.values - self.margin
-        first = torch.searchsorted(self.values, below, right=True)
-        zeroth, once, twice = (
-            _after(weight * power, first)
-            for power in (torch.ones_like(self.values), self.values, self.values.square())
-        )
-        sums = (twice - 2.0 * below * once + below.square() * zeroth).clamp(min=0.0)
+        zeroth, once, twice = self.sums
+        sums = (twice - 2.0 * self.below * once + self.below.square() * zeroth).clamp(min=0.0)
         return self._back(sums)
 
-    def gradient(self, weights: Tensor, outer: Tensor) -> Tensor:
+    def gradient(self, outer: Tensor) -> Tensor:
         """Compute the gradient of sum_i a_i g_i in the scores, with a held fixed.
 
         Parameters
         ----------
-        weights : Tensor (B, n)
-            w_j, as in `inner`.
         outer : Tensor (B, n)
             a_i, 0 for items that are not relevant and on padding.
 
@@ -66,43 +76,40 @@ class SortedLists:
         -------
         float64 Tensor (B, n)
         """
-        weight = weights.double().gather(1, self.order)
         factor = outer.double().gather(1, self.order)
-        below = self.values - self.margin
-        first = torch.searchsorted(self.values, below, right=True)
-        pull = _after(weight * self.values, first) - below * _after(weight, first)
         above = self.values + self.margin
         last = torch.searchsorted(self.values, above, right=False)
-        push = above * _before(factor, last) - _before(factor * self.values, last)
-        return self._back(2.0 * (weight * push - factor * pull))
+        zeroth, once = _before(last, factor, factor * self.values)
+        push = above * zeroth - once
+        return self._back(2.0 * (self.weights * push - factor * self._pull()))
 
-    def derivative(self, weights: Tensor, changes: Tensor) -> Tensor:
+    def derivative(self, changes: Tensor) -> Tensor:
         """Compute the derivative of each g_i along `changes` (B, n) of the scores.
 
         Returns
         -------
         float64 Tensor (B, n)
         """
-        weight = weights.double().gather(1, self.order)
         step = changes.double().gather(1, self.order)
-        below = self.values - self.margin
-        first = torch.searchsorted(self.values, below, right=True)
-        pull = _after(weight * self.values, first) - below * _after(weight, first)
-        moved = weight * step
-        push = _after(moved * self.values, first) - below * _after(moved, first)
-        return self._back(2.0 * (push - step * pull))
+        moved = self.weights * step
+        zeroth, once = _after(self.first, moved, moved * self.values)
+        return self._back(2.0 * (once - self.below * zeroth - step * self._pull()))
+
+    def _pull(self) -> Tensor:
+        """Compute sum_j w_j max(0, s_j - s_i + c)."""
+        return self.sums[1] - self.below * self.sums[0]
 
     def _back(self, values: Tensor) -> Tensor:
         return torch.empty_like(values).scatter_(1, self.order, values)
 
 
-def _after(values: Tensor, first: Tensor) -> Tensor:
-    """Sum values[first:] of each row."""
-    running = torch.nn.functional.pad(values.flip(1).cumsum(1).flip(1), (0, 1))
-    return running.gather(1, first)
+def _after(first: Tensor, *values: Tensor) -> Tensor:
+    """Sum values[first:] of each row of some (B, n); returns (values, B, n)."""
+    running = torch.nn.functional.pad(torch.stack(values).flip(2).cumsum(2).flip(2), (0, 1))
+    return running.gather(2, first.expand(len(values), -1, -1))
 
 
-def _before(values: Tensor, last: Tensor) -> Tensor:
-    """Sum values[:last] of each row."""
-    running = torch.nn.functional.pad(values.cumsum(1), (1, 0))
-    return running.gather(1, last)
+def _before(last: Tensor, *values: Tensor) -> Tensor:
+    """Sum values[:last] of each row of some (B, n); returns (values, B, n)."""
+    running = torch.nn.functional.pad(torch.stack(values).cumsum(2), (1, 0))
+    return running.gather(2, last.expand(len(values), -1, -1))

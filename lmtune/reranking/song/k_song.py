@@ -16,7 +16,7 @@ from lmtune.reranking.song.estimators import EstimatorName
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
 from lmtune.reranking.song.samples import Sample
 from lmtune.reranking.song.songs import MARGIN, Selection, Song
-from lmtune.reranking.song.thresholds import solve_threshold
+from lmtune.reranking.song.thresholds import Slope, solve_thresholds
 
 
 def _read_eta(text: str) -> float | Literal["solve"]:
@@ -124,17 +124,13 @@ class KSong(Song):
             return Selection(torch.where(all_top, 1.0, psi), inner_slope=fall if self.theoretical else None)
         target = (cutoff + self.epsilon) / batch.lengths
         kept = self.threshold[batch.positions].double().unsqueeze(1)
-        threshold = kept
         unknown = torch.isnan(kept)
         if self.eta is None:
             unknown |= batch.whole
         elif isinstance(self.eta, str):
             unknown = torch.ones_like(unknown)
-        unknown = unknown.squeeze(1)
-        if bool(unknown.any()):
-            threshold[unknown] = solve_threshold(
-                batch.scores[unknown], batch.level[unknown], target[unknown], tau1=self.tau1, tau2=self.tau2
-            )
+        slope_of = Slope(batch.scores, batch.level, target, self.tau1, self.tau2)
+        threshold = solve_thresholds(kept, unknown, slope_of)
         sigma = torch.sigmoid((batch.scores - threshold) / self.tau1)
         psi = torch.sigmoid(self.scale * (batch.scores - threshold))
         slope = threshold_slope = None

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
+from lmtune.reranking.losses import padded_lists
 from lmtune.reranking.song.state import PairState
 
 
@@ -25,8 +26,8 @@ class Sample:
         Items that are there; those with a label above 0.
     positions : int64 Tensor (B,)
         The queries' rows in the state's per-query arrays.
-    slots : int64 Tensor (R,)
-        The relevant pairs' rows in the state, in the order of ``relevant.nonzero()``.
+    slots : int64 Tensor (B, n)
+        The relevant pairs' rows in the state; for other items the one that stands for no pair.
     lengths : Tensor (B, 1)
         N_q.
     pairs : Tensor (B, n)
@@ -56,16 +57,14 @@ class Sample:
     queries: Tensor
 
     def gamma(self, given: float | None) -> Tensor:
-        """Give each relevant pair's weight of its new value, float64 (R,).
+        """Give each list's weight of new values, float64 (B, 1).
 
         By default 1 for whole lists, where g^ is g and an older value could only be worse, and
         0.3 for samples.
         """
         if given is None:
-            chosen = torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
-        else:
-            chosen = torch.full_like(self.lengths, given)
-        return chosen.expand_as(self.relevant)[self.relevant]
+            return torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
+        return torch.full_like(self.lengths, given)
 
 
 def sample_of(
@@ -81,8 +80,8 @@ def sample_of(
     Raises
     ------
     InputError
-        For shapes that do not match, unknown queries, relevant pairs that are not known, and
-        samples of too few items.
+        For shapes that do not match, and (see `PairState`) unknown queries, relevant pairs that are
+        not known, and samples of too few items.
     """
     if scores.dim() != 2 or labels.shape != scores.shape or items.shape != scores.shape:
         raise InputError(
@@ -98,21 +97,17 @@ def sample_of(
     label = torch.where(mask, labels.double(), 0.0)
     relevant = label > 0
     positions, strange = state.positions(queries)
-    rows, columns = relevant.nonzero(as_tuple=True)
-    slots, unknown = state.slots(positions[rows], items[rows, columns])
-    lengths = state.lengths[positions].double().unsqueeze(1)
-    count = state.counts[positions].double().unsqueeze(1)
-    seen = relevant.sum(1, keepdim=True).double()
-    unseen = mask.sum(1, keepdim=True).double() - seen
-    few = (seen < count.clamp(max=2.0)) | (unseen < (lengths - count).clamp(max=1.0))
-    # One look at all that may be wrong: on other devices than the CPU each waits for them.
-    if bool(torch.cat([strange, unknown, few.squeeze(1)]).any()):
-        _refuse_queries(state, queries, strange)
-        _refuse_pairs(queries[rows][unknown], items[rows, columns][unknown])
-        _refuse_samples(torch.cat([seen, count, unseen, lengths - count], dim=1)[few.squeeze(1)])
+    slots, unknown = state.slots(positions, items, relevant)
+    length, relevant_in_list = (sizes[positions].unsqueeze(1) for sizes in (state.lengths, state.counts))
+    relevant_seen = relevant.sum(1, keepdim=True)
+    others_seen = mask.sum(1, keepdim=True) - relevant_seen
+    sizes = relevant_seen, relevant_in_list, others_seen, length - relevant_in_list
+    _look_for_faults(state, (queries, items), strange, unknown, sizes)
+    seen, count, unseen, others = (number.double() for number in sizes)
+    lengths = length.double()
     one = torch.ones_like(seen)
     # What a relevant and another item stand for: in sums over all items, and over those beside item i.
-    level = count / torch.maximum(seen, one), (lengths - count) / torch.maximum(unseen, one)
+    level = count / torch.maximum(seen, one), others / torch.maximum(unseen, one)
     beside = (count - 1.0) / torch.maximum(seen - 1.0, one), level[1]
     return Sample(
         scores=kept,
@@ -130,33 +125,21 @@ def sample_of(
     )
 
 
-def _refuse_queries(state: PairState, queries: Tensor, wrong: Tensor) -> None:
-    if bool(wrong.any()):
-        known = state.query_ids
-        raise InputError(
-            "a query that the training data lacks",
-            value=int(queries[wrong][0]),
-            accepted=f"the {len(known)} ids from {int(known[0])} to {int(known[-1])} that the pairs were made"
-            " from",
-        )
-
-
-def _refuse_pairs(queries: Tensor, items: Tensor) -> None:
-    if len(items):
-        raise InputError(
-            "a pair (query, item) labelled relevant that the training data lacks",
-            value=(int(queries[0]), int(items[0])),
-            accepted="the pairs that the state was made from",
-        )
-
-
-def _refuse_samples(sizes: Tensor) -> None:
-    seen, relevant, unseen, others = sizes[0].long().tolist()
-    raise InputError(
-        "a sample too small for unbiased estimates",
-        value=f"{seen} of a list's {relevant} relevant items, {unseen} of its {others} others",
-        accepted="2 relevant items and 1 other, or all where there are fewer",
-    )
+def _look_for_faults(
+    state: PairState,
+    ids: tuple[Tensor, Tensor],
+    strange: Tensor,
+    unknown: Tensor,
+    sizes: tuple[Tensor, Tensor, Tensor, Tensor],
+) -> None:
+    """Tell the state what `PairState.notice` takes; on the CPU only where something is wrong."""
+    queries, items = ids
+    seen, count, unseen, others = sizes
+    few = (seen < count.clamp(max=2)) | (unseen < others.clamp(max=1))
+    flags = torch.cat([strange.unsqueeze(1), unknown.any(1, keepdim=True), few], dim=1)
+    if not padded_lists.on_cpu(flags) or bool(flags.any()):
+        item = items.gather(1, unknown.byte().argmax(1, keepdim=True))
+        state.notice(torch.cat([flags, queries.to(item.device).unsqueeze(1), item, *sizes], dim=1))
 
 
 def _spread(weights: tuple[Tensor, Tensor], relevant: Tensor, mask: Tensor) -> Tensor:

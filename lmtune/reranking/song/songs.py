@@ -145,7 +145,7 @@ class Song(nn.Module):
         """
         with torch.no_grad():
             batch = sample_of(self.state, scores, labels, mask, queries, items)
-            lists = SortedLists.sort(batch.scores, batch.mask, self.margin)
+            lists = self._sorted(batch, batch.scores)
             itself = self.margin**2 / batch.lengths
             current = self._inner(batch, lists)
             change = self._change(batch, lists, current, previous_scores, score_changes)
@@ -159,12 +159,12 @@ class Song(nn.Module):
             outer = gain * batch.lengths / (logs.square() * ranks * math.log(2.0))
             selection = self._select(batch, batch.lengths * estimate)
             if selection is None:
-                gradient = lists.gradient(batch.others, outer)
+                gradient = lists.gradient(outer)
             else:
                 outer = outer * selection.psi
                 if selection.inner_slope is not None:
                     outer = outer + value * selection.inner_slope
-                gradient = lists.gradient(batch.others, outer)
+                gradient = lists.gradient(outer)
                 if selection.slope is not None:
                     assert selection.threshold_slope is not None
                     pull = selection.slope * value
@@ -173,14 +173,17 @@ class Song(nn.Module):
                     moved = batch.others * pull.sum(1, keepdim=True) + own
                     gradient = gradient + pull - moved * selection.threshold_slope
                 value = value * selection.psi
-            total = value.sum()
+            total = self.state.sound(value.sum())
             self.objective = total
         return with_gradient(scores, total, gradient)
+
+    def _sorted(self, batch: Sample, scores: Tensor) -> SortedLists:
+        return SortedLists.sort(scores, batch.mask, self.margin, batch.others)
 
     def _inner(self, batch: Sample, lists: SortedLists) -> Tensor:
         """Compute g^_i, in which item i counts once whatever its weight among the others."""
         itself = self.margin**2 / batch.lengths
-        whole = lists.inner(batch.others) + itself - self.margin**2 * batch.others
+        whole = lists.inner() + itself - self.margin**2 * batch.others
         # Never below its own hinge, not even where scores cancel to the last bit.
         return torch.maximum(whole, itself)
 
@@ -200,27 +203,23 @@ class Song(nn.Module):
             raise InputError(f"the estimator '{self.estimator}' needs {compares}")
         other = torch.where(batch.mask, given.detach().double(), 0.0)
         if compares == "score_changes":
-            return lists.derivative(batch.others, other)
-        return current - self._inner(batch, SortedLists.sort(other, batch.mask, self.margin))
+            return lists.derivative(other)
+        return current - self._inner(batch, self._sorted(batch, other))
 
     def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None, itself: Tensor) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""
-        rule = ESTIMATORS[self.estimator].rule
-        chosen = batch.relevant
-        fresh = current[chosen]
-        old = self.state.estimate[batch.slots].double()
+        old = self.state.kept[batch.slots].double()
+        if not self.training:
+            return torch.where(torch.isnan(old), current, old)
         gamma = batch.gamma(self.gamma)
-        share = (batch.queries / self.active).clamp(max=1.0) / batch.pairs[chosen]
-        moved = rule(old, fresh, None if change is None else change[chosen], gamma, share)
+        share = (batch.queries / self.active).clamp(max=1.0) / batch.pairs
+        moved = ESTIMATORS[self.estimator].rule(old, current, change, gamma, share)
         if change is not None:
             # These can overshoot; no g is below an item's own hinge, so neither is its estimate.
-            moved = torch.maximum(moved, itself.expand_as(chosen)[chosen])
-        new = torch.where(torch.isnan(old), fresh, moved)
-        if self.training:
-            self.state.write(batch.slots, new)
-        else:
-            new = torch.where(torch.isnan(old), fresh, old)
-        return current.masked_scatter(chosen, new)
+            moved = torch.maximum(moved, itself)
+        new = torch.where(torch.isnan(old), current, moved)
+        self.state.write(batch.slots, new)
+        return new
 
     def _select(self, batch: Sample, ranks: Tensor) -> Selection | None:
         """Weigh the items, whose estimated bounds of ranks N u (B, n) are given; None weighs all alike."""

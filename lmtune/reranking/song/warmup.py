@@ -72,26 +72,23 @@ class ListwiseCrossEntropy(nn.Module):
             sums = self.label_sums[batch.positions].double().unsqueeze(1)
             weight = torch.where(batch.relevant, batch.labels, 0.0) * batch.pairs / batch.queries
             weight = weight / torch.where(sums > 0, sums, 1.0)
-            value = (weight * (estimate + torch.log(batch.lengths))).sum()
+            value = self.state.sound((weight * (estimate + torch.log(batch.lengths))).sum())
             outer = torch.where(batch.relevant, weight * torch.exp(current - estimate), 0.0)
             gradient = _gradient(batch.scores, logits, total, outer, batch.lengths, batch.relevant)
             self.objective = value
         return with_gradient(scores, value, gradient)
 
     def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
-        slots, relevant = batch.slots, batch.relevant
-        fresh = current[relevant]
-        old = self.state.estimate[slots].double()
+        old = self.state.kept[batch.slots].double()
+        if not self.training:
+            return torch.where(torch.isnan(old), current, old)
         gamma = batch.gamma(self.gamma)
         # Neither term can overflow, and a gamma of 1 leaves the second at -inf: no weight at all.
-        moved = torch.logaddexp(fresh + torch.log(gamma), old + torch.log1p(-gamma))
-        moved = torch.minimum(moved, fresh + _MOST_ABOVE)
-        if self.training:
-            new = torch.where(torch.isnan(old), fresh, moved)
-            self.state.write(slots, new)
-        else:
-            new = torch.where(torch.isnan(old), fresh, old)
-        return current.masked_scatter(relevant, new)
+        moved = torch.logaddexp(current + torch.log(gamma), old + torch.log1p(-gamma))
+        moved = torch.minimum(moved, current + _MOST_ABOVE)
+        new = torch.where(torch.isnan(old), current, moved)
+        self.state.write(batch.slots, new)
+        return new
 
 
 def _sum_beside(scores: Tensor, logits: Tensor, lengths: Tensor, relevant: Tensor) -> Tensor:

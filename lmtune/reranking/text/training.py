@@ -10,21 +10,16 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lmtune.reranking.data import check_training_data
+from lmtune.reranking.devices import check_device
 from lmtune.reranking.loop import TrainingRun
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.text.cross_encoder import CrossEncoder
 from lmtune.reranking.text.lists import TextLists, check_texts
 from lmtune.reranking.text.models import load_language_model
-from lmtune.reranking.training import (
-    ListTask,
-    Training,
-    TrainingOptions,
-    check_device,
-    digest_of,
-    run_through,
-)
+from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class TextTrained(Training):
         InputError
             For a document without text.
         """
-        return TextFeed(check_texts(data), device).scores(self.network.to(device))
+        return TextFeed(check_texts(data), device).scores(self.network.to(device)).numpy()
 
 
 class TextFeed:
@@ -70,13 +65,13 @@ class TextFeed:
         return pieces, torch.from_numpy(valid).to(self.device)
 
     @torch.no_grad()
-    def scores(self, network: CrossEncoder) -> NDArray[np.float32]:
-        """Score every row, nothing dropped out."""
+    def scores(self, network: CrossEncoder) -> Tensor:
+        """Score every row, nothing dropped out, shape (rows,)."""
         network.eval()
         found = np.empty(self.lists.labels.size, np.float32)
         for rows in self.lists.blocks():
             found[rows] = network.of_pairs(network.encode(*self.lists.pairs(rows))).cpu().numpy()
-        return found
+        return torch.from_numpy(found)
 
 
 def make_text_network(settings: Settings, lists: TextLists) -> CrossEncoder:

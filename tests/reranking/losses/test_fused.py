@@ -24,17 +24,22 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
-def test_interpreted_kernels_equal_those_of_the_cpu() -> None:
-    """What the CPU's kernels are held against is then no plain PyTorch but Triton's kernels."""
-    pairs = "agree_with_torch and 37 and (ranknet or lambdarank or ndcgloss or approxndcg)"
-    file = Path(__file__).with_name("test_loss_kernels.py")
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERPRETED, file, "-k", pairs, "-n", "0", "-q", "-p", "no:cacheprovider"],
+def _interpreted(file: Path, chosen: str) -> subprocess.CompletedProcess[str]:
+    """Run some of a file's tests in Triton's interpreter."""
+    return subprocess.run(
+        [sys.executable, "-c", _INTERPRETED, file, "-k", chosen, "-n", "0", "-q", "-p", "no:cacheprovider"],
         env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_interpreted_kernels_equal_those_of_the_cpu() -> None:
+    """What the CPU's kernels are held against is then no plain PyTorch but Triton's kernels."""
+    pairs = "agree_with_torch and 37 and (ranknet or lambdarank or ndcgloss or approxndcg)"
+    file = Path(__file__).with_name("test_loss_kernels.py")
+    done = _interpreted(file, pairs)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "32 passed" in done.stdout
 
@@ -50,18 +55,32 @@ def test_kernels_compile_without_a_gpu(
     from triton.compiler import ASTSource
 
     from lmtune.reranking.losses import fused
+    from lmtune.reranking.song import fused_thresholds
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     lists = {"scores": kind, "real": "*i32", "out": kind, "items": "i32"}
     swaps = {"runs": "*i32", "swaps": kind, "tightness": kind}
-    for kernel, types, flags in (
+    weighed = {"weights": kind, "numbers": kind, "unknown": "*i1"}
+    cases: list[tuple[Any, dict[str, str], dict[str, float]]] = [
         (fused.pair_costs_kernel, swaps, {"weighted": True, "tight": True}),
         (fused.ranks_kernel, {"slopes": kind}, {"gradient": True}),
-    ):
+        (
+            fused_thresholds.threshold_kernel,
+            weighed,
+            {"block": 128, "most_steps": 80, "rounding": 1e-15, "near": 1e-14},
+        ),
+    ]
+    for kernel, types, flags in cases:
         signature = lists | types | dict.fromkeys(flags, "constexpr")
         ordered = {name: signature[name] for name in kernel.arg_names}
         made = triton.compile(ASTSource(kernel, ordered, flags), target=GPUTarget("cuda", capability, 32))
         assert f"sm_{capability}" in made.asm["ptx"]
+
+
+def test_interpreted_thresholds_equal_those_of_the_cpu() -> None:
+    done = _interpreted(Path(__file__).parents[1] / "song" / "test_thresholds.py", "roots")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

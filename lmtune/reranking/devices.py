@@ -1,0 +1,107 @@
+"""Where networks are trained: devices by name, what fits them, and copies to them that nobody waits for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lmtune.errors import InputError
+
+T = TypeVar("T")
+
+# Of a device's free memory, what features may take: the rest is for the network, its gradients and batches.
+_SHARE = 0.6
+
+
+def parse_devices(text: str) -> list[str]:
+    """Read devices, with commas between; ``cuda`` is all that there are, each by its number.
+
+    Raises
+    ------
+    InputError
+        For a device that torch does not have.
+    """
+    count = torch.cuda.device_count()
+    numbered = [f"cuda:{number}" for number in range(count)]
+    found = []
+    for name in text.split(","):
+        if name not in ("cpu", *numbered) and not (name == "cuda" and count):
+            known = ["cpu", "cuda", *numbered] if count else ["cpu (torch sees no CUDA device)"]
+            raise InputError("no such device", value=name, accepted=", ".join(known))
+        found += numbered if name == "cuda" else [name]
+    return found
+
+
+def check_device(device: str) -> None:
+    """Raise InputError for what is not one device that torch has; ``cuda`` is the first."""
+    parse_devices(device)
+    if "," in device:
+        raise InputError("several devices for one training", value=device, accepted="cpu, cuda, cuda:1 ...")
+
+
+def fits(size: int, device: torch.device) -> bool:
+    """Tell whether a data set of so many bytes may live in a device's memory."""
+    return device.type != "cuda" or size <= _SHARE * torch.cuda.mem_get_info(device)[0]
+
+
+def to_device(array: NDArray[Any], device: str | torch.device) -> Tensor:
+    """Copy an array to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if torch.device(device).type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+def one_ahead(items: Iterator[T], device: str) -> Iterator[T]:
+    """Yield items; for a GPU, each is made by a thread while the one before it is worked on."""
+    if torch.device(device).type != "cuda":
+        yield from items
+        return
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
+
+
+def autocast(device: str | torch.device, *, bf16: bool) -> AbstractContextManager[Any]:
+    """Let torch compute in bfloat16 where that serves, or in the tensors' own precision whoever lets it."""
+    kind = torch.device(device).type
+    known = torch.amp.is_autocast_available(kind)
+    return torch.autocast(kind, torch.bfloat16, enabled=bf16) if known else nullcontext()
+
+
+@contextmanager
+def repeatable(device: str) -> Iterator[None]:
+    """Leave torch's generators and switches as they were; on a GPU take repeatable kernels, and no TF32.
+
+    Matrices of float32 numbers are multiplied in float32: a GPU's shorter TensorFloat32 has 10 of
+    its 23 bits. What is asked to be quicker computes in bfloat16.
+    """
+    if torch.device(device).type != "cuda":
+        with torch.random.fork_rng(devices=[]):
+            yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS may vary
+    kept = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filling: Any = torch.utils.deterministic
+    filled, precision = filling.fill_uninitialized_memory, torch.get_float32_matmul_precision()
+    # Kernels of Triton's start on the current device.
+    with torch.cuda.device(device), torch.random.fork_rng(devices=[torch.cuda.current_device()]):
+        try:
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            filling.fill_uninitialized_memory = False  # a kernel for each new tensor
+            torch.set_float32_matmul_precision("highest")
+            yield
+        finally:
+            torch.use_deterministic_algorithms(kept[0], warn_only=kept[1])
+            filling.fill_uninitialized_memory = filled
+            torch.set_float32_matmul_precision(precision)
