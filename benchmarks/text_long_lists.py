@@ -6,7 +6,6 @@ Each training encodes `--list-size` documents of a topic a step. SONG and Lambda
 candidates, up to `--relevant` of them relevant; or LambdaRank takes the first of the run ("truncated").
 Topics are dealt into folds; each is reranked, all its candidates, by a model trained on the other folds'
 topics for a fixed number of epochs. "top alone" reranks what the truncated training sees, and no more.
-`--validate` holds a quarter of the training topics out instead, and measures on these: to choose by.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import lmtune
-from lmtune.datasets.folds import Fold, make_folds
+from lmtune.datasets.folds import make_folds
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.loss_names import parse_loss
@@ -38,23 +37,24 @@ def main() -> None:
         own.topic: dict(zip(own.docnos, map(float, own.scores), strict=True))
         for own in lmtune.rank(pool, {}, hits=options.depth)
     }
+    assert data.documents is not None
     texts = {own.docno: own.text for batch in data.documents.batches() for own in batch.read()}
-    usable = [topic for topic in run if any(data.qrels.get(topic, {}).get(docno, 0) > 0 for docno in run[topic])]
+    gains = {
+        topic: {docno: max(0, data.qrels.get(topic, {}).get(docno, 0)) for docno in own}
+        for topic, own in run.items()
+    }
+    usable = [topic for topic, own in gains.items() if any(own.values())]
     folds, described = make_folds(usable, list(data.topics), folds=str(options.folds))
-    print(f"{data.name}: {described}; {np.mean([len(run[topic]) for topic in usable]):.0f} candidates a topic")
+    mean = np.mean([len(run[topic]) for topic in usable])
+    print(f"{data.name}: {described}; {mean:.0f} candidates a topic")
 
     def lists(topics: Sequence[str], depth: int) -> TextLists:
-        gains = {
-            topic: {docno: max(0, data.qrels[topic].get(docno, 0)) for docno in list(run[topic])[:depth]}
-            for topic in topics
-        }
-        return TextLists.of(data.topics, gains, texts, TextOptions(max_length=options.tokens, batch_tokens=1 << 16))
+        cut = {topic: dict(list(gains[topic].items())[:depth]) for topic in topics}
+        how = TextOptions(max_length=options.tokens, batch_tokens=1 << 16)
+        return TextLists.of(data.topics, cut, texts, how)
 
     runs: dict[str, Run] = {name: {} for name in [*METHODS, f"{TRUNCATED}, top alone"]}
     for number, fold in enumerate(folds):
-        if options.validate:
-            held = len(fold.train) // 4
-            fold = Fold(fold.train[held:], fold.train[:held])
         for name, loss in METHODS.items():
             start = time.perf_counter()
             depth = options.list_size if name == TRUNCATED else options.depth
@@ -63,7 +63,7 @@ def main() -> None:
                 network=options.net,
                 learning_rate=options.learning_rate,
                 epochs=options.epochs,
-                batch_size=8,
+                batch_size=4,
                 list_size=options.list_size,
                 list_relevant=None if name == TRUNCATED else options.relevant,
                 seed=number,
@@ -72,7 +72,8 @@ def main() -> None:
             model = fit(lists(fold.train, depth), None, settings)
             scores = model.score(test)
             ndcg = Measurer(parse_list_measure("ndcg@10"), test).mean(scores)
-            print(f"fold {number}, {name}: nDCG@10 {ndcg:.4f}, {time.perf_counter() - start:.0f} s", flush=True)
+            seconds = time.perf_counter() - start
+            print(f"fold {number}, {name}: nDCG@10 {ndcg:.4f}, {seconds:.0f} s", flush=True)
             rows = iter(scores.tolist())
             for topic in fold.test:
                 runs[name][topic] = own = {docno: next(rows) for docno in run[topic]}
@@ -81,11 +82,13 @@ def main() -> None:
                     least = min(own.values()) - 1.0
                     below = {docno: least - place for place, docno in enumerate(own) if docno not in top}
                     runs[f"{name}, top alone"][topic] = {docno: own[docno] for docno in top} | below
-    shown = lmtune.compare_runs(
-        {topic: data.qrels[topic] for topic in runs["SONG, drawn"]},
-        {"SONG, drawn": runs.pop("SONG, drawn"), "query likelihood": {topic: run[topic] for topic in usable}, **runs},
-        measures="nDCG@10 AP",
-    )
+    runs = {
+        "SONG, drawn": runs.pop("SONG, drawn"),
+        "first stage": {topic: run[topic] for topic in usable},
+        **runs,
+    }
+    qrels = {topic: data.qrels[topic] for topic in usable}
+    shown = lmtune.compare_runs(qrels, runs, measures="nDCG@10 AP")
     print(shown)
 
 
@@ -96,11 +99,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--depth", type=int, default=1_000)
     parser.add_argument("--list-size", type=int, default=40)
     parser.add_argument("--relevant", type=int, default=10)
-    parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--folds", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--tokens", type=int, default=128)
-    parser.add_argument("--validate", action="store_true")
     return parser.parse_args()
 
 

@@ -105,7 +105,7 @@ class LateInteraction(transformers.PreTrainedModel):  # type: ignore[no-untyped-
     def _vectors(self, input_ids: Tensor, query: Tensor, document: Tensor) -> Tensor:
         """Find the tokens' vectors, (pairs, tokens, width), of length 1."""
         if self.config.encoder is None:
-            words, places = input_ids.unique(return_inverse=True)  # each turned once
+            words, places = torch.unique(input_ids, return_inverse=True)  # each turned once
             turned: Tensor = self.turn(self.words(words).detach())
             return functional.embedding(places, functional.normalize(turned, dim=1))
         # Each reads its own tokens alone, from position 0 on; padding reads what it likes.
