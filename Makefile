@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune test attack bench clean
+.PHONY: tune test attack bench gpu clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -24,6 +24,9 @@ bench: $(VENV)/dev
 	$(BIN)/python benchmarks/surrogates.py
 	$(BIN)/python benchmarks/lucene.py
 	$(BIN)/python benchmarks/evaluate.py
+
+gpu: $(VENV)/dev
+	$(BIN)/python benchmarks/gpu.py
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'

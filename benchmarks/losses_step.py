@@ -18,6 +18,7 @@ import numpy as np
 
 # The shares of the labels 0 to 4 in MSLR-WEB30K.
 SHARES = [0.52, 0.32, 0.13, 0.02, 0.01]
+device = "cpu"
 Step = Callable[[], Any]
 
 
@@ -78,8 +79,8 @@ def with_torch(loss: Callable[[Any, Any], Any]) -> Callable[..., Step]:
     import torch
 
     def make(scores: Any, labels: Any) -> Step:
-        leaf = torch.from_numpy(scores).requires_grad_()
-        target = torch.from_numpy(labels)
+        leaf = torch.from_numpy(scores).to(device).requires_grad_()
+        target = torch.from_numpy(labels).to(device)
 
         def step() -> None:
             leaf.grad = None
@@ -97,8 +98,33 @@ def lmtune(loss: str) -> Any:
 
 
 def plain(loss: str) -> Any:
-    """Give ListNet and ListMLE as a few lines of PyTorch, padding (-1) looked for, as allRank has them."""
+    """Give losses as a few lines of PyTorch and its autograd that look for padding (-1), as allRank does."""
     import torch
+
+    def differences(values: Any) -> Any:
+        return values[:, :, None] - values[:, None, :]
+
+    def discounted(scores: Any, labels: Any) -> tuple[Any, Any]:
+        places = torch.arange(1, labels.shape[1] + 1, device=labels.device)
+        gains = 2 ** labels.clamp(min=0) - 1
+        best = (gains.sort(1, descending=True).values / torch.log2(1 + places)).sum(1, keepdim=True)
+        return gains / best.clamp(min=1e-10), 1 + scores.argsort(1, descending=True).argsort(1)
+
+    def ranknet(scores: Any, labels: Any) -> Any:
+        pairs = (differences(labels) > 0) & (labels != -1)[:, None, :]
+        return torch.nn.functional.softplus(-differences(scores))[pairs].mean()
+
+    def lambdarank(scores: Any, labels: Any) -> Any:
+        pairs = (differences(labels) > 0) & (labels != -1)[:, None, :]
+        gains, ranks = discounted(scores.detach(), labels)
+        weights = differences(gains).abs() * differences(1 / torch.log2(1 + ranks)).abs()
+        return (torch.nn.functional.softplus(-differences(scores)) * weights * pairs).sum((1, 2)).mean()
+
+    def approxndcg(scores: Any, labels: Any) -> Any:
+        real = labels != -1
+        gains, _ = discounted(scores.detach(), labels)
+        ranks = 0.5 + (torch.sigmoid(-10 * differences(scores)) * real[:, None, :]).sum(2)
+        return -(gains / torch.log2(1 + ranks)).sum(1).mean()
 
     def listnet(scores: Any, labels: Any) -> Any:
         padding = labels == -1
@@ -107,7 +133,7 @@ def plain(loss: str) -> Any:
         return -(target * torch.log(share + 1e-10)).sum(1).mean()
 
     def listmle(scores: Any, labels: Any) -> Any:
-        draw = torch.randperm(labels.shape[1])
+        draw = torch.randperm(labels.shape[1], device=labels.device)
         label, order = labels[:, draw].sort(descending=True, dim=1)
         padding = label == -1
         score = scores[:, draw].gather(1, order).masked_fill(padding, -torch.inf)
@@ -115,7 +141,13 @@ def plain(loss: str) -> Any:
         below = score.exp().flip(1).cumsum(1).flip(1)
         return (torch.log(below + 1e-10) - score).masked_fill(padding, 0.0).sum(1).mean()
 
-    losses = {"listnet": listnet, "listmle": listmle}
+    losses = {
+        "ranknet": ranknet,
+        "lambdarank": lambdarank,
+        "approxndcg": approxndcg,
+        "listnet": listnet,
+        "listmle": listmle,
+    }
     return with_torch(losses[loss]) if loss in losses else None
 
 
@@ -185,13 +217,13 @@ def libauc(loss: str) -> Any:
         function = NDCGLoss(queries * items, queries, items, relevant, gamma0=0.3)
         numbers = torch.arange(queries * items).reshape(queries, items)
         batch = {
-            "rating": torch.from_numpy(labels),
-            "user_id": torch.arange(queries),
-            "num_pos_items": torch.full((queries,), float(relevant)),
-            "ideal_dcg": torch.from_numpy(ideal.astype(np.float32)),
-            "user_item_id": numbers,
+            "rating": torch.from_numpy(labels).to(device),
+            "user_id": torch.arange(queries, device=device),
+            "num_pos_items": torch.full((queries,), float(relevant), device=device),
+            "ideal_dcg": torch.from_numpy(ideal.astype(np.float32)).to(device),
+            "user_item_id": numbers.to(device),
         }
-        leaf = torch.from_numpy(scores).requires_grad_()
+        leaf = torch.from_numpy(scores).to(device).requires_grad_()
 
         def step() -> None:
             leaf.grad = None

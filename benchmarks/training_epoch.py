@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ import torch
 
 from lmtune.reranking.batches import batches
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.devices import autocast
 from lmtune.reranking.loss_names import parse_loss
 from lmtune.reranking.losses.table import LOSSES as TABLE
 from lmtune.reranking.networks import make_network
@@ -30,6 +32,15 @@ LOSSES = [*TABLE, "song", "k-song"]
 NETWORK, DROPOUT, SIZE, ITEMS = "mlp:256-128-64", 0.1, 64, 120
 
 
+Clock = Callable[[], float]
+
+
+def settings_of(loss: str) -> Settings:
+    return Settings(
+        loss=parse_loss(loss), network=NETWORK, dropout=DROPOUT, batch_size=SIZE, list_size=ITEMS, epochs=1
+    )
+
+
 def made(queries: int, seed: int) -> RankingData:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(40, 200, queries)
@@ -39,31 +50,43 @@ def made(queries: int, seed: int) -> RankingData:
     return RankingData.from_lengths(features, labels, lengths)
 
 
-def network_alone(data: RankingData, epochs: int) -> float:
-    """Return the CPU seconds of forward and backward passes on gathered inputs, of the quickest epoch."""
-    network = make_network(NETWORK, data.features.shape[1], dropout=DROPOUT).train()
-    feed, spent = Feed(data, "cpu"), [0.0] * epochs
+def network_alone(
+    data: RankingData, settings: Settings, epochs: int, device: str = "cpu", clock: Clock = time.process_time
+) -> float:
+    """Return the seconds of forward and backward passes on gathered inputs, of the quickest epoch."""
+    network = make_network(settings.network, data.features.shape[1], dropout=settings.dropout).train()
+    network, feed, spent = network.to(device), Feed(data, device), [0.0] * epochs
     for epoch in range(epochs):
-        for batch in batches(data, size=SIZE, seed=0, epoch=epoch, list_size=ITEMS):
+        for batch in batches(
+            data, size=settings.batch_size, seed=0, epoch=epoch, list_size=settings.list_size
+        ):
             inputs = feed.inputs(network, batch.rows)
-            outer = torch.randn(batch.rows.shape)
-            begin = time.process_time()
-            network(*inputs).backward(outer)
-            spent[epoch] += time.process_time() - begin
+            outer = torch.randn(batch.rows.shape, device=device)
+            begin = clock()
+            with autocast(device, bf16=settings.amp_bf16):
+                scores = network(*inputs)
+            scores.backward(outer)
+            spent[epoch] += clock() - begin
             network.zero_grad(set_to_none=True)
     return min(spent)
 
 
-def epoch(train: RankingData, validation: RankingData | None, settings: Settings) -> float:
-    """Return the least CPU seconds of three epochs, from one's last step to the next one's."""
+def epoch(
+    train: RankingData,
+    validation: RankingData | None,
+    settings: Settings,
+    device: str = "cpu",
+    clock: Clock = time.process_time,
+) -> float:
+    """Return the least seconds of three epochs, from one's last step to the next one's."""
     stamps: list[float] = []
-    steps = -(-len(train.queries) // SIZE)
+    steps = -(-len(train.queries) // settings.batch_size)
 
     def watch(done: int, _: int, __: str) -> None:
         if done % steps == 0:
-            stamps.append(time.process_time())
+            stamps.append(clock())
 
-    fit(train, validation, replace(settings, epochs=4), progress=watch)
+    fit(train, validation, replace(settings, epochs=4), progress=watch, device=device)
     return min(after - before for before, after in pairwise(stamps))
 
 
@@ -73,21 +96,14 @@ def main() -> None:
     losses = parser.parse_args().losses
     torch.set_num_threads(1)
     train, validation = made(2000, 0), made(500, 1)
-    network_alone(train, 1)
+    network_alone(train, settings_of("listnet"), 1)
     print("| loss | network alone, CPU s | epoch | with validation |\n|---|---:|---:|---:|")
     for loss in losses:
-        settings = Settings(
-            loss=parse_loss(loss),
-            network=NETWORK,
-            dropout=DROPOUT,
-            batch_size=SIZE,
-            list_size=ITEMS,
-            epochs=1,
-        )
+        settings = settings_of(loss)
         fit(train, validation, settings)  # compiles what is compiled
-        before = network_alone(train, 3)
+        before = network_alone(train, settings, 3)
         own, whole = (epoch(train, part, settings) for part in (None, validation))
-        alone = min(before, network_alone(train, 3))
+        alone = min(before, network_alone(train, settings, 3))
         print(f"| {loss} | {alone:.2f} | {own / alone:.2f} | {whole / alone:.2f} |", flush=True)
 
 

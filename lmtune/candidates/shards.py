@@ -30,7 +30,7 @@ from lmtune.parallel import width
 Queries: TypeAlias = Mapping[str, Sequence[QueryColumn]]
 
 # Documents times topics whose candidates a worker holds whole at a time.
-_AT_A_TIME, _MOST_TOPICS = 1 << 23, 16
+_AT_A_TIME, _MOST_TOPICS = 1 << 21, 16
 _NONE = Postings(np.empty(0, np.int32), np.empty(0, np.int32))
 
 

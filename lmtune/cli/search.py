@@ -13,6 +13,7 @@ from lmtune.datasets.collection import Collection
 from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.progress import timed
 from lmtune.reporting.provenance import check_recorded, describe, write_record
 
@@ -32,6 +33,7 @@ def search(
     setting: Setting,
     tuned: Tuned,
     run: RunOptions,
+    workers: Workers,
 ) -> None:
     """Write a TREC run."""
     on_screen = str(run.output) in ("-", "/dev/stdout")
@@ -41,7 +43,7 @@ def search(
     model, values, collection = setting.of(tuned, named)
     tag = f"lmtune-{find_model(model).describe(values)}" if run.run_tag is None else run.run_tag
     check_tag(tag)
-    with stages() as progress:
+    with workers.engaged(), stages() as progress:
         found = search_collection(collection, model, values, hits=run.hits, progress=progress)
     with timed(f"{len(found.dataset.topics)} topics ranked"):
         if on_screen:

@@ -14,6 +14,7 @@ from lmtune.datasets.collection import Collection, named_collections
 from lmtune.formats.folders import check_directory
 from lmtune.models.model import named_model
 from lmtune.options import option
+from lmtune.parallel import Workers
 from lmtune.progress import timed
 from lmtune.reporting.keeping import keep_results
 from lmtune.reporting.results_files import KIND, check_names
@@ -41,6 +42,7 @@ def tune(
     split: Split,
     plan: Annotated[dict[str, Any], Plan],
     ranges: Ranges,
+    workers: Workers,
     output: TuneOutput,
 ) -> None:
     """Tune a model's parameters; report on held-out topics."""
@@ -55,17 +57,16 @@ def tune(
         note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     prepared: list[Prepared] = []
     results: list[CollectionResult] = []
-    for own in collections:
-        with stages() as progress:
-            ready = prepare(own, split, searching, progress=progress)
-            with timed(f"{ready.pool.name}: tuned"):
-                results.append(
-                    run_experiment(ready.pool, ready.folds, searching, notes=ready.notes, progress=progress)
-                )
-        prepared.append(ready)
-    if output.output is not None:
-        with stages() as progress:
-            keep_results(output.output, prepared, results, searching, progress=progress)
+    with workers.engaged():
+        for own in collections:
+            with stages() as show:
+                prepared.append(ready := prepare(own, split, searching, progress=show))
+                with timed(f"{ready.pool.name}: tuned"):
+                    how: Any = {"notes": ready.notes, "progress": show}
+                    results.append(run_experiment(ready.pool, ready.folds, searching, **how))
+        if output.output is not None:
+            with stages() as progress:
+                keep_results(output.output, prepared, results, searching, progress=progress)
     _show(results, output.style)
 
 

@@ -306,7 +306,8 @@ def open_shard(home: Path, shard: StoredShard) -> AnyShard:
     path = Path(os.path.normpath(home / shard.path.removeprefix(LUCENE)))
     if not path.is_dir():
         raise InputError("a shard is missing", file=path, value=f"of {home}", accepted=_ACCEPTED)
-    opened = LuceneIndex.open(path) if shard.path.startswith(LUCENE) else ColumnarIndex.open(path)
+    is_lucene = shard.path.startswith(LUCENE)
+    opened = LuceneIndex.open(path) if is_lucene else ColumnarIndex.open(path, verify=False)
     if (opened.fingerprint, opened.num_docs) != (shard.fingerprint, shard.num_docs):
         raise InputError("a shard has changed", file=path, value=f"of {home}", accepted=_ACCEPTED)
     return opened

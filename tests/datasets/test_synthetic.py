@@ -29,6 +29,7 @@ from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import index_for
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.sharding import build_sharded_index
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.two_stage import score
@@ -174,7 +175,7 @@ def test_common_words_follow_zipfs_law(dense: Drawn) -> None:
 
 def test_judgements(small: Dataset) -> None:
     assert list(small.qrels) == list(small.topics) == [str(t) for t in range(1, 51)]
-    names = set(docnos(range(SMALL.documents)))
+    names = set(docnos(range(SMALL.documents), SMALL.documents))
     relevant, nonrelevant = [], []
     for judged in small.qrels.values():
         assert set(judged) <= names
@@ -275,7 +276,7 @@ def test_names(name: str, documents: int, topics: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "nope", "999", "5000001", "4000x", "4000x0", "4000x401", "-4000", "4000x5x5", "٤٠٠٠"]
+    "name", ["", "nope", "999", "1000000000", "4000x", "4000x0", "4000x401", "-4000", "4000x5x5", "٤٠٠٠"]
 )
 def test_bad_names(name: str) -> None:
     with pytest.raises(InputError, match=r"no such synthetic collection: .*DOCUMENTSxTOPICS"):
@@ -312,16 +313,42 @@ def _analyzers() -> Iterator[Analyzer]:
 
 
 def test_docnos_differ() -> None:
-    names = [*docnos(range(20_000)), *docnos(np.arange(4_980_000, 5_000_000))]
+    names = [*docnos(range(20_000), 10**7), *docnos(np.arange(4_980_000, 5_000_000), 10**7)]
     assert len(set(names)) == len(names)
     assert {len(name) for name in names} == {11}
     assert names[:1000] != sorted(names[:1000])
     assert math.gcd(_DOCNO_STRIDE, 10**_DIGITS) == 1
 
 
+def test_docnos_beyond_ten_million_have_more_digits() -> None:
+    names = docnos(np.array([0, 1, 137_999_999]), 138_000_000)
+    assert {len(name) for name in names} == {13}
+    assert len(set(names)) == 3
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_parts_are_drawn_apart_as_in_the_whole(index: ColumnarIndex, tmp_path: Path, count: int) -> None:
+    source = SyntheticDocuments("any", SMALL)
+    parts = source.parts(count, "")
+    assert len({part.digest() for part in (source, *parts)}) == count + 1
+    for part in parts:
+        inverted = part.invert()
+        assert part.part is not None
+        docs = list(part.part)
+        assert inverted.docnos == index.docnos(docs)
+        assert inverted.lengths.tolist() == index.lengths[docs].tolist()
+    shards = build_sharded_index(source, tmp_path / "shards", PLAIN, count)
+    for term in index.terms():
+        mine, theirs = shards.postings(term), index.postings(term)
+        assert mine is not None
+        assert theirs is not None
+        assert [own.tolist() for own in mine] == [own.tolist() for own in theirs]
+    assert shards.docno_rank.tolist() == index.docno_rank.tolist()
+
+
 def test_a_docno_is_located() -> None:
     source = SyntheticDocuments("any", Shape(1000, 1))
-    assert source.locate(docnos(range(7, 8))[0]) == [("any", 8)]
+    assert source.locate(docnos(range(7, 8), 1000)[0]) == [("any", 8)]
     assert source.locate("absent") == []
     documents = [Document(*d) for batch in source.batches() for d in batch.read()]
-    assert documents[7].docno == docnos(range(7, 8))[0]
+    assert documents[7].docno == docnos(range(7, 8), 1000)[0]

@@ -24,6 +24,7 @@ from lmtune.formats.documents import Document, DocumentSource, FileDocuments, Li
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.parallel import Workers
 
 TEXT = "a the cats Cat running ran élan 東京 x1 3.14 don't STRASSE straße"
 WORDS = st.sampled_from(TEXT.split())
@@ -94,6 +95,14 @@ def test_memory_and_workers_do_not_change_a_byte(tmp_path: Path) -> None:
         built.append(files_of(path))
     assert built[1:] == built[:1] * 3
     check(index, [document for batch in source.made for document in batch.documents], Analyzer())
+
+
+def test_a_cluster_changes_no_byte(tmp_path: Path, cluster: str) -> None:
+    source = made_documents(100, per_batch=20)
+    build_index(source, tmp_path / "here", Analyzer(), workers=1)
+    with Workers(cluster=cluster).engaged():
+        build_index(source, tmp_path / "there", Analyzer())
+    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
 
 
 def test_documents_without_terms(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from lmtune.errors import InputError
 from lmtune.formats.digests import sealed
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.running import Order, run, run_all, settings_of
+from lmtune.parallel import Workers
 from lmtune.reporting.figures.style import Picture
 
 
@@ -56,6 +57,13 @@ def test_a_folder_holds_everything_and_the_same_bytes_twice(tmp_path: Path) -> N
 def test_processes_change_nothing(tmp_path: Path, workers: int) -> None:
     run(Powers(), folder=tmp_path / "here")
     run(Powers(), folder=tmp_path / "there", workers=workers)
+    assert content(tmp_path / "here") == content(tmp_path / "there")
+
+
+def test_a_cluster_changes_nothing(tmp_path: Path, cluster: str) -> None:
+    run(Powers(), folder=tmp_path / "here")
+    with Workers(cluster=cluster).engaged():
+        run(Powers(), folder=tmp_path / "there")
     assert content(tmp_path / "here") == content(tmp_path / "there")
 
 

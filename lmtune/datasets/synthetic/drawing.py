@@ -60,7 +60,11 @@ class Drawn:
 
 
 def draw(
-    shape: Shape, *, threads: int | None = None, progress: Callable[[int, int], None] | None = None
+    shape: Shape,
+    part: range | None = None,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Drawn:
     """Draw lengths and the postings of all query terms.
 
@@ -71,6 +75,8 @@ def draw(
     ----------
     shape : Shape
         The collection.
+    part : range, optional
+        Draw these documents alone, numbered from 0 on; all by default.
     threads : int, optional
         Threads over topics; the result does not depend on their number.
     progress : callable, optional
@@ -81,9 +87,11 @@ def draw(
         shape.stream("lengths"), model.MEAN_LENGTH, model.LENGTH_SIGMA, model.SHORTEST, model.LONGEST, lengths
     )
     weight = (lengths / model.MEAN_LENGTH) ** model.AREA_GROWTH
-    ground = _Ground(
-        lengths, np.quantile(lengths, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), weight / weight.mean()
-    )
+    quantiles = np.quantile(lengths, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    part = range(shape.documents) if part is None else part
+    here = slice(part.start, part.stop)
+    lengths, weight = lengths[here].copy(), weight[here] / weight.mean()
+    ground = _Ground(part.start, lengths, quantiles, weight)
     topics: dict[int, TopicDraw] = {}
 
     def work(part: slice) -> None:
@@ -92,7 +100,7 @@ def draw(
 
     over_slices(work, shape.topics, threads=threads, progress=progress)
     ordered = [topics[topic] for topic in range(shape.topics)]
-    taken = np.zeros(shape.documents, np.int32)
+    taken = np.zeros(lengths.size, np.int32)
     for drawn in ordered:
         for docs, tfs in drawn.postings:
             kernels.add_frequencies(docs, tfs, taken)
@@ -101,8 +109,9 @@ def draw(
 
 
 class _Ground(NamedTuple):
-    """What all topics are drawn on: lengths, their quantiles, the weight of each in an area."""
+    """What topics are drawn on: the first document, lengths, all lengths' quantiles, weights in an area."""
 
+    first: int
     lengths: NDArray[np.int32]
     quantiles: NDArray[np.float64]
     weight: NDArray[np.float64]
@@ -111,9 +120,9 @@ class _Ground(NamedTuple):
 def _draw_topic(shape: Shape, topic: int, ground: _Ground) -> TopicDraw:
     made = topic_model(shape, topic)
     lengths = ground.lengths
-    area, affinity = np.empty(shape.documents, np.int32), np.empty(shape.documents)
+    area, affinity = np.empty(lengths.size, np.int32), np.empty(lengths.size)
     count = kernels.draw_area(
-        shape.stream("area", topic),
+        kernels.moved(shape.stream("area", topic), ground.first),
         made.area * ground.weight,
         model.AFFINITY_POWER,
         model.AFFINITY_SCALE,
@@ -123,13 +132,13 @@ def _draw_topic(shape: Shape, topic: int, ground: _Ground) -> TopicDraw:
     area, affinity = area[:count].copy(), affinity[:count].copy()
     sizes = lengths[area]
     topical = affinity * model.MEAN_LENGTH * (sizes / model.MEAN_LENGTH) ** model.TOPICAL_GROWTH
-    tf = np.empty(shape.documents, np.int32)
+    tf = np.empty(lengths.size, np.int32)
     postings = []
     for number, term in enumerate(made.terms):
         rate, form = _background(shape, term, ground.quantiles)
-        key = shape.stream("background", topic, number)
+        key = kernels.moved(shape.stream("background", topic, number), ground.first)
         kernels.draw_background(key, lengths, rate, form, tf)
-        key = shape.stream("topical", topic, number)
+        key = kernels.moved(shape.stream("topical", topic, number), ground.first)
         mean = term.strength * topical
         kernels.add_topical(key, area, mean, model.TOPICAL_SHAPE, sizes, tf)
         postings.append(_postings(tf))
@@ -149,7 +158,7 @@ def _postings(tf: NDArray[np.int32]) -> Postings:
     return docs[:count].copy(), tfs[:count].copy()
 
 
-def draw_common_words(shape: Shape, free: NDArray[np.int32]) -> list[Postings]:
+def draw_common_words(shape: Shape, free: NDArray[np.int32], first: int = 0) -> list[Postings]:
     """Share out the tokens that are no query term among common words, by Zipf's law.
 
     Parameters
@@ -158,6 +167,8 @@ def draw_common_words(shape: Shape, free: NDArray[np.int32]) -> list[Postings]:
         The collection.
     free : numpy.ndarray of int32, shape (documents,)
         The tokens to share out.
+    first : int
+        The number of the first of these documents.
 
     Returns
     -------
@@ -170,7 +181,8 @@ def draw_common_words(shape: Shape, free: NDArray[np.int32]) -> list[Postings]:
     tf = np.empty_like(free)
     postings = []
     for rank in range(model.COMMON_WORDS - 1, 0, -1):
-        kernels.draw_common(shape.stream("common", rank), float(shares[rank]), free, left, tf)
+        key = kernels.moved(shape.stream("common", rank), first)
+        kernels.draw_common(key, float(shares[rank]), free, left, tf)
         postings.append(_postings(tf))
     postings.append(_postings(left))
     return postings[::-1]

@@ -35,6 +35,11 @@ def uniform(key: np.uint64, place: int) -> float:
     return (np.float64(x >> _S11) + 0.5) * _UNIT
 
 
+def moved(key: np.uint64, places: int) -> np.uint64:
+    """Return the key of the same stream from a later place on."""
+    return np.uint64((int(key) + places * int(_GOLDEN)) % (1 << 64))
+
+
 @compiled()
 def logit(u: float) -> float:
     """Turn a uniform number into a logistic one, of standard deviation pi / sqrt(3)."""

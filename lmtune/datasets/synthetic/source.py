@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ PREFIX = "synthetic:"
 NAMED = {"robust04": Shape(REFERENCE, 250), "small": Shape(4000, 50, seed=6)}
 """Collections that have a name of their own."""
 
-_SMALLEST, _LARGEST, _MOST_TOPICS = 1000, 5_000_000, 400
+_SMALLEST, _MOST_TOPICS = 1000, 400
 _DEFAULT_TOPICS = 250
 _TERM_SYLLABLES, _COMMON_SYLLABLES = 3, 2
 _BATCH_DOCUMENTS = 2048
@@ -46,13 +47,13 @@ def parse_shape(name: str) -> Shape:
     match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", name)
     if match is not None:
         shape = Shape(int(match[1]), int(match[2] or _DEFAULT_TOPICS))
-        if _SMALLEST <= shape.documents <= _LARGEST and 1 <= shape.topics <= _MOST_TOPICS:
+        if shape.documents >= _SMALLEST and 1 <= shape.topics <= _MOST_TOPICS:
             return shape
     raise InputError(
         "no such synthetic collection",
         value=PREFIX + name,
         accepted=f"{', '.join(PREFIX + known for known in NAMED)}, {PREFIX}DOCUMENTS or"
-        f" {PREFIX}DOCUMENTSxTOPICS with {_SMALLEST:,} to {_LARGEST:,} documents"
+        f" {PREFIX}DOCUMENTSxTOPICS with {_SMALLEST:,} to {10**9 - 1:,} documents"
         f" and 1 to {_MOST_TOPICS} topics",
     )
 
@@ -111,10 +112,13 @@ class SyntheticDocuments:
         What to call the collection.
     shape : Shape
         Its size and seed.
+    part : range, optional
+        These documents alone; all by default.
     """
 
     name: str
     shape: Shape
+    part: range | None = None
 
     @property
     def size(self) -> int:
@@ -125,11 +129,13 @@ class SyntheticDocuments:
         """Return a digest (BLAKE2b, 128 bits) of the shape and the generator's version."""
         content = f"synthetic {VERSION} {self.shape.documents} {self.shape.topics}"
         content += f" {self.shape.seed}"
+        if self.part is not None:
+            content += f" {self.part.start} to {self.part.stop}"
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (collection name, position from 1) of every document of that name."""
-        names = docnos(range(self.shape.documents))
+        names = docnos(self._documents, self.shape.documents)
         return [(self.name, place) for place, name in enumerate(names, 1) if name == docno]
 
     def topics(self) -> dict[str, str]:
@@ -154,8 +160,9 @@ class SyntheticDocuments:
         first, second = _halves(progress)
         drawn = draw(self.shape, threads=threads, progress=first)
         judged = judge(self.shape, drawn, threads=threads, progress=second)
+        total = self.shape.documents
         return {
-            str(topic): dict(sorted(zip(docnos(docs), gains.tolist(), strict=True)))
+            str(topic): dict(sorted(zip(docnos(docs, total), gains.tolist(), strict=True)))
             for topic, (docs, gains) in enumerate(judged, 1)
         }
 
@@ -173,12 +180,13 @@ class SyntheticDocuments:
         """
         from lmtune.datasets.synthetic.drawing import draw, draw_common_words
 
-        drawn = draw(self.shape, threads=threads, progress=progress)
+        drawn = draw(self.shape, self.part, threads=threads, progress=progress)
         terms = [term for topic in range(self.shape.topics) for term in self._terms(topic)]
         terms += [word(rank, _COMMON_SYLLABLES) for rank in range(COMMON_WORDS)]
         postings = [postings for topic in drawn.topics for postings in topic.postings]
-        postings += draw_common_words(self.shape, drawn.free)
-        return InvertedCollection(docnos(range(self.shape.documents)), drawn.lengths, terms, postings)
+        postings += draw_common_words(self.shape, drawn.free, self._documents.start)
+        names = docnos(self._documents, self.shape.documents)
+        return InvertedCollection(names, drawn.lengths, terms, postings)
 
     def batches(self) -> Iterator[SyntheticBatch]:
         """Yield the documents as text, for other search engines; a text's words have no order."""
@@ -187,10 +195,10 @@ class SyntheticDocuments:
         inverted = self.invert()
         starts = np.cumsum([0, *(len(docs) for docs, _ in inverted.postings)])
         docs, tfs = (np.concatenate(part) for part in zip(*inverted.postings, strict=True))
-        by_term = csr_array((tfs, docs, starts), shape=(len(inverted.terms), self.shape.documents))
+        by_term = csr_array((tfs, docs, starts), shape=(len(inverted.terms), len(self._documents)))
         by_document = by_term.tocsc()
-        for begin in range(0, self.shape.documents, _BATCH_DOCUMENTS):
-            end = min(begin + _BATCH_DOCUMENTS, self.shape.documents)
+        for begin in range(0, len(self._documents), _BATCH_DOCUMENTS):
+            end = min(begin + _BATCH_DOCUMENTS, len(self._documents))
             rows = slice(by_document.indptr[begin], by_document.indptr[end])
             yield SyntheticBatch(
                 inverted.docnos[begin:end],
@@ -199,6 +207,17 @@ class SyntheticDocuments:
                 by_document.indices[rows],
                 by_document.data[rows],
             )
+
+    def parts(self, count: int, digest: str) -> list[SyntheticDocuments]:  # noqa: ARG002
+        """Return at most so many parts of about equally many documents; each is drawn by itself."""
+        total = len(self._documents)
+        count = min(count, total)
+        bounds = [self._documents.start + total * number // count for number in range(count + 1)]
+        return [replace(self, part=range(*bound)) for bound in pairwise(bounds)]
+
+    @property
+    def _documents(self) -> range:
+        return range(self.shape.documents) if self.part is None else self.part
 
     def _terms(self, topic: int) -> list[str]:
         count = len(topic_model(self.shape, topic).terms)

@@ -39,13 +39,16 @@ def word(number: int, syllables: int) -> str:
     return "".join(reversed(parts))
 
 
-def docnos(docs: NDArray[np.integer] | range) -> list[str]:
+def docnos(docs: NDArray[np.integer] | range, total: int) -> list[str]:
     """Return the names of documents, whose order is another than that of their numbers.
 
     Parameters
     ----------
     docs : numpy.ndarray of int or range
-        Document numbers from 0 to below 10 ** 7.
+        Document numbers from 0 to below `total`.
+    total : int
+        How many documents there are, at most 10 ** 9.
     """
-    codes = np.asarray(docs, np.int64) * _DOCNO_STRIDE % 10**_DIGITS
-    return [f"syn-{code:0{_DIGITS}d}" for code in codes.tolist()]
+    digits = max(_DIGITS, len(str(total - 1)))
+    codes = np.asarray(docs, np.int64) * _DOCNO_STRIDE % 10**digits
+    return [f"syn-{code:0{digits}d}" for code in codes.tolist()]

@@ -84,10 +84,6 @@ class Shared:
         What is shown of them.
     tolerance : float or None
         The certificates'; None once one was interrupted.
-    traces : dict of str to pandas.DataFrame
-        What the searches recorded.
-    remarks : dict of str to list of str
-        What to say of folds in which a descent did not end as it should.
     lists : dict of int to Lists
         Approx's, by their depth.
     """
@@ -99,8 +95,6 @@ class Shared:
     surface: Surface
     steps: Steps
     tolerance: float | None
-    traces: dict[str, pd.DataFrame] = field(default_factory=dict)
-    remarks: dict[str, list[str]] = field(default_factory=dict)
     lists: dict[int, Lists] = field(default_factory=dict)
 
 
@@ -108,11 +102,20 @@ class FoldMethods:
     """The methods on one fold; RankNet, which knows no measure, is fitted at once.
 
     A fold without test topics is the final fit.
+
+    Attributes
+    ----------
+    traces : dict of str to pandas.DataFrame
+        What the searches recorded.
+    remarks : dict of str to str
+        What to say of the fold, with its name, where a descent did not end as it should.
     """
 
     _show: Callable[[int, int], None]
 
     def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
+        self.traces: dict[str, pd.DataFrame] = {}
+        self.remarks: dict[str, str] = {}
         self.shared, self.plan, self.pool = shared, shared.plan, shared.pool
         self.name = f"fold {number + 1}" if fold.test else "the final fit"
         self._suffix = f"fold{number + 1}" if fold.test else "final"
@@ -145,12 +148,10 @@ class FoldMethods:
         return tuner
 
     def _remark(self, text: str) -> None:
-        folds = self.shared.remarks.setdefault(text, [])
-        if self.name not in folds:
-            folds.append(self.name)
+        self.remarks[text] = self.name
 
     def _keep(self, name: str, table: pd.DataFrame) -> None:
-        self.shared.traces[f"{name}-{self._suffix}"] = table
+        self.traces[f"{name}-{self._suffix}"] = table
 
     def direct(self, measure: Measure) -> Choice:
         """Climb from the best points of the grid and from random ones."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import described, find_model
+from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, silent, staged
 from lmtune.tuning.experiment.methods import Choice, FoldMethods, Shared, Steps
 from lmtune.tuning.experiment.plan import Plan
@@ -37,6 +39,9 @@ from lmtune.tuning.experiment.smooth import compile_smooth, smooth_form
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def run_experiment(
@@ -88,18 +93,16 @@ def run_experiment(
         )
     progress = staged(progress)
     shared = _prepare(pool, plan, len(folds), progress)
-    found: dict[tuple[Measure, str], list[tuple[Fit, NDArray[np.float64]]]] = {}
-    for number, fold in enumerate(folds):
-        methods = FoldMethods(shared, number, fold)
-        for measure in plan.measures:
-            chosen = methods.choose(measure)
-            chosen[OPTIMAL] = methods.optimal(measure, chosen.values())
-            for row, choice in chosen.items():
-                found.setdefault((measure, row), []).append(_report(shared, fold, measure, choice))
-    finals = _fit_finally(shared, folds) if plan.final else {}
+    parts = list(_run_folds(shared, folds))
     progress("tuning", 1, 1)
+    traces = {name: table for part in parts for name, table in part.traces.items()}
+    remarks: dict[str, list[str]] = {}
+    for text, fold in (pair for part in parts for pair in part.remarks.items()):
+        remarks.setdefault(text, []).append(fold)
+    finals = {key: fit for key, (fit, _) in parts.pop().fits.items()} if plan.final else {}
+    found = {key: [part.fits[key] for part in parts] for key in parts[0].fits}
     topics = tuple(topic for fold in folds for topic in fold.test)
-    values = {key: np.concatenate([own for _, own in parts]) for key, parts in found.items()}
+    values = {key: np.concatenate([own for _, own in pairs]) for key, pairs in found.items()}
     rows = []
     for (measure, name), own in values.items():
         fits = tuple(fit for fit, _ in found[measure, name])
@@ -109,10 +112,8 @@ def run_experiment(
         final = finals.get((measure, name))
         final = final and replace(final, test_value=float(own.mean()))
         rows.append(Row(measure, name, topics, own, fits, p_values, final, cautions))
-    result = CollectionResult(
-        pool.name, tuple(folds), tuple(rows), shared.traces, (), plan.model, shared.surface
-    )
-    return replace(result, notes=(*notes, *_notes(shared, result)))
+    result = CollectionResult(pool.name, tuple(folds), tuple(rows), traces, (), plan.model, shared.surface)
+    return replace(result, notes=(*notes, *_notes(shared, result, remarks)))
 
 
 def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) -> Shared:
@@ -138,34 +139,54 @@ def _prepare(pool: CandidatePool, plan: Plan, folds: int, progress: Progress) ->
     return Shared(pool, plan, progress, pairs, surface, steps, plan.certify, lists=lists)
 
 
-def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
-    """Measure a choice on the training and test topics; the latter's values come with it."""
-    train, test = (_values(shared, topics, measure, choice) for topics in (fold.train, fold.test))
-    return _fit(shared, choice, float(train.mean()), float(test.mean())), test
+class _FoldResult(NamedTuple):
+    """What the methods chose on a fold, and each test topic's values with that."""
+
+    fits: dict[tuple[Measure, str], tuple[Fit, NDArray[np.float64]]]
+    traces: dict[str, pd.DataFrame]
+    remarks: dict[str, str]
 
 
-def _fit_finally(shared: Shared, folds: Sequence[Fold]) -> dict[tuple[Measure, str], Fit]:
-    """Fit each method on the topics of all folds; test values are NaN, there being no topics for them."""
+def _run_folds(shared: Shared, folds: Sequence[Fold]) -> Iterator[_FoldResult]:
+    """Run the methods on each fold, and at last, where the plan says so, on the topics of all."""
     used = {topic for fold in folds for topic in (*fold.train, *fold.test)}
-    topics = tuple(topic for topic in shared.pool.topics if topic in used)
-    methods = FoldMethods(shared, len(folds), Fold(topics, ()))
-    fits: dict[tuple[Measure, str], Fit] = {}
+    everything = Fold(tuple(topic for topic in shared.pool.topics if topic in used), ())
+    every = [*folds, everything] if shared.plan.final else folds
+    tasks: list[Task] = [(_run_fold, {"number": n, "fold": fold}) for n, fold in enumerate(every)]
+    spread, progress = width() > 0, shared.progress
+    if spread:
+        shared = replace(shared, progress=silent, steps=replace(shared.steps, progress=silent))
+    for done, part in enumerate(in_order(run_all(tasks, shared=shared)), 1):
+        if spread:
+            progress("tuning", done, len(every))
+        yield part
+
+
+def _run_fold(shared: Shared, number: int, fold: Fold) -> _FoldResult:
+    methods, fits = FoldMethods(shared, number, fold), {}
     for measure in shared.plan.measures:
-        chosen = {} if _is_undefined(shared.pool, measure) else methods.choose(measure)
+        if not fold.test and _is_undefined(shared.pool, measure):
+            continue
+        chosen = methods.choose(measure)
+        if fold.test:
+            chosen[OPTIMAL] = methods.optimal(measure, chosen.values())
         for row, choice in chosen.items():
-            mean = float(_values(shared, topics, measure, choice).mean())
-            fits[measure, row] = _fit(shared, choice, mean, math.nan)
-    return fits
+            fits[measure, row] = _report(shared, fold, measure, choice)
+    return _FoldResult(fits, methods.traces, methods.remarks)
+
+
+def _report(shared: Shared, fold: Fold, measure: Measure, choice: Choice) -> tuple[Fit, NDArray[np.float64]]:
+    """Measure a choice on the training and test topics; the latter's values, if any, come with it."""
+    train = _values(shared, fold.train, measure, choice)
+    test = _values(shared, fold.test, measure, choice) if fold.test else np.array([math.nan])
+    edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
+    means = float(train.mean()), float(test.mean())
+    return Fit(choice.params, *means, choice.evaluations, edges, choice.bound), test
 
 
 def _values(shared: Shared, topics: Sequence[str], measure: Measure, choice: Choice) -> NDArray[np.float64]:
     places, depth = shared.pool.positions(topics), shared.plan.depth
     return measure_settings(shared.pool, choice.params, [measure], topics=places, depth=depth)[:, 0, 0]
-
-
-def _fit(shared: Shared, choice: Choice, train: float, test: float) -> Fit:
-    edges = tuple(shared.plan.space.at_edge(list(choice.params.values())))
-    return Fit(choice.params, train, test, choice.evaluations, edges, choice.bound)
 
 
 def _is_undefined(pool: CandidatePool, measure: Measure) -> bool:
@@ -182,7 +203,7 @@ def _cautions(shared: Shared, measure: Measure, method: str, fits: Sequence[Fit]
     return tuple(caution for caution, holds in found.items() if holds)
 
 
-def _notes(shared: Shared, result: CollectionResult) -> Iterator[str]:
+def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Sequence[str]]) -> Iterator[str]:
     plan, rows = shared.plan, [row for row in result.rows if UNDEFINED not in row.cautions]
     yield from described(plan.model)
     yield f"RankNet pairs: {shared.pairs.rule}"
@@ -196,7 +217,7 @@ def _notes(shared: Shared, result: CollectionResult) -> Iterator[str]:
         fits = [fit for row in rows if row.method == method for fit in row.fits]
         if edges := sorted({edge for fit in fits for edge in fit.at_edge}):
             yield f"{method} ended on the edge of the range: {', '.join(edges)}"
-    for text, numbers in shared.remarks.items():
+    for text, numbers in remarks.items():
         yield f"{text} in {', '.join(numbers)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,9 @@ def test_the_second_time_no_java_starts(tmp_path: Path, monkeypatch: pytest.Monk
     second = opened(tmp_path)
     assert contents(second) == expected
     assert second.fingerprint == first.fingerprint
+    sent = pickle.loads(pickle.dumps(second))
+    assert contents(sent) == expected
+    assert sent.fingerprint == first.fingerprint
     assert not asked_lucene(second)
     with pytest.raises(AssertionError):
         second.postings("w3")

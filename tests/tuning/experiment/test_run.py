@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
+from lmtune.parallel import Workers
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
@@ -270,3 +272,21 @@ def test_bpref_without_a_judged_nonrelevant_document_is_undefined() -> None:
     judged = CandidatePool.build(index, topics, qrels)
     found = run_experiment(judged, cross_validation(judged.topics, 2), plan).rows
     assert not any({UNDEFINED, STAND_INS} & set(row.cautions) for row in found)
+
+
+def test_workers_change_nothing(pool: CandidatePool) -> None:
+    plan = Plan(tuple(parse_measures(["AP", "P@10"])), grid=(4, 5), also=("spsa",), certify=0.2)
+    folds, told = cross_validation(pool.topics, 3), []
+    expected = run_experiment(pool, folds, plan)
+    with Workers(2).engaged():
+        found = run_experiment(pool, folds, plan, progress=lambda *now: told.append(now))
+    assert [now for now in told if now[0] == "tuning"] == [("tuning", n, 4) for n in (1, 2, 3, 4)] + [
+        ("tuning", 1, 1)
+    ]
+    assert found.notes == expected.notes
+    for one, other in zip(found.rows, expected.rows, strict=True):
+        assert one.values.tobytes() == other.values.tobytes()
+        assert (one.fits, one.final, one.p_values) == (other.fits, other.final, other.p_values)
+    assert found.traces.keys() == expected.traces.keys()
+    for name, table in found.traces.items():
+        pd.testing.assert_frame_equal(table, expected.traces[name], check_exact=True)

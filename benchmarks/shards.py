@@ -1,0 +1,184 @@
+"""Sharded indexes by size: seconds, and peak memory of the driver and of a worker; a model of larger ones.
+
+    python benchmarks/shards.py --documents 1000000 --shards 1 4 16
+
+Each stage is a process of its own with worker processes, so that peaks are its own. Every number of
+shards must give the same pool. Seconds are those of processors, which other programs on the machine
+do not count in. The model is the measured cost of a posting and of a document, multiplied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+JUDGED = 100
+BYTES = 5  # of a posting on disk, at most; compressed ones take fewer
+LARGE = {"ClueWeb09B": 50_220_423, "MS MARCO v2": 138_364_198}
+
+
+def build(home: Path, name: str, shards: int) -> dict[str, Any]:
+    """Index a collection in shards."""
+    from lmtune.datasets.loading import load
+    from lmtune.indexing.analysis import Analyzer
+    from lmtune.indexing.sharding import build_sharded_index
+
+    source = load(name, need=["documents"]).documents
+    assert source is not None
+    build_sharded_index(source, home / f"{shards}", Analyzer(stemmer="none", stopwords="none"), shards)
+    size = sum(path.stat().st_size for path in (home / f"{shards}").rglob("*") if path.is_file())
+    return {"disk": size}
+
+
+def extract(home: Path, name: str, shards: int) -> dict[str, Any]:
+    """Extract and prune candidates, with judgements of documents drawn at random."""
+    from lmtune.candidates.extraction import extract_pruned
+    from lmtune.datasets.loading import load
+    from lmtune.indexing.sharded import ShardedIndex
+
+    index, topics = ShardedIndex.open(home / f"{shards}"), load(name, need=["topics"]).topics
+    rng = np.random.default_rng(0)
+    qrels = {
+        topic: dict.fromkeys(index.docnos(rng.integers(0, index.num_docs, JUDGED)), 1) for topic in topics
+    }
+    pool = extract_pruned(index, topics, qrels)
+    whole = hashlib.sha256()
+    for columns in (pool.candidates, pool.judged):
+        for array in vars(columns).values():
+            whole.update(array.tobytes())
+    return {"kept": int(pool.candidates.doc.size), "pool": whole.hexdigest()}
+
+
+def count(home: Path, name: str, shards: int) -> dict[str, Any]:
+    """Count the postings of the topics' terms, read once."""
+    from lmtune.datasets.loading import load
+    from lmtune.indexing.sharded import ShardedIndex
+
+    index, topics = ShardedIndex.open(home / f"{shards}"), load(name, need=["topics"]).topics
+    terms = {term for text in topics.values() for term in index.analyze(text)}
+    found = (shard.postings(term) for shard in index.shards for term in terms)
+    return {"postings": sum(own.docs.size for own in found if own is not None), "topics": len(topics)}
+
+
+STAGES = {stage.__name__: stage for stage in (build, extract, count)}
+
+
+def run_stage(stage: str, home: Path, name: str, shards: int, workers: int) -> None:
+    """Do a stage in this process and print what it took."""
+    from joblib.externals.loky import get_reusable_executor
+
+    from lmtune.parallel import Workers
+
+    begin = time.perf_counter()
+    with Workers(workers).engaged():
+        found = STAGES[stage](home, name, shards)
+    wall = time.perf_counter() - begin
+    if stage != "count":
+        get_reusable_executor().shutdown(wait=True)
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    found |= {"wall": wall, "cpu": sum(use.ru_utime + use.ru_stime for use in (own, others))}
+    found |= {"driver_mb": own.ru_maxrss / 1024, "worker_mb": others.ru_maxrss / 1024}
+    print(json.dumps(found))
+
+
+def measured(stage: str, home: Path, name: str, shards: int, workers: int) -> dict[str, Any]:
+    """Run a stage in a process of its own."""
+    command = [sys.executable, __file__, "--stage", stage, "--home", str(home), "--workers", str(workers)]
+    command += ["--documents", name, "--shards", str(shards)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def line(x: list[float], y: list[float]) -> tuple[float, float]:
+    """Return the slope and the value at 0 of the straight line that is nearest to points."""
+    slope, value = np.polyfit(x, y, 1)
+    return float(slope), float(value)
+
+
+def model(rows: list[dict[str, Any]], topics: int) -> None:
+    """Print what larger collections would take: straight lines through what was measured."""
+    found = [row["extract"] for row in rows]
+    seconds, start = line([row["postings"] for row in rows], [own["cpu"] for own in found])
+    driver, driver_0 = line([row["documents"] for row in rows], [own["driver_mb"] for own in found])
+    in_shard = [row["documents"] / row["shards"] for row in rows]
+    worker, worker_0 = line(in_shard, [own["worker_mb"] for own in found])
+    disk, _ = line([row["documents"] for row in rows], [row["build"]["disk"] for row in rows])
+    share = rows[-1]["postings"] / rows[-1]["documents"] / rows[-1]["topics"]
+    kept = rows[-1]["extract"]["kept"] / rows[-1]["topics"]
+    print(
+        f"\n{seconds * 1e9:.0f} ns of a processor a posting, and {start:.1f} s;"
+        f" {share:.3f} postings a document"
+    )
+    print(f"and topic; worker {worker * 1e6:.0f} MB a million documents of its shard, and {worker_0:.0f} MB;")
+    print(
+        f"driver {driver * 1e6:.1f} MB a million documents, and {driver_0:.0f} MB;"
+        f" {disk:.0f} bytes a document;"
+    )
+    print(f"{kept:,.0f} candidates kept a topic")
+    print("| collection | shards | postings, 1e9 | GB read | hours of a processor | driver MB | worker MB |")
+    for name, documents in LARGE.items():
+        postings = share * documents * topics
+        for shards in (16, 64, 256):
+            print(
+                f"| {name} | {shards} | {postings / 1e9:.1f} | {postings * BYTES / 1e9:.0f} |"
+                f" {postings * seconds / 3600:.1f} | {driver * documents + driver_0:,.0f} |"
+                f" {worker * documents / shards + worker_0:,.0f} |"
+            )
+
+
+def main() -> None:
+    """Measure, or do one stage where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--documents", nargs="+", default=["1000000x50"], help="of synthetic collections")
+    parser.add_argument("--shards", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--topics", type=int, default=250, help="of the model")
+    parser.add_argument("--home", type=Path, default=Path("indexes/benchmark"))
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.stage:
+        run_stage(given.stage, given.home, given.documents[0], given.shards[0], given.workers)
+        return
+    rows: list[dict[str, Any]] = []
+    print("| documents | shards | disk MB | build s | driver, worker MB | extract s | driver, worker MB |")
+    for size in given.documents:
+        pools = set()
+        for shards in given.shards:
+            row: dict[str, Any] = {"documents": int(size.partition("x")[0]), "shards": shards}
+            row |= {
+                stage: measured(stage, given.home, f"synthetic:{size}", shards, given.workers)
+                for stage in STAGES
+            }
+            row |= row["count"]
+            pools.add(row["extract"]["pool"])
+            built, found = row["build"], row["extract"]
+            print(
+                f"| {row['documents']:,} | {shards} | {built['disk'] / 1e6:,.0f} | {built['cpu']:.0f} |"
+                f" {built['driver_mb']:,.0f}, {built['worker_mb']:,.0f} | {found['cpu']:.1f} |"
+                f" {found['driver_mb']:,.0f}, {found['worker_mb']:,.0f} |",
+                flush=True,
+            )
+            rows.append(row)
+            shutil.rmtree(given.home)
+        print(
+            f"{size}: {len(pools)} pool of {found['kept']:,} candidates; {row['postings']:,} postings",
+            flush=True,
+        )
+        if len(pools) > 1:
+            sys.exit("the pools differ")
+    model(rows, given.topics)
+
+
+if __name__ == "__main__":
+    main()
