@@ -17,6 +17,9 @@ from tiny_bert import WORDS, tiny_bert
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from lmtune.errors import InputError
+from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.text import TextLists, fit
 from lmtune.reranking.text.late_interaction import LateInteraction, of_encoder, of_table, register
 
 QUERY, DOCUMENTS = "panda sea", ["the Bear eats panda", "whale in the sea of paris and the whale"]
@@ -132,3 +135,19 @@ def test_what_is_no_table_is_refused(home: Path, tmp_path: Path) -> None:
         of_table("maxsim", tokenizer, tokenizer)
     with pytest.raises(InputError, match="no tokenizer"):
         of_table("maxsim", home / "w.safetensors", wrong)
+
+
+@pytest.mark.parametrize("network", ["maxsim:{home}", "knrm:{home}", "maxsim:{bert}"])
+def test_it_is_trained_by_name(home: Path, tmp_path: Path, network: str) -> None:
+    topics = {"1": "panda", "2": "whale", "3": "paris"}
+    texts = {word: f"the {word} in {word}" for word in topics.values()}
+    gains = {topic: {word: float(word == own) for word in texts} for topic, own in topics.items()}
+    lists = TextLists.of(topics, gains, texts)
+    bert = tiny_bert(tmp_path) if "bert" in network else None
+    named = network.format(home=home, bert=bert)
+    settings = Settings(
+        loss=parse_loss("ranknet"), network=named, epochs=8, batch_size=3, learning_rate=0.003
+    )
+    trained = fit(lists, lists, settings)
+    assert min(epoch.loss for epoch in trained.history[1:]) < trained.history[0].loss
+    assert trained.score(lists).shape == (9,)
