@@ -6,7 +6,8 @@
 
 A step draws the sample of 64 users, makes the loss on raw scores and goes backward; "with scorer"
 adds gathering 32 features an item, an MLP 64-32 forward and backward, and Adam. Milliseconds are
-processor time of this process, the median of repeated steps. Of ratings: seconds and the most
+processor time of this process, the median of repeated steps, and behind them the step's operations of
+torch, views aside: what a GPU would be sent. Of ratings: seconds and the most
 memory so far, after reading, holding 5 + 5 out, measuring a NeuMF on every user, and some steps of
 training.
 """
@@ -22,10 +23,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lmtune.formats.ratings import read_ratings
 from lmtune.reranking.long_list_settings import LONG_LISTS
@@ -74,9 +77,9 @@ def steps(lengths: Sequence[int]) -> None:
         sampled.append(scorer_step(song, sampler, length))
         whole = [raw_step(loss, sampler, length, whole=True) for loss in (song, k_song)]
         figures = [median(step, 30) for step in sampled] + [median(step, 3) for step in whole]
-        print(
-            f"{length:8,} {len(pairs.items):10,}" + "".join(f"{value:19.2f}" for value in figures), flush=True
-        )
+        counts = [operations(step) for step in sampled + whole]
+        cells = "".join(f"{value:13.2f} ({count:3})" for value, count in zip(figures, counts, strict=True))
+        print(f"{length:8,} {len(pairs.items):10,}{cells}", flush=True)
 
 
 def made_pairs(length: int) -> RelevantPairs:
@@ -148,6 +151,24 @@ def median(step: Callable[[int], None], count: int) -> float:
         step(number)
         times.append(1_000 * (time.process_time() - start))
     return statistics.median(times)
+
+
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what torch does, but for views."""
+
+    views = ("view", "expand", "unsqueeze", "squeeze", "slice", "select", "transpose", "detach", "alias")
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.name().removeprefix("aten::").partition(".")[0] not in self.views
+        return func(*args, **(kwargs or {}))
+
+
+def operations(step: Callable[[int], None]) -> int:
+    counted = Operations()  # type: ignore[no-untyped-call]
+    with counted:
+        step(0)
+    return counted.count
 
 
 def make(users: int, items: int, count: int, path: Path) -> None:

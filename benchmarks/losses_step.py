@@ -92,9 +92,10 @@ def with_torch(loss: Callable[[Any, Any], Any]) -> Callable[..., Step]:
 
 
 def lmtune(loss: str) -> Any:
-    from lmtune.reranking.losses import LOSSES
+    from lmtune.reranking.losses import LOSSES, k_song, song
 
-    return with_torch(LOSSES[loss])
+    losses: dict[str, Any] = {**LOSSES, "song": song, "k-song": k_song}
+    return with_torch(losses[loss])
 
 
 def plain(loss: str) -> Any:

@@ -21,15 +21,17 @@ from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.measures.significance.options import ComparisonOptions
-from lmtune.parallel import Task, in_order, run_all, width
+from lmtune.parallel import Task, in_order
 from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
+from lmtune.reranking.devices import parse_devices
 from lmtune.reranking.lambdamart import TreeSettings
 from lmtune.reranking.loss_names import Loss, parse_losses
 from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.spreading import is_spread, run_on_devices
 from lmtune.reranking.training import Training, TrainingOptions
 
 Report = Callable[[str, int, int, str], None]
@@ -181,7 +183,8 @@ def compare_on(
     losses, settings, rates, trials, report
         As for `compare`.
     **how
-        As for `lmtune.reranking.training.fit`; each training has a folder of its own in ``checkpoint``.
+        As for `lmtune.reranking.training.fit`; each training has a folder of its own in ``checkpoint``,
+        and one of the devices, where there are several: see `lmtune.reranking.spreading`.
 
     Raises
     ------
@@ -205,7 +208,7 @@ def compare_on(
         tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in own]
         place = int(np.argmax([np.mean([one.validation for own in found for one in own]) for found in tried]))
         best, loss = tried[place], own[place].loss
-        device, tested = how.get("device", "cpu"), []
+        device, tested = parse_devices(how.get("device", "cpu"))[0], []
         for trial in range(trials):
             count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials)
             tested.append(contest.measure([fold[trial] for fold in best], measures, device, count))
@@ -288,7 +291,8 @@ def _trained(
     contest: Contest, asked: Sequence[Settings], trials: int, how: TrainingOptions, report: Report | None
 ) -> Iterator[Tried]:
     """Train for each settings, fold and trial, in this order."""
-    spread, each = width() > 0, contest.folds * trials
+    devices = how.get("device", "cpu")
+    spread, each = is_spread(devices), contest.folds * trials
     every = [(own, fold, trial) for own in asked for fold in range(contest.folds) for trial in range(trials)]
 
     def tasks() -> Iterator[Task]:
@@ -305,14 +309,15 @@ def _trained(
                 options["checkpoint"] = home / f"{own.loss.name}-{digest(content):08x}-fold{fold + 1}"
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
-    for done, tried in enumerate(in_order(run_all(tasks(), shared=contest)), 1):
+    for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=contest)), 1):
         if report is not None and spread:
             report("trainings", done, len(every), "")
         yield tried
 
 
-def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions) -> Tried:
-    return contest.train(fold, settings, **how)
+def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Tried:
+    own: TrainingOptions = {**how, "device": device}
+    return contest.train(fold, settings, **own)
 
 
 def _tell_step(

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from lmtune.parallel import Task, in_order, run_all, width
+from lmtune.parallel import Task, in_order
 from lmtune.progress import Progress, timed
+from lmtune.reranking.devices import check_device
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Reranker, learn
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import TrainingData
+from lmtune.reranking.spreading import is_spread, run_on_devices
 
 
 def learn_folds(
@@ -33,7 +35,8 @@ def learn_folds(
     settings, normalisation
         As for `lmtune.reranking.reranker.learn`.
     device, checkpoint, checkpoint_every
-        As for `lmtune.reranking.training.fit`; each of several folds has a folder in `checkpoint`.
+        As for `lmtune.reranking.training.fit`; each of several folds has a folder in `checkpoint`, and
+        one of several devices: see `lmtune.reranking.spreading`.
     progress : Progress
         Called while each is trained.
 
@@ -46,7 +49,9 @@ def learn_folds(
     InputError
         As `lmtune.reranking.reranker.learn`.
     """
-    spread = width() > 0
+    if len(parts) == 1:
+        check_device(device)
+    spread = len(parts) > 1 and is_spread(device)
 
     def tasks() -> Iterator[Task]:
         for part in parts:
@@ -59,14 +64,13 @@ def learn_folds(
                     "normalisation": normalisation,
                     "names": part.names,
                     "facts": part.facts,
-                    "device": device,
                     "checkpoint": checkpoint and checkpoint / part.fold,
                     "checkpoint_every": checkpoint_every,
                     "progress": None if spread else partial(progress, f"{part.label}training"),
                 },
             )
 
-    learnt = in_order(run_all(tasks()))
+    learnt = in_order(run_on_devices(list(tasks()), device))
     for done, part in enumerate(parts, 1):
         with timed(f"{part.label}{len(part.train.queries)} queries learnt from"):
             reranker = next(learnt)

@@ -270,8 +270,8 @@ def test_processes_change_no_fold() -> None:
     parts = [TrainingData(TRAIN, VALIDATION, TEST, (), {}, fold=fold) for fold in ("fold1", "fold2")]
     told: list[Any] = []
 
-    def learnt() -> list[bytes]:
-        how: Any = {"device": "cpu", "checkpoint": None, "checkpoint_every": None}
+    def learnt(device: str = "cpu") -> list[bytes]:
+        how: Any = {"device": device, "checkpoint": None, "checkpoint_every": None}
         found = learn_folds(parts, SMALL, Normalisation(), **how, progress=lambda *now: told.append(now))
         return [one.score(TEST).tobytes() for _, one in found]
 
@@ -280,3 +280,19 @@ def test_processes_change_no_fold() -> None:
     with Workers(2).engaged():
         assert learnt() == expected
     assert told == [("folds", 1, 2), ("folds", 2, 2)]
+    assert learnt("cpu,cpu") == expected
+    assert told[2:] == told[:2]
+
+
+@pytest.mark.slow
+def test_devices_change_no_comparison(tmp_path: Path) -> None:
+    splits = [SPLIT, replace(SPLIT, test=VALIDATION)]
+    expected, found = (
+        compare(splits, [SMALL.loss, TREES], SMALL, trials=2, device=device, checkpoint=tmp_path / device)
+        for device in ("cpu", "cpu,cpu")
+    )
+    assert history_rows(found) == history_rows(expected)
+    assert [own.queries.tobytes() for own in found] == [own.queries.tobytes() for own in expected]
+    assert sorted(own.name for own in (tmp_path / "cpu").iterdir()) == sorted(
+        own.name for own in (tmp_path / "cpu,cpu").iterdir()
+    )

@@ -23,6 +23,7 @@ from lmtune.reranking.loop import TrainingRun  # noqa: E402
 from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.scoring import Feed  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
+from lmtune.reranking.song.state import PairState  # noqa: E402
 from lmtune.reranking.training import Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
@@ -169,6 +170,17 @@ def test_divergence_is_told() -> None:
     broken = replace(SMALL, optimizer="sgd", learning_rate=1e30, network="mlp:8-8", epochs=5)
     with pytest.raises(InputError, match="no longer finite"):
         fit(TRAIN, VALIDATION, broken)
+
+
+def test_what_a_loss_could_not_say_at_once_ends_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(_state: PairState) -> None:
+        raise InputError("a query that the training data lacks")
+
+    monkeypatch.setattr(PairState, "check", check)
+    runs: list[TrainingRun] = []
+    with pytest.raises(InputError, match="a query that"):
+        fit(TRAIN, None, replace(SMALL, loss=parse_loss("song")), watch=runs.append)
+    assert not runs
 
 
 def test_bf16_and_clipping_change_the_result_a_little() -> None:

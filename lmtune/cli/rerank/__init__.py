@@ -22,7 +22,9 @@ from lmtune.reranking.sources import FeatureSettings
 class Machine:
     """The machine."""
 
-    device: str = option("cpu", "cpu or cuda.")
+    device: str = option(
+        "cpu", "cpu, cuda, cuda:1; several spread trials and folds: cuda:0,cuda:1, or cuda for all."
+    )
     threads: int | None = option(None, "Of torch; another number may round differently.", low=1)
 
     def __post_init__(self) -> None:

@@ -102,10 +102,10 @@ def hold(
     from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.devices import check_device
+    from lmtune.reranking.devices import parse_devices
 
     losses = comparison.read_losses(trials.losses, settings)
-    check_device(machine.device)
+    parse_devices(machine.device)
     if output.output is not None:
         reads = [Path(name) for name in (data, trials.validation) if name is not None]
         check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])

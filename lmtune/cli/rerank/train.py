@@ -116,6 +116,7 @@ def learn_all(
     """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
     from lmtune.reranking import distributed, model_folder
     from lmtune.reranking.crossvalidation import learn_folds
+    from lmtune.reranking.devices import parse_devices
 
     homes = {} if folder is None else {part.fold: folder / part.fold for part in parts}
     for home in homes.values():
@@ -137,7 +138,7 @@ def learn_all(
                 model_folder.save_model(homes[part.fold], reranker, record(NEURAL, **facts_of(part)))
             say(f"{part.label}{reranker.scorer.summary}\n")
             if part.test is not None:
-                scored.append((part.test, reranker.score(part.test, device=machine.device)))
+                scored.append((part.test, reranker.score(part.test, device=parse_devices(place)[0])))
     return scored
 
 

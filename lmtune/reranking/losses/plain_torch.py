@@ -56,14 +56,14 @@ def ranks(lists: PaddedLists) -> Tensor:
     return torch.empty_like(scores).scatter_(1, order, (first + last) / 2)
 
 
-def discounts(ranks: Tensor, k: int | None) -> Tensor:
-    """Return 1 / log2(1 + rank); 0 for ranks beyond k."""
+def discounts(ranks: Tensor, k: int | Tensor | None) -> Tensor:
+    """Return 1 / log2(1 + rank); 0 for ranks beyond k, one for all or for each of the ranks."""
     discount = 1 / torch.log2(1 + ranks)
     return discount if k is None else torch.where(ranks <= k, discount, 0)
 
 
-def ideal_dcg(gains: Tensor, k: int | None) -> Tensor:
-    """Return the largest DCG (at k) of each query, or 1 where it is 0; of shape (queries,)."""
+def ideal_dcg(gains: Tensor, k: int | Tensor | None) -> Tensor:
+    """Return the largest DCG (at k, one or of shape (queries, 1)), or 1 where it is 0, of each query."""
     places = torch.arange(1, gains.shape[1] + 1, dtype=gains.dtype, device=gains.device)
     best = (gains.sort(dim=1, descending=True).values * discounts(places, k)).sum(dim=1)
     return torch.where(best > 0, best, 1)

@@ -7,15 +7,12 @@ samples of long lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
 from torch import Tensor
 
 from lmtune.reranking.losses.declared import Positive, checked
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores, as_padded
 from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
+from lmtune.reranking.song.pairs import RankOrShare
 from lmtune.reranking.song.songs import MARGIN, Song
 
 
@@ -55,7 +52,7 @@ def song(
     >>> round(float(song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0)), 6)
     -0.63093
     """
-    return _of_whole(lambda pairs: Song(pairs, margin=margin, cutoff=cutoff), scores, labels, mask)
+    return _of_whole(Song(None, margin=margin, cutoff=cutoff), scores, labels, mask)
 
 
 @checked
@@ -95,21 +92,11 @@ def k_song(
     >>> round(float(k_song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0, cutoff=2)), 6)
     -0.63093
     """
-    options = {"margin": margin, "cutoff": cutoff, "theoretical": theoretical}
-    return _of_whole(lambda pairs: KSong(pairs, **options), scores, labels, mask)  # type: ignore[arg-type]
+    module = KSong(None, margin=margin, cutoff=cutoff, theoretical=theoretical)
+    return _of_whole(module, scores, labels, mask)
 
 
-def _of_whole(
-    make: Callable[[RelevantPairs], Song], scores: Scores, labels: Labels, mask: Tensor | None
-) -> Tensor:
+def _of_whole(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
     score, label, real = as_padded(scores, labels, mask)
-    lists = PaddedLists.of(score, label, real)
-    queries, items = lists.mask.nonzero(as_tuple=True)
-    if not len(queries):
-        return 0 * score.nansum()
-    pairs = RelevantPairs.from_rows(queries.cpu(), items.cpu(), lists.labels[queries, items].cpu())
-    filled = lists.mask.any(dim=1).nonzero()[:, 0]
-    places = torch.arange(score.shape[1], device=score.device).expand(len(filled), -1)
-    batch = {"mask": lists.mask[filled], "queries": filled, "items": places}
-    found: Tensor = make(pairs).to(score.device)(score[filled], lists.labels[filled], **batch)
-    return found
+    lists = PaddedLists.of(score.double() if score.is_floating_point() else score, label, real)
+    return module.of_lists(score, lists) if score.numel() else 0 * score.sum()

@@ -78,14 +78,13 @@ class KSong(Song):
     """
 
     epsilon = 0.5
-    cutoffs: Tensor
     threshold: Tensor
     curvature: Tensor
 
     @checked
     def __init__(
         self,
-        pairs: RelevantPairs,
+        pairs: RelevantPairs | None,
         *,
         cutoff: RankOrShare = 50,
         inside: Literal["threshold", "rank"] = "threshold",
@@ -109,21 +108,22 @@ class KSong(Song):
             _read_eta(eta)
         self.inside, self.theoretical, self.scale, self.eta = inside, theoretical, scale, eta
         self.gamma_curvature, self.tau1, self.tau2 = gamma_curvature, tau1, tau2
-        queries = len(pairs.queries)
-        self.register_buffer("cutoffs", torch.from_numpy(pairs.cutoffs(cutoff)), persistent=False)
-        self.register_buffer("threshold", torch.full((queries,), torch.nan))
-        if theoretical:
-            self.register_buffer("curvature", torch.full((queries,), torch.nan))
+        if pairs is not None:
+            queries = len(pairs.queries)
+            self.register_buffer("threshold", torch.full((queries,), torch.nan))
+            if theoretical:
+                self.register_buffer("curvature", torch.full((queries,), torch.nan))
 
     def _select(self, batch: Sample, ranks: Tensor) -> Selection:
-        cutoff = self.cutoffs[batch.positions].unsqueeze(1)
+        cutoff = self._cutoffs(batch)
+        assert cutoff is not None
         all_top = batch.lengths <= cutoff
         if self.inside == "rank":
             psi = torch.sigmoid(self.scale * (cutoff - ranks) / batch.lengths)
             fall = torch.where(all_top, 0.0, -self.scale * psi * (1.0 - psi))
             return Selection(torch.where(all_top, 1.0, psi), inner_slope=fall if self.theoretical else None)
         target = (cutoff + self.epsilon) / batch.lengths
-        kept = self.threshold[batch.positions].double().unsqueeze(1)
+        kept = self._recalled("threshold", batch)
         unknown = torch.isnan(kept)
         if self.eta is None:
             unknown |= batch.whole
@@ -137,14 +137,13 @@ class KSong(Song):
         if self.theoretical:
             bend = sigma * (1.0 - sigma) / self.tau1
             now = self.tau2 + (batch.level * bend).sum(1, keepdim=True)
-            before = self.curvature[batch.positions].double().unsqueeze(1)
+            before = self._recalled("curvature", batch)
             new = before + self.gamma_curvature * (now - before)
             curvature = torch.where(torch.isnan(before), now, new)
-            if self.training:
-                self.curvature[batch.positions] = curvature.squeeze(1).to(self.curvature.dtype)
+            self._remember("curvature", batch, curvature)
             threshold_slope = bend / curvature
             slope = torch.where(all_top, 0.0, self.scale * psi * (1.0 - psi))
-        if self.training:
+        if self.training and self.remembers:
             moved = threshold
             if not isinstance(self.eta, str):
                 tilt = target + self.tau2 * threshold
@@ -154,5 +153,5 @@ class KSong(Song):
                 else:
                     step = torch.full_like(tilt, self.eta)
                 moved = threshold - step * tilt
-            self.threshold[batch.positions] = moved.squeeze(1).to(self.threshold.dtype)
+            self._remember("threshold", batch, moved)
         return Selection(torch.where(all_top, 1.0, psi), slope, threshold_slope)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses import padded_lists
+from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.song.state import PairState
 
 
@@ -24,9 +25,9 @@ class Sample:
         0 on padding.
     mask, relevant : bool Tensor (B, n)
         Items that are there; those with a label above 0.
-    positions : int64 Tensor (B,)
-        The queries' rows in the state's per-query arrays.
-    slots : int64 Tensor (B, n)
+    positions : int64 Tensor (B,), optional
+        The queries' rows in the state's per-query arrays, where there is a state.
+    slots : int64 Tensor (B, n), optional
         The relevant pairs' rows in the state; for other items the one that stands for no pair.
     lengths : Tensor (B, 1)
         N_q.
@@ -47,8 +48,8 @@ class Sample:
     labels: Tensor
     mask: Tensor
     relevant: Tensor
-    positions: Tensor
-    slots: Tensor
+    positions: Tensor | None
+    slots: Tensor | None
     lengths: Tensor
     pairs: Tensor
     level: Tensor
@@ -95,27 +96,49 @@ def sample_of(
         mask = items >= 0
     kept = torch.where(mask, scores.detach().double(), 0.0)
     label = torch.where(mask, labels.double(), 0.0)
-    relevant = label > 0
+    relevant, seen = _kinds(label, mask)
     positions, strange = state.positions(queries)
     slots, unknown = state.slots(positions, items, relevant)
     length, relevant_in_list = (sizes[positions].unsqueeze(1) for sizes in (state.lengths, state.counts))
-    relevant_seen = relevant.sum(1, keepdim=True)
-    others_seen = mask.sum(1, keepdim=True) - relevant_seen
-    sizes = relevant_seen, relevant_in_list, others_seen, length - relevant_in_list
+    sizes = seen[0], relevant_in_list, seen[1], length - relevant_in_list
     _look_for_faults(state, (queries, items), strange, unknown, sizes)
+    return _weighed(PaddedLists(kept, label, mask), relevant, sizes, (positions, slots))
+
+
+def whole_sample(lists: PaddedLists) -> Sample:
+    """Take whole lists in float64, of which no state is kept."""
+    relevant, (seen, unseen) = _kinds(lists.labels, lists.mask)
+    return _weighed(lists, relevant, (seen, seen, unseen, unseen), (None, None))
+
+
+def _kinds(labels: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Tell which items are relevant, and count those and the others, (B, 1)."""
+    relevant = labels > 0
+    seen = relevant.sum(1, keepdim=True)
+    return relevant, (seen, mask.sum(1, keepdim=True) - seen)
+
+
+def _weighed(
+    lists: PaddedLists,
+    relevant: Tensor,
+    sizes: tuple[Tensor, Tensor, Tensor, Tensor],
+    places: tuple[Tensor | None, Tensor | None],
+) -> Sample:
+    """Weigh items, given how many relevant ones are seen and in each list, others seen and in it."""
+    mask = lists.mask
     seen, count, unseen, others = (number.double() for number in sizes)
-    lengths = length.double()
     one = torch.ones_like(seen)
+    lengths = torch.maximum(count + others, one)
     # What a relevant and another item stand for: in sums over all items, and over those beside item i.
     level = count / torch.maximum(seen, one), others / torch.maximum(unseen, one)
     beside = (count - 1.0) / torch.maximum(seen - 1.0, one), level[1]
     return Sample(
-        scores=kept,
-        labels=label,
+        scores=lists.scores,
+        labels=lists.labels,
         mask=mask,
         relevant=relevant,
-        positions=positions,
-        slots=slots,
+        positions=places[0],
+        slots=places[1],
         lengths=lengths,
         pairs=torch.where(relevant, level[0], 0.0),
         level=_spread(level, relevant, mask) / lengths,

@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Positive, Share, checked
 from lmtune.reranking.losses.given_gradients import with_gradient
+from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.plain_torch import ideal_dcg
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
 from lmtune.reranking.song.hinge import SortedLists
-from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs
-from lmtune.reranking.song.samples import Sample, sample_of
+from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs, check_cutoff
+from lmtune.reranking.song.samples import Sample, sample_of, whole_sample
 from lmtune.reranking.song.state import PairState
 
 MARGIN = 5.0
@@ -65,8 +67,8 @@ class Song(nn.Module):
 
     Parameters
     ----------
-    pairs : RelevantPairs
-        The training data's.
+    pairs : RelevantPairs, optional
+        The training data's; without, nothing is kept, and only `of_lists` can be called.
     gamma : float, optional
         Weight of the new value in u, in (0, 1]; 1 forgets the past. By default 0.3 where a list is
         sampled, and 1 where all its items are in the batch, for then g^ is g.
@@ -89,7 +91,7 @@ class Song(nn.Module):
     @checked
     def __init__(
         self,
-        pairs: RelevantPairs,
+        pairs: RelevantPairs | None,
         *,
         gamma: Share | None = None,
         margin: Positive = MARGIN,
@@ -97,11 +99,15 @@ class Song(nn.Module):
         cutoff: RankOrShare | None = None,
     ) -> None:
         super().__init__()
-        self.gamma, self.margin, self.estimator = gamma, margin, estimator
-        self.state = PairState(pairs)
-        ideal = torch.from_numpy(pairs.ideal_dcg(cutoff))
-        self.register_buffer("ideal", ideal.float(), persistent=False)
-        self.active = max(int((pairs.counts > 0).sum()), 1)
+        if cutoff is not None:
+            check_cutoff(cutoff)
+        self.gamma, self.margin, self.estimator, self.cutoff = gamma, margin, estimator, cutoff
+        self.remembers, self.active = pairs is not None, 1
+        if pairs is not None:
+            self.state = PairState(pairs)
+            ideal = torch.from_numpy(pairs.ideal_dcg(cutoff))
+            self.register_buffer("ideal", ideal.float(), persistent=False)
+            self.active = max(int((pairs.counts > 0).sum()), 1)
         self.objective = torch.tensor(torch.nan)
 
     def forward(
@@ -146,36 +152,78 @@ class Song(nn.Module):
         with torch.no_grad():
             batch = sample_of(self.state, scores, labels, mask, queries, items)
             lists = self._sorted(batch, batch.scores)
-            itself = self.margin**2 / batch.lengths
             current = self._inner(batch, lists)
             change = self._change(batch, lists, current, previous_scores, score_changes)
-            estimate = self._estimate(batch, current, change, itself)
-            ideal = self.ideal[batch.positions].double().unsqueeze(1)
-            gain = torch.where(batch.relevant, torch.exp2(batch.labels) - 1.0, 0.0)
-            gain = gain / torch.where(ideal > 0, ideal, 1.0) * batch.pairs / batch.queries
-            ranks = batch.lengths * estimate + 1.0
-            logs = torch.log2(ranks).clamp(min=1e-12)
-            value = -gain / logs
-            outer = gain * batch.lengths / (logs.square() * ranks * math.log(2.0))
-            selection = self._select(batch, batch.lengths * estimate)
-            if selection is None:
-                gradient = lists.gradient(outer)
-            else:
-                outer = outer * selection.psi
-                if selection.inner_slope is not None:
-                    outer = outer + value * selection.inner_slope
-                gradient = lists.gradient(outer)
-                if selection.slope is not None:
-                    assert selection.threshold_slope is not None
-                    pull = selection.slope * value
-                    # Each item's own weight moves with lambda; beside item i the items weigh as in g^_i.
-                    own = pull * (1.0 / batch.lengths - batch.others)
-                    moved = batch.others * pull.sum(1, keepdim=True) + own
-                    gradient = gradient + pull - moved * selection.threshold_slope
-                value = value * selection.psi
-            total = self.state.sound(value.sum())
-            self.objective = total
+            estimate = self._estimate(batch, current, change)
+            ideal = self._recalled("ideal", batch)
+            total, gradient = self._bound(batch, lists, estimate, ideal)
+            self.objective = self.state.sound(total)
+        return with_gradient(scores, self.objective, gradient)
+
+    def of_lists(self, scores: Tensor, lists: PaddedLists) -> Tensor:
+        """Return the objective of whole lists, with its gradient; nothing is read or kept.
+
+        Parameters
+        ----------
+        scores : Tensor (B, n)
+            To which the gradient goes.
+        lists : PaddedLists
+            The same, of type float64, with labels.
+        """
+        with torch.no_grad():
+            batch = whole_sample(lists)
+            items = self._sorted(batch, batch.scores)
+            ideal = ideal_dcg(lists.gains("exponential"), self._cutoffs(batch)).unsqueeze(1)
+            total, gradient = self._bound(batch, items, self._inner(batch, items), ideal)
+            if not lists.on_cpu:
+                total = torch.where(lists.wrong.any(), torch.nan, total)
         return with_gradient(scores, total, gradient)
+
+    def _bound(
+        self, batch: Sample, lists: SortedLists, estimate: Tensor, ideal: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the objective's estimate and its gradient (B, n), given u (B, n) and Z (B, 1)."""
+        gain = torch.where(batch.relevant, torch.exp2(batch.labels) - 1.0, 0.0)
+        gain = gain / torch.where(ideal > 0, ideal, 1.0) * batch.pairs / batch.queries
+        ranks = batch.lengths * estimate + 1.0
+        logs = torch.log2(ranks).clamp(min=1e-12)
+        value = -gain / logs
+        outer = gain * batch.lengths / (logs.square() * ranks * math.log(2.0))
+        selection = self._select(batch, batch.lengths * estimate)
+        if selection is None:
+            return value.sum(), lists.gradient(outer)
+        outer = outer * selection.psi
+        if selection.inner_slope is not None:
+            outer = outer + value * selection.inner_slope
+        gradient = lists.gradient(outer)
+        if selection.slope is not None:
+            assert selection.threshold_slope is not None
+            pull = selection.slope * value
+            # Each item's own weight moves with lambda; beside item i the items weigh as in g^_i.
+            own = pull * (1.0 / batch.lengths - batch.others)
+            moved = batch.others * pull.sum(1, keepdim=True) + own
+            gradient = gradient + pull - moved * selection.threshold_slope
+        return (value * selection.psi).sum(), gradient
+
+    def _cutoffs(self, batch: Sample) -> Tensor | None:
+        """Give each list's K, (B, 1), as `RelevantPairs.cutoffs` does."""
+        if self.cutoff is None:
+            return None
+        ranks = torch.full_like(batch.lengths, self.cutoff)
+        return torch.ceil(ranks * batch.lengths) if self.cutoff < 1 else ranks
+
+    def _recalled(self, name: str, batch: Sample) -> Tensor:
+        """Read what is kept of each list, float64 (B, 1); NaN where nothing is."""
+        if not self.remembers:
+            return torch.full_like(batch.lengths, torch.nan)
+        kept: Tensor = getattr(self, name)[batch.positions]
+        return kept.double().unsqueeze(1)
+
+    def _remember(self, name: str, batch: Sample, values: Tensor) -> None:
+        """Keep numbers (B, 1) of the lists, in training."""
+        if self.training and self.remembers:
+            kept = getattr(self, name)
+            kept[batch.positions] = values.squeeze(1).to(kept.dtype)
 
     def _sorted(self, batch: Sample, scores: Tensor) -> SortedLists:
         return SortedLists.sort(scores, batch.mask, self.margin, batch.others)
@@ -206,8 +254,9 @@ class Song(nn.Module):
             return lists.derivative(other)
         return current - self._inner(batch, self._sorted(batch, other))
 
-    def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None, itself: Tensor) -> Tensor:
+    def _estimate(self, batch: Sample, current: Tensor, change: Tensor | None) -> Tensor:
         """Move u and return it as (B, n), with g^ where there is no state."""
+        assert batch.slots is not None
         old = self.state.kept[batch.slots].double()
         if not self.training:
             return torch.where(torch.isnan(old), current, old)
@@ -216,7 +265,7 @@ class Song(nn.Module):
         moved = ESTIMATORS[self.estimator].rule(old, current, change, gamma, share)
         if change is not None:
             # These can overshoot; no g is below an item's own hinge, so neither is its estimate.
-            moved = torch.maximum(moved, itself)
+            moved = torch.maximum(moved, self.margin**2 / batch.lengths)
         new = torch.where(torch.isnan(old), current, moved)
         self.state.write(batch.slots, new)
         return new

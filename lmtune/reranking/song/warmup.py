@@ -79,6 +79,7 @@ class ListwiseCrossEntropy(nn.Module):
         return with_gradient(scores, value, gradient)
 
     def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
+        assert batch.slots is not None
         old = self.state.kept[batch.slots].double()
         if not self.training:
             return torch.where(torch.isnan(old), current, old)

@@ -92,10 +92,10 @@ def test_song_of_whole_lists_is_the_papers_formula() -> None:
     scores = [torch.tensor(row).double() for row in SCORES]
     labels = [torch.tensor(row).double() for row in LABELS]
     lists = list(zip(scores, labels, strict=True))
-    assert song(scores, labels, margin=2.0).item() == pytest.approx(brute.song(lists, 2.0).item(), rel=1e-6)
+    assert song(scores, labels, margin=2.0).item() == pytest.approx(brute.song(lists, 2.0).item(), rel=1e-13)
     found = k_song(scores, labels, margin=2.0, cutoff=2)
     wanted = brute.k_song(lists, 2, scale=1.0, epsilon=0.5, tau1=0.2, tau2=1e-4, margin=2.0)
-    assert found.item() == pytest.approx(wanted, rel=1e-6)
+    assert found.item() == pytest.approx(wanted, rel=1e-10)
     nothing = song(torch.ones(1, 2, requires_grad=True), [[-1, -1]])
     nothing.backward()  # type: ignore[no-untyped-call]
     assert nothing.item() == 0

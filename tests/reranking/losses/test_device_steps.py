@@ -14,7 +14,16 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from host_trips import DEVICES, launches  # noqa: E402
 from test_loss_kernels import VARIANTS, every_loss, made, run  # noqa: E402
 
-from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, lambdarank, padded_lists, pair_sums  # noqa: E402
+from lmtune.reranking.losses import (  # noqa: E402
+    approx_ndcg,
+    binary_cross_entropy,
+    k_song,
+    lambdarank,
+    padded_lists,
+    pair_sums,
+    song,
+)
+from lmtune.reranking.song import thresholds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -25,6 +34,7 @@ ALL: dict[str, Callable[..., Any]] = {
     "approxndcg, noise": partial(approx_ndcg, gumbel=2),
     "binary-cross-entropy": binary_cross_entropy,
 }
+MEANS: dict[str, Callable[..., Any]] = {"song": song, "k-song": partial(k_song, cutoff=5)}
 
 
 @pytest.fixture
@@ -34,15 +44,18 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*ALL, *MEANS])
 @pytest.mark.parametrize("padding", ["mask", "labels"])
-def test_a_step_waits_for_nothing(name: str, padding: str, device: str) -> None:
+def test_a_step_waits_for_nothing(
+    name: str, padding: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "_MOST_STEPS", 3)  # which are all alike
     scores, labels, mask = (values.to(device) for values in made(6, 37, tied=True))
     scores.requires_grad_()
     if padding == "labels":
         labels = torch.where(mask, labels, -1)
     given = {"mask": mask} if padding == "mask" else {}
-    launches(lambda: ALL[name](scores, labels, **given).backward(), device)
+    launches(lambda: (ALL | MEANS)[name](scores, labels, **given).backward(), device)
 
 
 @pytest.mark.parametrize("name", ["ranknet", "lambdarank", "ndcgloss2++@10", "approxndcg"])
@@ -53,7 +66,7 @@ def test_nor_do_those_with_fused_sums(name: str, monkeypatch: pytest.MonkeyPatch
     kernels = []
     monkeypatch.setattr(pair_sums, "is_fused", lambda _scores: True)
     monkeypatch.setattr(fused._Sorted, "launch", lambda _self, kernel, *_a, **_o: kernels.append(kernel))
-    test_a_step_waits_for_nothing(name, "mask", "meta")
+    test_a_step_waits_for_nothing(name, "mask", "meta", monkeypatch)
     assert kernels
 
 
@@ -67,6 +80,22 @@ def test_values_are_the_cpus(name: str, request: pytest.FixtureRequest) -> None:
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found[1], wanted[1], rtol=1e-10, atol=1e-14)
     assert ALL[name](scores, labels, mask=mask).item() == pytest.approx(mean.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_bounds_are_the_cpus(name: str, request: pytest.FixtureRequest) -> None:
+    scores, labels, mask = made(6, 37, tied=True)
+    labels[2], mask[3] = 0, False
+    values, slopes = [], []
+    for _ in range(2):
+        given = scores.clone().requires_grad_()
+        values.append(MEANS[name](given, labels, mask=mask))
+        slopes.append(torch.autograd.grad(values[-1], given)[0])
+        request.getfixturevalue("elsewhere")
+    torch.testing.assert_close(*values, rtol=1e-12, atol=0)
+    torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-14)
+    labels[1, 4], mask[1, 4] = -2, True
+    assert MEANS[name](scores, labels, mask=mask).isnan()
 
 
 @pytest.mark.usefixtures("elsewhere")
