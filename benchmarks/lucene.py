@@ -3,7 +3,7 @@
     python benchmarks/lucene.py --documents 50000
 
 Needs the extra `lucene`. Prints JSON: nanoseconds a posting, seconds for lengths, microseconds a
-docno, each the least of the repeats; and whether both ways read the same.
+docno, each the least of the repeats; bytes of both engines' indexes; whether both ways read the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from made_corpus import write_corpus
+from numpy.typing import NDArray
 
 import lmtune
 from lmtune.indexing.lucene import java
@@ -70,6 +71,8 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         reader.postings(term)
     first, bulk, found = least(lambda: [reader.postings(term) for term in terms], options.repeats)
     postings = sum(len(some[0]) for some in found if some is not None)
+    _, ours, frequent = least(lambda: sum(len(found_docs(embedded, term)) for term in vocabulary[:50]), 50)
+    sizes = {name: column.size for name, column in embedded.manifest.columns.items()}
     slow = pyserini_calls(scratch / "lucene", terms[:: max(1, len(terms) // options.slow_terms)])
     lengths_first, lengths, exact = least(reader.lengths, options.repeats)
     _, quantised, _ = least(reader.quantised_lengths, options.repeats)
@@ -84,6 +87,9 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "postings read": postings,
         "equal to the embedded index": equal and same(index, embedded, terms),
         "seconds to build through Anserini": built,
+        "bytes, embedded index": {"all": sum(sizes.values()), **sizes},
+        "bytes, Lucene's index": lucene_sizes(scratch / "lucene"),
+        "ns a posting, embedded index, 50 frequent terms": ours / frequent * 1e9,
         "ns a posting, bulk, first": first / postings * 1e9,
         "ns a posting, bulk, warm": bulk / postings * 1e9,
         **slow,
@@ -94,6 +100,22 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "us a docno": docnos / options.documents * 1e6,
         "s to open again with lengths, without Java": reopened,
     }
+
+
+def found_docs(index: lmtune.ColumnarIndex, term: str) -> NDArray[np.int32]:
+    found = index.postings(term)
+    assert found is not None
+    return found.docs
+
+
+def lucene_sizes(folder: Path) -> dict[str, int]:
+    """Return the bytes of an index's files, by what they hold."""
+    kept: dict[str, int] = {"all": 0}
+    for path in folder.iterdir():
+        kind = path.suffix[1:] or path.name
+        kept[kind] = kept.get(kind, 0) + path.stat().st_size
+        kept["all"] += path.stat().st_size
+    return kept
 
 
 def same(lucene: LuceneIndex, embedded: lmtune.ColumnarIndex, terms: list[str]) -> bool:

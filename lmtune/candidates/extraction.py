@@ -114,7 +114,7 @@ def extract_best(
     [vector] = as_settings(formula.parameters, setting)
     keep = Best(vector, hits)
     if isinstance(index, ShardedIndex):
-        return extract_from_shards(index, topics, formula, name, lambda *_: keep, progress).pool
+        return _join(extract_from_shards(index, topics, formula, name, lambda *_: keep, progress).pools)
     parts = CandidatePool.build_in_parts(
         index, topics, _TOPICS_AT_A_TIME, name=name, model=model, progress=progress
     )
@@ -150,14 +150,16 @@ def _pruned_from_shards(
 ) -> CandidatePool:
     wanted = check_exactness(formula, exactness)
 
-    def make_keep(outline: CandidatePool, counts: list[ColumnCounts]) -> Undominated:
+    def make_keep(outlines: list[CandidatePool], counts: list[ColumnCounts]) -> Undominated:
         # No topic has more documents than its terms have postings.
-        margins = [
-            topic_margins(outline, t, own.most, int(own.df.sum()), wanted) for t, own in enumerate(counts)
-        ]
-        return Undominated(wanted["depth"], dict(zip(outline.topics, margins, strict=True)))
+        margins = {
+            outline.topics[0]: topic_margins(outline, 0, own.most, int(own.df.sum()), wanted)
+            for outline, own in zip(outlines, counts, strict=True)
+        }
+        return Undominated(wanted["depth"], margins)
 
-    pool, counts, docs = extract_from_shards(index, topics, formula, name, make_keep, progress)
+    pools, counts, docs = extract_from_shards(index, topics, formula, name, make_keep, progress)
+    pool = _join(pools)
     margins = [
         topic_margins(pool, t, own.most, whole, wanted)
         for t, (own, whole) in enumerate(zip(counts, docs.tolist(), strict=True))

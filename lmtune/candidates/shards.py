@@ -13,24 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, join_columns
+from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
 from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown
 from lmtune.candidates.skyband import Keep, pruned
+from lmtune.errors import InputError
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import ShardedIndex, over_shards
 from lmtune.models.formula import Formula, QueryColumn
-from lmtune.parallel import width
 
 Queries: TypeAlias = Mapping[str, Sequence[QueryColumn]]
 
-# Documents times topics whose candidates a worker holds whole at a time.
-_AT_A_TIME, _MOST_TOPICS = 1 << 21, 16
 _NONE = Postings(np.empty(0, np.int32), np.empty(0, np.int32))
 
 
@@ -83,26 +80,26 @@ class Counts(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A shard's candidates that were kept, and how many of each topic there were."""
+    """A shard's candidates that were kept, topic by topic, and how many of each topic there were."""
 
-    columns: Columns
+    columns: list[Columns]
     docs: NDArray[np.int64]
 
 
 class Extracted(NamedTuple):
-    """A pool of all shards, before judgements.
+    """What all shards gave, before judgements.
 
     Attributes
     ----------
-    pool : CandidatePool
-        Its candidates are those that are kept of all.
-    counts : dict of str to ColumnCounts
-        By topic, of the pool's columns.
+    pools : list of CandidatePool
+        One a topic; its candidates are those that are kept of all.
+    counts : list of ColumnCounts
+        Of each one's columns.
     docs : numpy.ndarray of int64, shape (topics,)
         How many candidates there were.
     """
 
-    pool: CandidatePool
+    pools: list[CandidatePool]
     counts: list[ColumnCounts]
     docs: NDArray[np.int64]
 
@@ -112,7 +109,7 @@ def extract_from_shards(
     topics: Mapping[str, str],
     formula: Formula,
     name: str | None,
-    make_keep: Callable[[CandidatePool, list[ColumnCounts]], Keep],
+    make_keep: Callable[[list[CandidatePool], list[ColumnCounts]], Keep],
     progress: Callable[[int, int], None] | None = None,
 ) -> Extracted:
     """Extract candidates shard by shard.
@@ -124,9 +121,16 @@ def extract_from_shards(
     formula : Formula
         What will rank the candidates.
     make_keep : callable
-        Makes, of a pool without candidates and the counts of its columns, what chooses them; that of
-        a union must choose the same from all as from what it chooses of the parts.
+        Makes, of pools without candidates and the counts of their columns, what chooses candidates; of
+        all it must choose the same as of those that it chooses of parts.
+
+    Raises
+    ------
+    InputError
+        Where there are no topics.
     """
+    if not topics:
+        raise InputError("no topics", accepted="at least one topic")
     texts = {topic: index.analyze(text) for topic, text in topics.items()}
     asked = {topic: formula.columns(text) for topic, text in texts.items()}
     done = 0
@@ -142,25 +146,21 @@ def extract_from_shards(
         counts = found if counts is None else counts.plus(found)
         report()
     assert counts is not None
-    outline, known = _outline(index, formula, texts, asked, counts)
-    outline = replace(outline, name=index.name if name is None else name)
-    keep = make_keep(outline, known)
-    merged, docs = outline, np.zeros(len(topics), np.int64)
-    values = [outline.value[outline.term_rows(t)].tolist() for t in range(len(topics))]
-    parts = [list(zip(*own, strict=True)) for own in zip(outline.columns, values, strict=True)]
-    given: dict[str, Any] = {
-        "formula": formula,
-        "extent": outline.extent,
-        "topics": dict(zip(topics, parts, strict=True)),
+    outlines, known = _outlines(index, name, formula, texts, asked, counts)
+    keep = make_keep(outlines, known)
+    merging = [_Merging(index, outline, keep) for outline in outlines]
+    given: dict[str, Any] = {"formula": formula, "extent": outlines[0].extent, "keep": keep}
+    given["topics"] = {
+        outline.topics[0]: list(zip(outline.columns[0], outline.value.tolist(), strict=True))
+        for outline in outlines
     }
-    # Worker processes share the cores.
-    given["threads"] = 1 if width() else None
-    for base, part in over_shards(index, extract_part, keep=keep, **given):
-        own = replace(part.columns, doc=part.columns.doc + np.int32(base))
-        merged = pruned(replace(merged, candidates=_merge(index, merged.candidates, own)), keep)
+    docs = np.zeros(len(topics), np.int64)
+    for base, part in over_shards(index, extract_part, **given):
+        for own, columns in zip(merging, part.columns, strict=True):
+            own.add(replace(columns, doc=columns.doc + np.int32(base)))
         docs += part.docs
         report()
-    return Extracted(merged, known, docs)
+    return Extracted([own.finish() for own in merging], known, docs)
 
 
 def count_columns(shard: Index, formula: Formula, queries: Queries) -> Counts:
@@ -187,7 +187,6 @@ def extract_part(
     extent: Extent,
     topics: Mapping[str, Sequence[tuple[QueryColumn, float]]],
     keep: Keep,
-    threads: int | None = None,
 ) -> Part:
     """Extract a shard's candidates, and keep those that can matter.
 
@@ -201,30 +200,53 @@ def extract_part(
         The whole collection's.
     topics : mapping of str to sequence of (QueryColumn, float)
         By topic, the columns and what scoring takes of them.
-    threads : int, optional
-        Threads over topics; the number of cores by default.
     """
     builder = PoolBuilder(shard, formula, extent)
-    columns, docs = [], []
-    left = iter(topics.items())
-    step = max(1, min(_MOST_TOPICS, _AT_A_TIME // max(shard.num_docs, 1)))
-    while some := list(islice(left, step)):
-        for topic, given in some:
-            own, values = [column for column, _ in given], [value for _, value in given]
-            found = formula.look_up(shard, own)
-            builder.put(topic, own, values, [postings or _NONE for postings in found])
+    kept, docs = [], []
+    for topic, given in topics.items():
+        own, values = [column for column, _ in given], [value for _, value in given]
+        found = formula.look_up(shard, own)
+        builder.put(topic, own, values, [postings or _NONE for postings in found])
         pool = builder.finish("", {})
-        columns.append(pruned(pool, keep, threads).candidates)
-        docs.append(np.diff(pool.candidates.start))
-    return Part(join_columns(columns), np.concatenate(docs))
+        kept.append(pruned(pool, keep).candidates)
+        docs.append(pool.candidates.doc.size)
+    return Part(kept, np.array(docs, np.int64))
 
 
-def _outline(
-    index: Index, formula: Formula, texts: Mapping[str, Sequence[str]], asked: Queries, counts: Counts
-) -> tuple[CandidatePool, list[ColumnCounts]]:
-    """Return a pool of the columns that the collection holds, without candidates, and their counts."""
+class _Merging:
+    """One topic's candidates of the shards so far, chosen from whenever there are twice as many."""
+
+    def __init__(self, index: ShardedIndex, outline: CandidatePool, keep: Keep) -> None:
+        self.index = index
+        self.pool = outline
+        self.keep = keep
+        self.waiting: list[Columns] = []
+
+    def add(self, columns: Columns) -> None:
+        if columns.doc.size:
+            self.waiting.append(columns)
+        if sum(own.doc.size for own in self.waiting) > self.pool.candidates.doc.size:
+            self.finish()
+
+    def finish(self) -> CandidatePool:
+        if self.waiting:
+            parts = [own for own in (self.pool.candidates, *self.waiting) if own.doc.size]
+            self.pool = pruned(replace(self.pool, candidates=_merge(self.index, parts)), self.keep)
+            self.waiting.clear()
+        return self.pool
+
+
+def _outlines(
+    index: Index,
+    name: str | None,
+    formula: Formula,
+    texts: Mapping[str, Sequence[str]],
+    asked: Queries,
+    counts: Counts,
+) -> tuple[list[CandidatePool], list[ColumnCounts]]:
+    """Return, for each topic, a pool of the columns that a document holds, and these columns' counts."""
     extent = Extent(counts.longest, counts.sizes[-1].mean_length)
-    builder, known = PoolBuilder(index, formula, extent), []
+    builder, outlines, known = PoolBuilder(index, formula, extent), [], []
     for topic, text in texts.items():
         own = counts.topics[topic]
         held = np.flatnonzero(own.held)
@@ -236,23 +258,18 @@ def _outline(
         ]
         count_unknown(builder.unknown_terms, text, columns)
         builder.put(topic, columns, values, [_NONE] * len(columns))
+        outlines.append(builder.finish(index.name if name is None else name, {}))
         known.append(own)
-    return builder.finish(index.name, {}), known
+    return outlines, known
 
 
-def _merge(index: ShardedIndex, one: Columns, other: Columns) -> Columns:
-    """Put the documents of two collections, topic by topic, into the order of ties."""
+def _merge(index: ShardedIndex, parts: Sequence[Columns]) -> Columns:
+    """Put one topic's documents of several parts, none empty, into the order of ties."""
+    docs = np.concatenate([own.doc for own in parts])
+    lengths = np.concatenate([own.length for own in parts])
+    tf = np.concatenate([own.block(0) for own in parts], axis=1)
+    order = np.lexsort((-index.ranks_of(docs), -tf.sum(axis=0, dtype=np.int32), lengths))
     merged = ColumnLists()
-    for t in range(one.start.size - 1):
-        parts = [(own, own.rows(t)) for own in (one, other) if own.start[t + 1] > own.start[t]]
-        if not parts:
-            nothing = np.empty(0, np.int32)
-            merged.append(doc=nothing, length=nothing, gain=nothing, tf=nothing)
-            continue
-        docs = np.concatenate([own.doc[rows] for own, rows in parts])
-        lengths = np.concatenate([own.length[rows] for own, rows in parts])
-        tf = np.concatenate([own.block(t) for own, _ in parts], axis=1)
-        order = np.lexsort((-index.ranks_of(docs), -tf.sum(axis=0, dtype=np.int32), lengths))
-        unjudged = np.full(docs.size, UNJUDGED, np.int32)
-        merged.append(doc=docs[order], length=lengths[order], gain=unjudged, tf=tf[:, order])
+    unjudged = np.full(docs.size, UNJUDGED, np.int32)
+    merged.append(doc=docs[order], length=lengths[order], gain=unjudged, tf=tf[:, order])
     return merged.join()

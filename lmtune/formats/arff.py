@@ -6,6 +6,7 @@ import csv
 import math
 import os
 import re
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.formats.compression import is_compressed
 from lmtune.formats.files import read_bytes, read_lines
-from lmtune.formats.labelled import Failure, LabelledExamples, Lists, parse_block
+from lmtune.formats.labelled import LabelledExamples, Lists
 
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*)\s*(\{.*\}|numeric|real|integer)\s*""",
@@ -65,10 +66,9 @@ def read_arff(path: str | os.PathLike[str]) -> LabelledExamples:
     lines = read_lines(path)
     _read_header(table, lines)
     labels = _labels(table)
-    rows = [(n, text) for n, line in lines if (text := line.strip()) and not text.startswith("%")]
-    if not rows:
+    cells, values = _all_cells(table, lines)
+    if cells.starts.size == 1:
         raise InputError("no examples", file=path, accepted="rows after @data")
-    cells, values = _plain_cells(table, [text for _, text in rows]) or _any_cells(table, rows)
     attribute, place = cells.ids, np.full(len(table.kinds), -1)
     place[labels] = np.arange(len(labels))
     is_label = place[attribute] >= 0
@@ -146,44 +146,15 @@ def _listed(table: _Table) -> list[int] | None:
     return [places[own] for own in names]
 
 
-def _plain_cells(table: _Table, texts: list[str]) -> tuple[Lists, NDArray[np.float64]] | None:
-    """Read rows that are all sparse or all dense, and hold numbers alone; None where any is odd."""
-    count, joined = len(table.kinds), "\n".join(texts) + "\n"
-    binary = np.array([kind is not None for kind in table.kinds])
-    if any(kind is not None and [*kind] != ["0", "1"] for kind in table.kinds) or not joined.isascii():
-        return None
-    if all(text.startswith("{") and text.endswith("}") for text in texts):
-        # The same as in labelled files, in other signs.
-        signs = bytes.maketrans(b" ,", b": ")
-        part = parse_block(joined.replace(", ", ",").encode().translate(signs, b"{}"), count, 0)
-        if isinstance(part, Failure):
-            return None
-        cells, values = Lists(part.starts, part.ids), part.values.astype(np.float64)
-        if (np.diff(cells.rows << 31 | cells.ids) <= 0).any():
-            return None
-    else:
-        try:
-            values = np.array(joined.replace("\n", ",").split(",")[:-1], np.float64)
-        except ValueError:
-            return None
-        if any(text.count(",") != count - 1 for text in texts):
-            return None
-        starts = np.arange(len(texts) + 1) * count
-        cells = Lists(starts, np.tile(np.arange(count, dtype=np.int32), len(texts)))
-    wrong = binary[cells.ids] & (values != 0.0) & (values != 1.0)
-    if wrong.any() or not np.isfinite(values).all():
-        return None
-    kept = values != 0.0
-    starts = np.concatenate([[0], np.cumsum(kept)])[cells.starts]
-    return Lists(starts, cells.ids[kept]), values[kept]
-
-
-def _any_cells(table: _Table, rows: list[tuple[int, str]]) -> tuple[Lists, NDArray[np.float64]]:
-    """Read rows of any kind."""
-    found = [[*_cells(table, number, text)] for number, text in rows]
-    starts = np.cumsum([0, *map(len, found)])
-    cells = np.array([cell for own in found for cell in own]).reshape(-1, 2)
-    return Lists(starts, cells[:, 0].astype(np.int32)), cells[:, 1]
+def _all_cells(table: _Table, lines: Iterable[tuple[int, str]]) -> tuple[Lists, NDArray[np.float64]]:
+    attributes, values, starts = array("i"), array("d"), [0]
+    for number, line in lines:
+        if (text := line.strip()) and not text.startswith("%"):
+            for attribute, value in _cells(table, number, text):
+                attributes.append(attribute)
+                values.append(value)
+            starts.append(len(values))
+    return Lists(np.array(starts), np.array(attributes, np.int32)), np.array(values)
 
 
 def _cells(table: _Table, number: int, text: str) -> Iterator[tuple[int, float]]:

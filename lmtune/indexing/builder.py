@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn
 from lmtune.indexing.docnos import DuplicateDocnoError
 from lmtune.indexing.inversion import Inversion, SortedRun, invert
-from lmtune.indexing.merging import merge_docs, merge_postings
+from lmtune.indexing.merging import load_kernels, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
 from lmtune.parallel import Task, run_all, width
 from lmtune.threads import cores
@@ -242,6 +243,8 @@ def _invert(
             sizes.append(sum(batch.size for batch in part))
             yield invert, {"inversion": inversion, "batches": part}
 
+    # What merging will need is there by the time that the workers are done.
+    threading.Thread(target=load_kernels).start()
     runs: dict[int, list[SortedRun]] = {}
     for place, written in run_all(tasks(), given):
         runs[place] = written

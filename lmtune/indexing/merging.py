@@ -20,6 +20,13 @@ from lmtune.indexing.inversion import SortedRun
 _BYTES_PER_POSTING = 40
 
 
+def load_kernels() -> None:
+    """Load what `merge_postings` packs with, which takes half a second the first time."""
+    from lmtune.indexing.posting_kernels import encode_postings
+
+    encode_postings(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64))
+
+
 def merge_docs(runs: list[SortedRun], folder: Path) -> dict[str, StoredColumn]:
     """Write the columns that tell about documents: ``doc_lengths`` and those of `write_docnos`.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,12 @@ from lmtune.reranking.interpolating import best_weight, interpolated
 from lmtune.reranking.model_folder import load_model
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.runs import in_order, reranked
-from lmtune.reranking.sources import FeatureSettings, RunFeatures, judged_topics, run_features, topics_seen
+from lmtune.reranking.scoring import ScoringOptions
+from lmtune.reranking.sources import FeatureSettings, ListSource, Run, RunFeatures, judged_topics, topics_seen
+from lmtune.reranking.text.options import TextOptions, reads_text
+from lmtune.reranking.text.sources import TextSource
+from lmtune.reranking.text.training import TextTrained
 
-Run = Mapping[str, Mapping[str, float]]
 Scored = tuple[RankingData, NDArray[np.floating]]
 """Lists, and a score of each row."""
 
@@ -41,15 +46,17 @@ def rerank_run(
     depth: int | None = None,
     interpolate: float | Measure | None = None,
     tag: str | None = None,
-    device: str = "cpu",
+    text: Mapping[str, Any] | None = None,
     progress: Progress = silent,
+    **how: Unpack[ScoringOptions],
 ) -> tuple[RunFeatures, float]:
     """Write a run in the order of a model's scores.
 
     Parameters
     ----------
     model : path
-        A folder that `lmtune.reranking.model_folder.save_model` wrote; its features are made of the run.
+        A folder that `lmtune.reranking.model_folder.save_model` wrote; its features are made of the run,
+        or texts read. Or ``text:MODEL``, a cross-encoder that was trained elsewhere.
     run, output : path
         The run, and the new one.
     collection : Collection
@@ -67,10 +74,12 @@ def rerank_run(
         which it is best on the topics that validated the model, which has not learnt from them.
     tag : str, optional
         The new run's; by default made of the loss and the network.
-    device : str
-        Where to compute.
+    text : mapping, optional
+        Of a model that reads text, the `TextOptions` that are to be other than in training.
     progress : Progress
-        Called while documents are indexed and features made.
+        Called while documents are indexed, features made and texts read.
+    **how
+        ``device``, ``bf16`` and ``checkpoint``, as for `Reranker.score`.
 
     Returns
     -------
@@ -83,14 +92,10 @@ def rerank_run(
         For a model of other features, topics that the run lacks, no topic that the model did not
         see, a weight to be chosen without judged topics, and whatever cannot be read.
     """
-    loaded = load_model(model)
-    collection = replace(collection, fields=tuple(loaded.facts.get("fields", ())))
-    names = tuple(feature.name for feature in features_of(collection.fields))
-    loaded.check_features(names, file=model)
+    loaded = open_model(model, text or {})
+    source, collection = source_of(loaded, collection, depth, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
-    facts = loaded.facts
-    settings = FeatureSettings(facts["lambda"], facts["mu"], facts["depth"] if depth is None else depth)
     every = ranked = read_run(run)
     if only is not None:
         ranked = {topic: ranked[topic] for topic in select_topics(only, list(ranked))}
@@ -99,17 +104,56 @@ def rerank_run(
     kept = _left(loaded, dataset, run, ranked, all_topics)
     held = _validation(loaded, dataset, run, every) if chooses else []
     new = {topic: every[topic] for topic in every if topic in held or topic in ranked.keys() - kept}
-    made = run_features(new, dataset, collection, settings, progress)
+    made = source.lists(new, dataset, collection, progress)
     data = made.data.select([topic for topic in made.data.queries if topic in ranked.keys() - kept])
     weight = 1.0 if interpolate is None else interpolate
     with timed(f"{len(data.queries)} topics reranked"):
-        scores = loaded.score(data, device=device)
+        scores = loaded.score(data, progress=partial(progress, "scoring"), **how)
         if isinstance(weight, Measure):
-            weight = _chosen(weight, loaded, made.data.select(held), every, dataset, device)
+            chosen_by = made.data.select(held)
+            weight = _chosen(weight, chosen_by, loaded.score(chosen_by, **how), every, dataset)
         if interpolate is not None:
             scores = interpolated(data, ranked, scores, weight)
         write_reranked(output, ranked, [(data, scores)], tag=tag)
     return made, weight
+
+
+def open_model(model: Path, text: Mapping[str, Any]) -> Reranker:
+    """Open a reranker's folder, or a cross-encoder of others; see `rerank_run`.
+
+    Raises
+    ------
+    InputError
+        As `load_model`, and for options of text beside a model that reads none.
+    """
+    if reads_text(str(model)):
+        options = TextOptions(**text)
+        facts = {"text": asdict(options), "depth": FeatureSettings.depth}
+        return Reranker(TextTrained.untrained(str(model), options), None, (), facts)
+    loaded = load_model(model)
+    if text and not loaded.reads_text:
+        raise InputError(
+            "the model reads no text", file=model, value=min(text), accepted="none of its options"
+        )
+    return loaded.cutting(**text) if text else loaded
+
+
+def source_of(
+    model: Reranker, collection: Collection, depth: int | None = None, *, file: Path | None = None
+) -> tuple[ListSource, Collection]:
+    """Return what makes of a run what a model was trained on, of a collection with the same fields.
+
+    Raises
+    ------
+    InputError
+        For a model of other features.
+    """
+    facts = model.facts
+    if model.reads_text:
+        return TextSource(TextOptions(**facts["text"]), depth or facts["depth"]), collection
+    collection = replace(collection, fields=tuple(facts.get("fields", ())))
+    model.check_features([feature.name for feature in features_of(collection.fields)], file=file)
+    return FeatureSettings(facts["lambda"], facts["mu"], depth or facts["depth"]), collection
 
 
 def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:
@@ -130,10 +174,10 @@ def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list
 
 
 def _chosen(
-    measure: Measure, model: Reranker, data: RankingData, run: Run, dataset: Dataset, device: str
+    measure: Measure, data: RankingData, scores: NDArray[np.floating], run: Run, dataset: Dataset
 ) -> float:
     """Choose the model's weight on topics, and say so."""
-    weight, value = best_weight(data, run, model.score(data, device=device), dataset.qrels, measure)
+    weight, value = best_weight(data, run, scores, dataset.qrels, measure)
     note(
         f"the model's weight is {weight:.4g}, the best of all on the {len(data.queries)} topics that "
         f"validated it: {measure} {value:.4f}"
@@ -220,14 +264,12 @@ def unseen_lists(
     InputError
         As `rerank_run`; where no topic is judged.
     """
-    collection = replace(collection, fields=tuple(model.facts.get("fields", ())))
-    model.check_features([feature.name for feature in features_of(collection.fields)])
-    run, facts = read_run(path), model.facts
+    source, collection = source_of(model, collection)
+    run = read_run(path)
     dataset = collection.load(progress=progress)
     left = _left(model, dataset, path, run, all_topics)
     topics = judged_topics(path, {topic: own for topic, own in run.items() if topic not in left}, dataset)
-    settings = FeatureSettings(facts["lambda"], facts["mu"], facts["depth"])
-    return run_features({t: run[t] for t in topics}, dataset, collection, settings, progress).data
+    return source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress).data
 
 
 def write_scores(output: Path, scored: Sequence[Scored], *, tag: str) -> None:

@@ -27,11 +27,11 @@ from lmtune.reranking.data import RankingSplit
 from lmtune.reranking.devices import parse_devices
 from lmtune.reranking.lambdamart import TreeSettings
 from lmtune.reranking.loss_names import Loss, parse_losses
-from lmtune.reranking.networks import parse_network
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.spreading import is_spread, run_on_devices
+from lmtune.reranking.text.options import check_network, reads_text
 from lmtune.reranking.training import Training, TrainingOptions
 
 Report = Callable[[str, int, int, str], None]
@@ -245,7 +245,7 @@ class Contest(Protocol):
 
 @dataclass(frozen=True)
 class Folds:
-    """Lists with features, in folds, as a `Contest`; trees take features as they come."""
+    """Lists with features, in folds, as a `Contest`; trees take features as they come; or with texts."""
 
     splits: Sequence[RankingSplit]
     normalisation: Normalisation
@@ -279,8 +279,9 @@ class Folds:
         return measured(zip(tests, scores, strict=True), measures)
 
     def _data(self, settings: Settings | TreeSettings) -> Sequence[RankingSplit]:
-        trees = isinstance(settings, TreeSettings) or settings.loss.family == "trees"
-        return self.splits if trees else self.scaled
+        if isinstance(settings, TreeSettings) or settings.loss.family == "trees":
+            return self.splits
+        return self.splits if reads_text(settings.network) else self.scaled
 
 
 def _tell(report: Report, loss: str, trial: int, trials: int, done: int, total: int) -> None:
@@ -342,7 +343,7 @@ def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
         replace(settings, loss=loss)  # raises where the other settings do not suit it
         if loss.family == "trees" and find_spec("lightgbm") is None:
             raise MissingExtraError("lambdamart", "neural")
-    parse_network(settings.network)
+        check_network(settings.network, loss)
     return losses
 
 

@@ -136,12 +136,15 @@ class TrainingRun:
         warming = self.epoch < settings.warm_up
         objective = self.warm if warming and self.warm is not None else self.objective
         self.network.train()
+        seen = 0
         staged = self.staged(self.epoch, self.step, objective)
         for one in one_ahead(staged, self.device):
             self.make_step(one, objective)
             self.step += 1
+            seen += int(np.count_nonzero(one.batch.mask))
             if progress is not None:
-                progress(self.epoch * steps + self.step, settings.epochs * steps, self._words())
+                words = f"{self._words()}, {seen / (time.perf_counter() - begin):.3g} documents a second"
+                progress(self.epoch * steps + self.step, settings.epochs * steps, words)
             if every is not None and self.step % every == 0 and self.step < steps:
                 save()
         objective.check()

@@ -24,13 +24,25 @@ from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
 from lmtune.reranking.loop import Epoch
 from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.reranker import Reranker
-from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import Trained
+from lmtune.reranking.settings import TEXT, Settings
+from lmtune.reranking.training import Trained, Training
 
 RECORD = "made.json"
 _WEIGHTS, _TREES = "model.safetensors", "trees.txt"
 _MODEL, _HISTORY, _SECONDS = "model.json", "history.csv", "seconds.csv"
-KIND = FolderKind(RECORD, (_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD))
+_OF_TEXT = (
+    "config.json",
+    "tokenizer*.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "*.model",
+    "*.jinja",
+    "model-*.safetensors",
+    "model.safetensors.index.json",
+)
+KIND = FolderKind(RECORD, (_WEIGHTS, _TREES, _MODEL, _HISTORY, _SECONDS, RECORD, *_OF_TEXT))
 """A model's folder."""
 
 _VERSION = 3
@@ -47,7 +59,8 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
 
     It holds ``model.safetensors`` (weights and normaliser) or ``trees.txt``, ``model.json``
     (settings, features), ``history.csv`` (a row an epoch or a tree), for a network ``seconds.csv``
-    (the epochs' times, which alone differ between equal trainings), and ``made.json``.
+    (the epochs' times, which alone differ between equal trainings), and ``made.json``. A network that
+    reads text is kept as transformers and sentence-transformers' CrossEncoder load it.
 
     Parameters
     ----------
@@ -64,6 +77,7 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
         Where the path is something else than an older model.
     """
     scorer = reranker.scorer
+    files: dict[str, bytes]
     if isinstance(scorer, LambdaMart):
         kind, settings, best = "trees", asdict(scorer.settings), ("best_round", scorer.best_round)
         files = {
@@ -71,8 +85,11 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
             _HISTORY: csv_text(["round", "validation"], enumerate(scorer.history, 1)).encode(),
         }
     else:
-        kind, settings, best = "network", scorer.settings.as_record(), ("best_epoch", scorer.best_epoch)
-        files = _network_files(scorer, reranker.normaliser)
+        kind = "network" if isinstance(scorer, Trained) else "text"
+        settings, best = scorer.settings.as_record(), ("best_epoch", scorer.best_epoch)
+        files = _course(scorer)
+        if isinstance(scorer, Trained):
+            files[_WEIGHTS] = _weights(scorer, reranker.normaliser)
     model = {
         "version": _VERSION,
         "kind": kind,
@@ -83,20 +100,26 @@ def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping
         "facts": dict(reranker.facts),
     }
     files[RECORD] = f"{json.dumps(dict(record), indent=2)}\n".encode()
-    model["digests"] = {name: digest(content) for name, content in files.items()}
-    files[_MODEL] = f"{json.dumps(sealed(model), indent=2)}\n".encode()
     with atomic_directory(path, KIND) as folder:
+        if not isinstance(scorer, LambdaMart | Trained):
+            scorer.network.save(folder)
         for name, written in files.items():
             folder.joinpath(name).write_bytes(written)
+        model["digests"] = {file.name: digest(file.read_bytes()) for file in sorted(folder.iterdir())}
+        folder.joinpath(_MODEL).write_text(f"{json.dumps(sealed(model), indent=2)}\n", encoding="utf-8")
 
 
-def _network_files(trained: Trained, normaliser: Normaliser | None) -> dict[str, bytes]:
+def _weights(trained: Trained, normaliser: Normaliser | None) -> bytes:
     arrays = {} if normaliser is None else normaliser.to_arrays()
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    return save(prefixed("network", trained.weights) | prefixed("normaliser", tensors))
+
+
+def _course(trained: Training) -> dict[str, bytes]:
+    """Return the files that say how a training went."""
     rows = [asdict(row) for row in trained.history]
     seconds = ((epoch, f"{spent:.3f}") for epoch, spent in enumerate(trained.seconds, 1))
     return {
-        _WEIGHTS: save(prefixed("network", trained.weights) | prefixed("normaliser", tensors)),
         _HISTORY: csv_text(rows[0], ([*row.values()] for row in rows)).encode(),
         _SECONDS: csv_text(["epoch", "seconds"], seconds).encode(),
     }
@@ -140,6 +163,8 @@ def load_model(path: str | os.PathLike[str]) -> Reranker:
             )
         kept = unsealed(kept, kinds=_KINDS)
         files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
+        if kept["kind"] == "text":
+            return _read_text(home, files, kept)
         return (_read_trees if kept["kind"] == "trees" else _read_network)(files, kept)
     except InputError as error:
         error.file = error.file or os.fspath(path)
@@ -159,16 +184,30 @@ def _read_trees(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Reranker
 def _read_network(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Reranker:
     tensors = load(files[_WEIGHTS])
     arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
-    trained = Trained(
-        Settings.from_record(kept["settings"]),
-        without_prefix("network", tensors),
-        tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in _rows(files[_HISTORY])),
-        tuple(float(spent) for _, spent in _rows(files[_SECONDS])),
-        kept["best_epoch"],
-        len(kept["features"]),
-    )
+    weights, how = without_prefix("network", tensors), _read_course(files, kept)
+    trained = Trained(weights=weights, features=len(kept["features"]), **how)
     trained.network()  # to see that it can be made
     return Reranker(trained, Normaliser.from_arrays(arrays), tuple(kept["features"]), kept["facts"])
+
+
+def _read_course(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a `Training` has besides its weights."""
+    return {
+        "settings": Settings.from_record(kept["settings"]),
+        "history": tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in _rows(files[_HISTORY])),
+        "seconds": tuple(float(spent) for _, spent in _rows(files[_SECONDS])),
+        "best_epoch": kept["best_epoch"],
+    }
+
+
+def _read_text(home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Reranker:
+    from lmtune.reranking.text.cross_encoder import load_network
+    from lmtune.reranking.text.options import TextOptions
+    from lmtune.reranking.text.training import TextTrained
+
+    network = load_network(f"{TEXT}{home}", TextOptions(**kept["facts"]["text"]))
+    trained = TextTrained(weights=network.state_dict(), network=network, **_read_course(files, kept))
+    return Reranker(trained, None, (), kept["facts"])
 
 
 def _rows(content: bytes) -> list[list[str]]:

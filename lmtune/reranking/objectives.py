@@ -24,7 +24,7 @@ from lmtune.reranking.loss_names import Loss, loss_names
 from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.table import LOSSES
 from lmtune.reranking.networks import ItemNorm
-from lmtune.reranking.song import SONGS, PreviousIterate, Song
+from lmtune.reranking.song import SONGS, KSong, PreviousIterate, Song
 from lmtune.reranking.song.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class _Remembering(Objective):
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
         own, *others = scores
-        if isinstance(self.module, Song) and batch.share < 1.0:
+        if isinstance(self.module, Song):
             # It tells from the queries at hand how often a pair is sampled.
             self.module.active = self.active * batch.share  # type: ignore[assignment]
         compared = dict.fromkeys([self.compares], others[0]) if others else {}
@@ -235,14 +235,14 @@ class _Remembering(Objective):
         own[part] = True
         counts = self.pairs.counts[place]
         before = np.repeat(self.pairs.starts[place] - np.cumsum(counts) + counts, counts)
-        slots = before + np.arange(before.size)
-        for name, kept in self.module.state_dict().items():
-            if kept.dim() == 0:
-                continue
-            of_pairs = name == "state.estimate"
-            index = to_device(slots if of_pairs else place, kept.device)
-            here = to_device(np.repeat(own, counts) if of_pairs else own, kept.device)
-            kept[index] = sum_over_processes(torch.where(here, kept[index], 0.0))
+        of_pairs = before + np.arange(before.size), np.repeat(own, counts)
+        remembered = [(self.module.state.estimate, *of_pairs)]
+        if isinstance(self.module, KSong):
+            remembered += [(kept, place, own) for kept in self.module.remembered()]
+        for kept, index, here in remembered:
+            slots = to_device(index, kept.device)
+            values = torch.where(to_device(here, kept.device), kept[slots], 0.0)
+            kept[slots] = sum_over_processes(values)
 
     def before_step(self) -> None:
         if self.previous is not None:

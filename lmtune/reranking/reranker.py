@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Unpack
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,21 @@ from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measur
 from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
+from lmtune.reranking.loop import Progress
 from lmtune.reranking.normalisation import Normalisation, Normaliser
+from lmtune.reranking.scoring import ScoringOptions
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.text import training as text_training
+from lmtune.reranking.text.lists import check_texts
+from lmtune.reranking.text.options import TextOptions, reads_text
+from lmtune.reranking.text.training import TextTrained
 from lmtune.reranking.training import Trained, TrainingOptions
 
 CUTOFFS = (1, 3, 5, 10)
 """Of the nDCG that is reported on test queries."""
 
 
-Scorer = Trained | LambdaMart
+Scorer = Trained | LambdaMart | TextTrained
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +39,10 @@ class Reranker:
 
     Attributes
     ----------
-    scorer : Trained or LambdaMart
-        A network or trees.
+    scorer : Trained, LambdaMart or TextTrained
+        A network, trees, or a network that reads text.
     normaliser : Normaliser or None
-        Fitted to the training data; None for trees.
+        Fitted to the training data; None for trees and texts.
     names : tuple of str
         The features, in order.
     facts : mapping
@@ -48,21 +54,41 @@ class Reranker:
     names: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.floating]:
+    @property
+    def reads_text(self) -> bool:
+        """Whether it reads texts, and looks at no features."""
+        return "text" in self.facts
+
+    def cutting(self, **options: Any) -> Self:
+        """Return the same of a reranker that reads text, with some of its `TextOptions` changed."""
+        changed, scorer = TextOptions(**{**self.facts["text"], **options}), self.scorer
+        if isinstance(scorer, TextTrained):
+            scorer.network.cut(changed)
+        return replace(self, facts={**self.facts, "text": asdict(changed)})
+
+    def score(
+        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+    ) -> NDArray[np.floating]:
         """Score every row, shape (rows,).
 
         Parameters
         ----------
         data : RankingData
-            Features as they come, not normalised.
-        device : str
-            Where to compute.
+            Features as they come, not normalised; or lists with texts.
+        progress : callable, optional
+            Of texts called with (documents done, in all, how fast).
+        **how
+            ``device``, the CPU by default; of texts ``bf16``, whether to compute in bfloat16, and
+            ``checkpoint``, a folder to keep scores in and to go on from.
 
         Raises
         ------
         InputError
-            For another number of features than in training.
+            For another number of features than in training; of texts, for a document without any.
         """
+        if isinstance(self.scorer, TextTrained):
+            return self.scorer.score(data, progress=progress, **how)
+        device = how.get("device", "cpu")
         scaled = data if self.normaliser is None else self.normaliser.transform(data)
         return self.scorer.score(scaled, device=device)
 
@@ -165,18 +191,18 @@ def learn(
         As `fit_scorer`.
     """
     normaliser = None
-    if settings.loss.family != "trees":
+    if settings.loss.family != "trees" and not reads_text(settings.network):
         normaliser = (normalisation or Normalisation()).fit(train)
         train, validation = normaliser.transform(train), normaliser.transform(validation)
     scorer = fit_scorer(train, validation, settings, **how)
-    known = tuple(names or map(str, range(1, train.features.shape[1] + 1)))
+    known = tuple(map(str, range(1, train.features.shape[1] + 1))) if names is None else tuple(names)
     return Reranker(scorer, normaliser, known, facts or {})
 
 
 def fit_scorer(
     train: RankingData, validation: RankingData, settings: Settings, **how: Unpack[TrainingOptions]
 ) -> Scorer:
-    """Train what the settings' loss asks for on features as they are given: a network, or trees.
+    """Train what the settings ask for on features as they are given: a network, or trees; or on texts.
 
     Parameters
     ----------
@@ -192,4 +218,6 @@ def fit_scorer(
     if settings.loss.family == "trees":
         trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)
         return lambdamart.fit(train, validation, trees, progress=how.get("progress"))
+    if reads_text(settings.network):
+        return text_training.fit(check_texts(train), check_texts(validation), settings, **how)
     return training.fit(train, validation, settings, **how)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -13,6 +15,15 @@ from lmtune.progress import note
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.devices import fits, to_device
 from lmtune.reranking.networks import Attention, Pointwise
+
+
+class ScoringOptions(TypedDict, total=False):
+    """Where scores are computed; of texts, which take long, how precisely, and where they are kept."""
+
+    device: str
+    bf16: bool
+    checkpoint: Path | None
+
 
 # Rows scored at a time: on the CPU what stays in its caches.
 _ROWS, _DEVICE_ROWS = 4096, 1 << 16

@@ -56,7 +56,7 @@ class Settings:
     network: str = option(
         "b256",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL reads text:"
-        " a folder, a package or a name on the Hub.",
+        " a folder, a package or a name on the Hub; maxsim:MODEL and knrm:MODEL compare words' vectors.",
         flag="--net",
     )
     dropout: float = option(
@@ -140,8 +140,9 @@ class Settings:
     @property
     def label(self) -> str:
         """What to call it in a run."""
-        trees = self.loss.family == "trees"
-        return self.loss.name if trees else f"{self.loss.name}-{self.network}"
+        if self.loss.family == "trees":
+            return self.loss.name
+        return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
 
     @property
     def relevant_of_sample(self) -> int | None:

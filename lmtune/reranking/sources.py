@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,24 @@ from lmtune.reranking.features import features_of
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
 from lmtune.reranking.runs import run_data
 
+Run = Mapping[str, Mapping[str, float]]
+
 _SHARE = 0.2
+
+
+class ListSource(Protocol):
+    """What networks are to see of a run's documents: their features, or their texts."""
+
+    def lists(
+        self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
+    ) -> RunFeatures:
+        """Make lists of a run's documents, with labels where the dataset has judgements."""
+
+    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return the features' names."""
+
+    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Return what a model must remember to make the same again, as JSON holds it."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +60,30 @@ class FeatureSettings:
     mu: float = option(2500.0, "Of the tuned feature.")
     depth: int = option(1000, "Documents of a topic that are scored.")
 
+    def lists(
+        self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
+    ) -> RunFeatures:
+        """Make features: see `run_features`."""
+        return run_features(run, dataset, collection, self, progress)
+
+    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return the features' names."""
+        return tuple(feature.name for feature in features_of(fields))
+
+    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Return what a model must remember."""
+        return {"lambda": self.lambda_, "mu": self.mu, "depth": self.depth, "fields": list(fields)}
+
 
 @dataclass(frozen=True)
 class RunFeatures:
-    """The features of a run's documents, and where they come from.
+    """What networks see of a run's documents, and where it comes from.
 
     Attributes
     ----------
     data : RankingData
-        The features; labels where judgements were asked for.
+        Features, or with `lmtune.reranking.text.lists.TextLists` texts; labels where judgements were
+        asked for.
     dataset : Dataset
         Topics and judgements.
     index : ColumnarIndex, LuceneIndex or ShardedIndex
@@ -95,6 +127,11 @@ class TrainingData:
     fold: str = ""
 
     @property
+    def split(self) -> RankingSplit:
+        """The three parts, where there is a test."""
+        return RankingSplit(self.fold, self.train, self.validation, self.test or self.validation)
+
+    @property
     def label(self) -> str:
         """What messages begin with where there are several folds."""
         return f"{self.fold}: " if self.fold else ""
@@ -124,7 +161,7 @@ def _learnt(split: RankingSplit) -> list[tuple[str, RankingData]]:
 def from_run(
     path: Path,
     collection: Collection,
-    features: FeatureSettings,
+    source: ListSource,
     *,
     train_topics: str | None = None,
     validation: str | None = None,
@@ -139,8 +176,8 @@ def from_run(
         The run.
     collection : Collection
         Its topics, judgements and index.
-    features : FeatureSettings
-        What the features depend on.
+    source : ListSource
+        What is to be seen of its documents.
     train_topics : str, optional
         The topics to learn from, as `lmtune.datasets.selection.select_topics` reads them.
     validation : str, optional
@@ -157,7 +194,7 @@ def from_run(
     """
     run, dataset = read_run(path), collection.load(progress=progress)
     topics = judged_topics(path, run, dataset, train_topics)
-    made = run_features({topic: run[topic] for topic in topics}, dataset, collection, features, progress)
+    made = source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress)
     found = _with_relevant(made.data, topics)
     if len(found) < len(topics):
         note(
@@ -165,13 +202,13 @@ def from_run(
             "document in the run: nothing can be learnt from them"
         )
     held = _held_out(found, found, validation, seed)
-    return _training_data(path, made, features, found, held)
+    return _training_data(path, made, source, found, held)
 
 
 def folds_of_run(
     path: Path,
     collection: Collection,
-    features: FeatureSettings,
+    source: ListSource,
     *,
     folds: str | None = None,
     validation: str | None = None,
@@ -182,7 +219,7 @@ def folds_of_run(
 
     Parameters
     ----------
-    path, collection, features, validation, progress
+    path, collection, source, validation, progress
         As for `from_run`; the validation topics are taken of each fold's training topics.
     folds : str, optional
         As `lmtune.datasets.folds.make_folds` takes; 5 by default. Topics are dealt as there; those
@@ -200,7 +237,7 @@ def folds_of_run(
     usable = [topic for topic in split_topics(dataset).usable if topic in run]
     dealt, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)
     note(how)
-    made = run_features(run, dataset, collection, features, progress)
+    made = source.lists(run, dataset, collection, progress)
     rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in dealt)]
     if rest:
         note(f"{len(rest)} topics in no fold are reranked with the first, which learns nothing from them")
@@ -209,7 +246,7 @@ def folds_of_run(
         found = _with_relevant(made.data, fold.train)
         held = _held_out(found, usable, validation, seed)
         test = made.data.select([*fold.test, *(rest if number == 1 else ())])
-        part = _training_data(path, made, features, found, held)
+        part = _training_data(path, made, source, found, held)
         parts.append(replace(part, test=test, fold=f"fold{number}"))
     return parts
 
@@ -229,7 +266,7 @@ def _held_out(topics: Sequence[str], every: Sequence[str], validation: str | Non
 
 
 def _training_data(
-    path: Path, made: RunFeatures, features: FeatureSettings, topics: Sequence[str], held: Container[str]
+    path: Path, made: RunFeatures, source: ListSource, topics: Sequence[str], held: Container[str]
 ) -> TrainingData:
     parts = {
         "train": [topic for topic in topics if topic not in held],
@@ -249,15 +286,8 @@ def _training_data(
         train=made.data.select(parts["train"]),
         validation=made.data.select(parts["validation"]),
         test=None,
-        names=tuple(feature.name for feature in features_of(made.fields)),
-        facts={
-            "lambda": features.lambda_,
-            "mu": features.mu,
-            "depth": features.depth,
-            "fields": list(made.fields),
-            "collection": name,
-            "topics": seen,
-        },
+        names=source.names(made.fields),
+        facts={**source.facts(made.fields), "collection": name, "topics": seen},
         source=made,
     )
 

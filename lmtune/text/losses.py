@@ -141,7 +141,8 @@ class ListLoss(nn.Module):
             return found.view(-1).float()
 
         lengths = [len(query) + len(text) for query, text in pairs]
-        scores = scores_in_pieces(score, pieces_of(lengths, self.mini_batch_size or len(pairs)))
+        pieces = pieces_of(lengths, self.mini_batch_size or len(pairs))
+        scores = scores_in_pieces(score, pieces, self.model.device)
         known = RelevantPairs.from_lists(data.starts, data.labels)
         objective = make_objective(self.settings.loss, lambda: known, str(scores.device))
         remembering = learning and self.settings.loss.family == "song"

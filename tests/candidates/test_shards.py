@@ -139,6 +139,14 @@ def test_the_best_of_shards_are_the_best(world: World, model: str) -> None:
             assert pool.unknown_terms == whole.unknown_terms
 
 
+def test_no_topics_are_refused(world: World) -> None:
+    for index in world.indexes:
+        with pytest.raises(InputError, match="no topics"):
+            extract_pruned(index, {})
+        with pytest.raises(InputError, match="no topics"):
+            extract_best(index, {}, "bm25", SETTINGS["bm25"], 3)
+
+
 def test_progress_and_name(world: World) -> None:
     seen: list[tuple[int, int]] = []
     pool = extract_pruned(

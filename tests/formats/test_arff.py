@@ -9,7 +9,6 @@ import pytest
 from made_labels import Example, as_lists
 
 from lmtune.errors import InputError
-from lmtune.formats import arff
 from lmtune.formats.arff import read_arff
 
 MEKA = """% 'Music' dataset; normalised version.
@@ -71,16 +70,6 @@ def test_reads_mulan(tmp_path: Path, name: str) -> None:
     dense = "1,1,0.5,0\n0,0,0,1\n0,0,0,0\n0,0,-2,1\n"
     path.write_text(MULAN[: MULAN.index("{0 1,")] + dense)
     assert as_lists(read_arff(path)) == rows
-
-
-def test_both_ways_of_reading_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "m.xml").write_text(XML)
-    sparse, dense = tmp_path / "m-train.arff", tmp_path / "m-test.arff"
-    sparse.write_text(MULAN)
-    dense.write_text(MULAN[: MULAN.index("{0 1,")] + "1,1,0.1,0\n0,1,1e-3,1\n")
-    quick = [as_lists(read_arff(path)) for path in (sparse, dense)]
-    monkeypatch.setattr(arff, "_plain_cells", lambda *_: None)
-    assert [as_lists(read_arff(path)) for path in (sparse, dense)] == quick
 
 
 HEAD = "@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute b numeric\n@data\n"

@@ -15,7 +15,9 @@ from lmtune.errors import InputError, MissingExtraError
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option
-from lmtune.reranking.sources import FeatureSettings
+from lmtune.reranking.settings import Settings
+from lmtune.reranking.sources import FeatureSettings, ListSource
+from lmtune.reranking.text.options import TextOptions, reads_text
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,15 @@ def tuned_features(
             accepted="results of two-stage, dirichlet or jelinek-mercer",
         )
     return replace(features, lambda_=values["lambda"], mu=values["mu"]), collection
+
+
+def list_source(settings: Settings, features: FeatureSettings, text: TextOptions) -> ListSource:
+    """Return what the network is to see of a run's documents."""
+    if not reads_text(settings.network):
+        return features
+    from lmtune.reranking.text.sources import TextSource
+
+    return TextSource(text, features.depth)
 
 
 def members() -> Iterator[Member]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
@@ -12,6 +12,7 @@ from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.options import option
 from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
+from lmtune.reranking.text.options import TextOptions, reads_text
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,22 @@ class Reranking:
         metavar="WEIGHT|MEASURE",
     )
     run_tag: str | None = option(None, "Default: lmtune-LOSS-NET.")
+    bf16: bool = option(False, "Of a model that reads text: compute in bfloat16.")
+    checkpoint: Path | None = option(
+        None, "Of a model that reads text: keep scores in this folder, and go on from them.", metavar="DIR"
+    )
 
 
 def apply(
-    model: Annotated[Path, "A folder that lmtune rerank train wrote.", "MODEL"],
+    model: Annotated[
+        Path, "A folder that lmtune rerank train wrote; or text:MODEL, a cross-encoder of others.", "MODEL"
+    ],
     data: Annotated[
         str | None, "With --run the collection: pydocs, a folder, irds:ID ...; else a LETOR file.", "DATA"
     ],
     reranking: Reranking,
     collection: Annotated[Collection, "fields"],
+    text: Annotated[dict[str, Any], TextOptions],
     machine: Machine,
 ) -> None:
     """Rerank a run, or score a LETOR file, by a trained model."""
@@ -63,7 +71,7 @@ def apply(
     given = (reranking.run or data, reranking.only_topics)
     reads = [model, *(Path(name) for name in given if name is not None), *named.files()]
     check_recorded(reranking.output, reads=reads)
-    learnt = read_record(model)
+    learnt = {"network": str(model)} if reads_text(str(model)) else read_record(model)
     facts = {}
     with stages() as progress:
         if reranking.run is None:
@@ -81,6 +89,9 @@ def apply(
                 depth=reranking.depth,
                 interpolate=weight,
                 tag=reranking.run_tag,
+                text=text,
+                bf16=reranking.bf16,
+                checkpoint=reranking.checkpoint,
                 device=machine.device,
                 progress=progress,
             )

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from lmtune.cli.rerank import Checkpoints, Machine
+from lmtune.cli.rerank import Checkpoints, Machine, list_source
 from lmtune.cli.screen import stages, utf8_output
-from lmtune.errors import name_of
+from lmtune.datasets.collection import Collection
+from lmtune.errors import InputError, name_of
 from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
@@ -18,6 +19,8 @@ from lmtune.progress import note, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.sources import FeatureSettings, folds_of_run
+from lmtune.reranking.text.options import TextOptions, check_network
 
 if TYPE_CHECKING:
     from lmtune.reranking.comparison import Contest
@@ -39,13 +42,20 @@ class Trials:
         "both", "Queries without relevant documents: skip, zero or both.", choices=_CONVENTIONS
     )
     rates: tuple[float, ...] = option(
-        (Settings.learning_rate,),
-        "One, or several to choose from by validation: 0.001,0.003,0.01.",
-        above=0,
-        flag="--learning-rate",
+        (), "One, or several to choose from by validation: 0.001,0.003,0.01.", above=0, flag="--learning-rate"
     )
     validation: str | None = option(
         None, "A file with one training query a line, or a share such as 0.2 of them, to choose the epoch by."
+    )
+
+
+@dataclass(frozen=True)
+class FoldTrials(Trials):
+    """What is compared, and on what."""
+
+    run: Path | None = option(None, "A TREC run of the collection.")
+    folds: str | None = option(
+        None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
     )
 
 
@@ -60,8 +70,13 @@ class LossesOutput:
 
 
 def compare(
-    folder: Annotated[str, "LETOR files, or folds of them.", "LETOR_DIR"],
-    trials: Trials,
+    folder: Annotated[
+        str | None, "LETOR files, or folds of them; with --run a collection: pydocs ...", "LETOR_DIR"
+    ],
+    trials: FoldTrials,
+    collection: Collection,
+    features: FeatureSettings,
+    text: TextOptions,
     settings: Annotated[Settings, "loss", "learning_rate"],
     normalisation: Normalisation,
     checkpoints: Checkpoints,
@@ -73,8 +88,19 @@ def compare(
     from lmtune.reranking.comparison import Folds, empty_queries
     from lmtune.reranking.letor_folder import read_letor_folder
 
+    if folder is None and trials.run is None:
+        raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
+    check_network(settings.network, settings.loss, lists=trials.run is not None)
+    source = list_source(settings, features, text)
+
     def read() -> tuple[Folds, tuple[Empty, ...]]:
-        folds = read_letor_folder(folder, validation=trials.validation, seed=settings.seed)
+        chosen, seed = trials.validation, settings.seed
+        if trials.run is None:
+            folds = read_letor_folder(str(folder), validation=chosen, seed=seed)
+        else:
+            own = replace(collection, name=folder)
+            made = folds_of_run(trials.run, own, source, folds=trials.folds, validation=chosen, seed=seed)
+            folds = [part.split for part in made]
         missing = empty_queries(folds)
         total = sum(len(fold.test.queries) for fold in folds)
         note(f"{total} test queries, {missing} of them without a relevant document")
@@ -82,7 +108,7 @@ def compare(
             : 2 if missing else 1
         ]  # one where none is missing
 
-    hold(folder, read, trials, settings, checkpoints, machine, workers, output)
+    hold(str(trials.run or folder), read, trials, settings, checkpoints, machine, workers, output)
 
 
 def hold(
@@ -115,7 +141,7 @@ def hold(
         outcomes = comparison.compare_on(
             contest,
             losses,
-            replace(settings, learning_rate=trials.rates[0]),
+            settings,
             rates=trials.rates,
             trials=trials.trials,
             report=progress,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.compare import ComparisonOutput, show
 from lmtune.cli.messages import say
-from lmtune.cli.rerank import Machine
+from lmtune.cli.rerank import Machine, list_source
 from lmtune.cli.rerank.train import Learning, facts_of, learn_all
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
@@ -26,7 +26,8 @@ from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.sources import FeatureSettings, TrainingData, folds_of_run, from_letor
+from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
+from lmtune.reranking.text.options import TextOptions, check_network
 
 if TYPE_CHECKING:
     from lmtune.reranking.applying import Scored
@@ -57,20 +58,20 @@ def crossval(
     learning: Learning,
     collection: Collection,
     features: FeatureSettings,
+    text: TextOptions,
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
     workers: Workers,
 ) -> None:
     """Rerank each topic by a model that never saw it; compare the run with the one before."""
-    from lmtune.reranking.networks import parse_network
-
     learning.check(data)
-    parse_network(settings.network)
+    check_network(settings.network, settings.loss, lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
-        known = _folds(replace(collection, name=data), crossing, learning, features, settings.seed, progress)
+        source = list_source(settings, features, text)
+        known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
         scored = learn_all(known, crossing.models, learning, settings, normalisation, machine)
     if scored:
@@ -81,7 +82,7 @@ def _folds(
     collection: Collection,
     crossing: Crossing,
     learning: Learning,
-    features: FeatureSettings,
+    source: ListSource,
     seed: int,
     progress: Progress,
 ) -> list[TrainingData]:
@@ -89,7 +90,7 @@ def _folds(
         return folds_of_run(
             learning.run,
             collection,
-            features,
+            source,
             folds=crossing.folds,
             validation=learning.validation,
             seed=seed,

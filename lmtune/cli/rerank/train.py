@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Checkpoints, Machine, tuned_features
+from lmtune.cli.rerank import Checkpoints, Machine, list_source, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
@@ -19,6 +19,7 @@ from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run
+from lmtune.reranking.text.options import TextOptions, check_network
 
 if TYPE_CHECKING:
     from lmtune.reranking.applying import Scored
@@ -68,20 +69,20 @@ def train(
     collection: Collection,
     features: FeatureSettings,
     tuned: Annotated[Tuned, "measure", "method"],
+    text: TextOptions,
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
 ) -> None:
     """Train a network on LETOR files, or on a run with judgements."""
     from lmtune.reranking import model_folder
-    from lmtune.reranking.networks import parse_network
     from lmtune.reranking.reranker import report
 
     learning.check(data)
     if learning.run is None and tuned.results is not None:
         raise InputError("--from without --run", accepted="--run, whose features it is for")
     features, own = tuned_features(features, tuned, replace(collection, name=data))
-    parse_network(settings.network)
+    check_network(settings.network, settings.loss, lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
     if learning.run is not None:
@@ -93,7 +94,7 @@ def train(
             part = from_run(
                 learning.run,
                 own,
-                features,
+                list_source(settings, features, text),
                 train_topics=training.train_topics,
                 validation=learning.validation,
                 seed=settings.seed,

@@ -114,6 +114,10 @@ class KSong(Song):
             if theoretical:
                 self.register_buffer("curvature", torch.full((queries,), torch.nan))
 
+    def remembered(self) -> list[Tensor]:
+        """Return what is kept of each query, (queries,) each, to be written to as well."""
+        return [self.threshold, self.curvature] if self.theoretical else [self.threshold]
+
     def _select(self, batch: Sample, ranks: Tensor) -> Selection:
         cutoff = self._cutoffs(batch)
         assert cutoff is not None

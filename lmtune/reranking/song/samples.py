@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses import padded_lists
@@ -160,8 +161,9 @@ def _look_for_faults(
     seen, count, unseen, others = sizes
     few = (seen < count.clamp(max=2)) | (unseen < others.clamp(max=1))
     flags = torch.cat([strange.unsqueeze(1), unknown.any(1, keepdim=True), few], dim=1)
-    if not padded_lists.on_cpu(flags) or bool(flags.any()):
-        item = items.gather(1, unknown.byte().argmax(1, keepdim=True))
+    if len(flags) and (not padded_lists.on_cpu(flags) or bool(flags.any())):
+        first = pad(unknown, (0, 1)).byte().argmax(1, keepdim=True)
+        item = pad(items, (0, 1)).gather(1, first)
         state.notice(torch.cat([flags, queries.to(item.device).unsqueeze(1), item, *sizes], dim=1))
 
 

@@ -54,7 +54,7 @@ class PairState(nn.Module):
             "fault": torch.zeros(1, _FAULT, dtype=torch.int64),
         }.items():
             self.register_buffer(name, values, persistent=False)
-        self.register_state_dict_pre_hook(lambda module, *_unused: module.check())  # type: ignore[no-untyped-call]
+        self.register_state_dict_pre_hook(_check)  # type: ignore[no-untyped-call]
         self.register_state_dict_post_hook(_as_estimate)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_from_estimate)  # type: ignore[no-untyped-call]
 
@@ -136,6 +136,10 @@ class PairState(nn.Module):
 _NO_PAIR = 2**63 - 1
 # Numbers that say what is wrong with a list: see `PairState.notice`.
 _FAULT = 9
+
+
+def _check(module: PairState, *_unused: object) -> None:
+    module.check()
 
 
 def _as_estimate(_module: nn.Module, state: dict[str, Any], prefix: str, _metadata: object) -> None:

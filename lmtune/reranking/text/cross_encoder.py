@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.text.gradient_cache import pieces_within, scores_in_pieces
-from lmtune.reranking.text.models import LanguageModel
+from lmtune.reranking.text.models import LanguageModel, load_language_model, save_language_model
 from lmtune.reranking.text.options import TextOptions
 
 
@@ -49,23 +50,28 @@ class CrossEncoder(nn.Module):
 
     def __init__(self, given: LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
         super().__init__()
-        self.model, self.tokenizer, self.options = given.model, given.tokenizer, options
-        self.tokenizer.model_max_length = min(options.max_length, self.tokenizer.model_max_length)
+        self.model, self.tokenizer = given
+        self.longest = int(self.tokenizer.model_max_length)
+        self.cut(options)
         # Padding here is of encoded lists, by micro-batches.
         self.tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
         for module in self.model.modules():
             if dropout is not None and isinstance(module, nn.Dropout):
                 module.p = dropout
 
+    def cut(self, options: TextOptions) -> None:
+        """Cut texts otherwise from now on."""
+        self.options = options
+        self.tokenizer.model_max_length = min(options.max_length, self.longest)
+
     @property
     def last(self) -> nn.Linear:
         """The layer that gives the score."""
         return [module for module in self.model.modules() if isinstance(module, nn.Linear)][-1]
 
-    @property
-    def language_model(self) -> LanguageModel:
-        """The model and its tokenizer."""
-        return LanguageModel(self.model, self.tokenizer)
+    def save(self, folder: Path) -> None:
+        """Write the model into a folder; see `lmtune.reranking.text.models.save_language_model`."""
+        save_language_model(folder, LanguageModel(self.model, self.tokenizer))
 
     def encode(self, queries: Sequence[str], documents: Sequence[str]) -> Pieces:
         """Tokenise pairs, one or several pieces each.
@@ -100,6 +106,25 @@ class CrossEncoder(nn.Module):
         pair = np.asarray(columns.pop("overflow_to_sample_mapping"), np.int64)
         return Pieces(columns, pair, len(queries))
 
+    def graph_bytes(self) -> int:
+        """Return how many bytes the graph of a micro-batch takes at most: measured on a longest piece."""
+        words = "a " * self.tokenizer.model_max_length
+        columns = self.encode([words], [words]).columns
+        columns = {name: rows[:1] for name, rows in columns.items()}
+        kept: dict[int, int] = {}
+
+        def count(tensor: Tensor) -> Tensor:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        self.train()
+        weights = {own.untyped_storage().data_ptr() for own in self.parameters()}
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+            self._scores(columns, torch.zeros(1, dtype=torch.int64))
+        longest = len(columns["input_ids"][0])
+        bytes_of_piece = sum(size for place, size in kept.items() if place not in weights)
+        return bytes_of_piece * max(1, self.options.batch_tokens // longest)
+
     def forward(self, pieces: Pieces, mask: Tensor) -> Tensor:
         """Score pairs into a padded table, (batch, items); the mask's True are the pairs in order."""
         # A process may have no pair of a batch; what it gives must still have a gradient.
@@ -112,7 +137,8 @@ class CrossEncoder(nn.Module):
         """Score pairs, shape (pairs,)."""
         lengths = [len(own) for own in pieces.columns["input_ids"]]
         parts = pieces_within(lengths, self.options.batch_tokens)
-        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts)
+        device = self.last.weight.device
+        scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts, device)
         if self.options.passages == "first":
             return scores
         pair = torch.from_numpy(pieces.pair).to(scores.device)
@@ -126,3 +152,11 @@ class CrossEncoder(nn.Module):
         device = self.last.weight.device
         logits: Tensor = self.model(**{name: own.to(device) for name, own in padded.items()}).logits
         return logits.squeeze(-1).float()
+
+
+def load_network(
+    name: str, options: TextOptions, *, dropout: float | None = None, seed: int = 0
+) -> CrossEncoder:
+    """Make the network of a name, ready to score; see `load_language_model` and `CrossEncoder`."""
+    network = CrossEncoder(load_language_model(name, seed=seed), options, dropout=dropout)
+    return network.eval()

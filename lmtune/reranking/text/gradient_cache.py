@@ -9,7 +9,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 
-def scores_in_pieces(score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor]) -> Tensor:
+def scores_in_pieces(
+    score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor], device: torch.device | str = "cpu"
+) -> Tensor:
     """Score pieces of a list such that a backward pass holds one piece's graph at a time.
 
     Each piece is scored without keeping what its gradient needs. The backward pass, once it knows the
@@ -25,6 +27,8 @@ def scores_in_pieces(score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor]
         same each time but for the weights, the generators and autocast.
     pieces : sequence of Tensor
         Places 0 to N - 1, each in one piece, in any order.
+    device : torch.device or str
+        Where the scores are computed: the state of its generator is kept.
 
     Returns
     -------
@@ -36,9 +40,9 @@ def scores_in_pieces(score: Callable[[Tensor], Tensor], pieces: Sequence[Tensor]
     Gao et al., Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, RepL4NLP 2021,
     by torch's activation checkpointing (Chen et al. 2016), whose unit here is the piece.
     """
-    *others, last = pieces
+    *others, last = (piece.to(device) for piece in pieces)
     found = torch.cat([*(checkpoint(score, piece, use_reentrant=False) for piece in others), score(last)])
-    return found[torch.argsort(torch.cat(list(pieces))).to(found.device)]
+    return found[torch.argsort(torch.cat([*others, last])).to(found.device)]
 
 
 def pieces_of(lengths: Sequence[int], count: int) -> list[Tensor]:

@@ -14,7 +14,7 @@ from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.text.options import TextOptions
 
-_AT_A_TIME = 4096
+_AT_A_TIME = 1024
 
 
 class Texts(Protocol):

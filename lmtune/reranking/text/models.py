@@ -53,7 +53,10 @@ def find_model(name: str) -> str:
     InputError
         For a folder without a model, or with weights that are pickles.
     """
-    given = name.removeprefix(TEXT)
+    given = name.partition(":")[2] if name.startswith((TEXT, *LIGHT)) else name
+    table = _table(given) if name.startswith(LIGHT) else None
+    if table is not None:
+        return str(table[0])
     if Path(given).is_dir():
         return _checked(Path(given))
     for home in _homes(given):
@@ -69,6 +72,15 @@ def _homes(name: str) -> list[Path]:
     package = name.replace("-", "_")
     found = find_spec(package) if package.isidentifier() else None
     return [Path(home) for home in (found.submodule_search_locations if found else None) or ()]
+
+
+def _table(name: str) -> tuple[Path, Path] | None:
+    """Return the matrix and the tokenizer of a table of words, of a folder or a package, if it is one."""
+    for home in [Path(name)] if Path(name).is_dir() else _homes(name):
+        tables, readers = (sorted(home.glob(f"**/*{end}")) for end in (".safetensors", "tokenizer*.json"))
+        if len(tables) == len(readers) == 1 and not list(home.glob(f"**/{_CONFIG}")):
+            return tables[0], readers[0]
+    return None
 
 
 def _checked(folder: Path) -> str:
@@ -125,7 +137,8 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
             use_safetensors=True,
             dtype=torch.float32,
         )
-    if not getattr(tokenizer, "is_fast", False) or not len(tokenizer):
+    # Where there is none, transformers makes one that knows its own marks alone.
+    if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError("no tokenizer here", file=place, accepted="a folder with tokenizer.json")
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise InputError("the tokenizer is of another model", file=place, accepted="the model's own")
@@ -138,10 +151,9 @@ def _light(pooling: str, given: str) -> LanguageModel:
 
     from lmtune.reranking.text.late_interaction import of_encoder, of_table
 
-    for home in [Path(given)] if Path(given).is_dir() else _homes(given):
-        tables, readers = (sorted(home.glob(f"**/*{end}")) for end in (".safetensors", "tokenizer*.json"))
-        if len(tables) == len(readers) == 1 and not list(home.glob(f"**/{_CONFIG}")):
-            return LanguageModel(*of_table(pooling, tables[0], readers[0]))
+    table = _table(given)
+    if table is not None:
+        return LanguageModel(*of_table(pooling, *table))
     place = find_model(given)
     tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
     encoder = _load(transformers.AutoModel, place, "model", use_safetensors=True, dtype=torch.float32)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.options import check, option
+from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.settings import LIGHT, TEXT
 
 
@@ -16,6 +17,8 @@ class TextOptions:
 
     Attributes
     ----------
+    template : str
+        As `lmtune.datasets.texts.Template` has it.
     max_length : int
         Tokens of query and document together, the model's own marks included; fewer where the model
         takes fewer.
@@ -27,6 +30,9 @@ class TextOptions:
         Tokens, padding included, that go through the model at a time.
     """
 
+    template: str = option(
+        "{contents}", "A document's text, of its fields: '{title}. {contents}'.", flag="--text"
+    )
     max_length: int = option(256, "Tokens of query and document that the model sees.", low=8)
     passages: str = option(
         "first",
@@ -46,6 +52,32 @@ class TextOptions:
                 value=self.overlap,
                 accepted=f"less than half of the {self.max_length} tokens",
             )
+
+
+def check_network(network: str, loss: Loss, *, lists: bool = True) -> None:
+    """Raise InputError at once where a network could not be made in the end, or has nothing to read.
+
+    Parameters
+    ----------
+    network : str
+        As `lmtune.reranking.networks.make_network` takes, or ``text:MODEL``.
+    loss : Loss
+        What it is to be trained by.
+    lists : bool
+        Whether there is a run, whose documents have text.
+    """
+    if not reads_text(network):
+        from lmtune.reranking.networks import parse_network
+
+        parse_network(network)
+        return
+    from lmtune.reranking.text.models import find_model
+
+    if loss.family == "trees":
+        raise InputError("trees read no text", value=loss.name, accepted="another loss")
+    if not lists:
+        raise InputError("no texts to read", value=network, accepted="--run, of a collection with documents")
+    find_model(network)
 
 
 def reads_text(network: str) -> bool:

@@ -1,25 +1,35 @@
-"""Training a reranker of texts by lists."""
+"""Training a reranker of texts by lists, and its scores of many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, BinaryIO, Self, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lmtune.reranking.data import check_training_data
-from lmtune.reranking.devices import check_device
-from lmtune.reranking.loop import TrainingRun
+from lmtune.errors import InputError
+from lmtune.formats.files import unwritable
+from lmtune.indexing.append_logs import append, new_log, read_logs
+from lmtune.progress import note
+from lmtune.reranking.data import RankingData, check_training_data
+from lmtune.reranking.devices import autocast, check_device
+from lmtune.reranking.loop import Progress, TrainingRun
+from lmtune.reranking.scoring import ScoringOptions
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.text.cross_encoder import CrossEncoder
+from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
 from lmtune.reranking.text.lists import TextLists, check_texts
-from lmtune.reranking.text.models import load_language_model
+from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
+
+_SCORES = "scores"
 
 
 @dataclass(frozen=True)
@@ -34,15 +44,66 @@ class TextTrained(Training):
 
     network: CrossEncoder
 
-    def score(self, data: TextLists, *, device: str = "cpu") -> NDArray[np.float32]:
-        """Score every row of lists with texts, shape (rows,).
+    @classmethod
+    def untrained(cls, name: str, options: TextOptions) -> Self:
+        """Take a cross-encoder that was trained elsewhere, ``text:MODEL``.
+
+        Raises
+        ------
+        InputError
+            As `lmtune.reranking.text.models.load_language_model`.
+        """
+        network = load_network(name, options)
+        return cls(Settings(network=name), network.state_dict(), (), (), 0, network)
+
+    def score(
+        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+    ) -> NDArray[np.float32]:
+        """Score every row of lists with texts, shape (rows,); see `Reranker.score`.
 
         Raises
         ------
         InputError
             For a document without text.
         """
-        return TextFeed(check_texts(data), device).scores(self.network.to(device)).numpy()
+        lists = check_texts(data)
+        device, folder, bf16 = how.get("device", "cpu"), how.get("checkpoint"), how.get("bf16", False)
+        of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
+        feed = TextFeed(lists, device, bf16=bf16)
+        begin = time.perf_counter()
+        found = feed.scores(self.network.to(device), Kept(folder, of), progress)
+        spent = time.perf_counter() - begin
+        note(f"{len(found)} documents scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
+        return found.numpy()
+
+
+class Kept:
+    """Scores in a folder, block by block, for scoring that is interrupted to go on from.
+
+    Parameters
+    ----------
+    folder : path, optional
+        None keeps nothing.
+    of : str
+        What the scores are of; those of others are passed over.
+    """
+
+    def __init__(self, folder: Path | None, of: str) -> None:
+        self.folder, self.of = folder, of
+        self.log: BinaryIO | None = None
+        self.found: dict[int, list[float]] = {}
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise unwritable(folder, error) from error
+            self.found = {line["first"]: line["scores"] for _, line in read_logs(folder, _SCORES, of)}
+
+    def add(self, first: int, scores: NDArray[np.float32]) -> None:
+        """Keep the scores of rows from `first` on."""
+        if self.folder is not None:
+            self.log = self.log or new_log(self.folder, _SCORES, ".jsonl")
+            append(self.log, {"first": first, "scores": scores.tolist()}, self.of)
 
 
 class TextFeed:
@@ -53,10 +114,12 @@ class TextFeed:
     lists : TextLists
     device : str
         Where the network is.
+    bf16 : bool
+        Whether it computes scores in bfloat16.
     """
 
-    def __init__(self, lists: TextLists, device: str) -> None:
-        self.lists, self.device = lists, device
+    def __init__(self, lists: TextLists, device: str, *, bf16: bool = False) -> None:
+        self.lists, self.device, self.bf16 = lists, device, bf16
 
     def inputs(self, network: CrossEncoder, rows: NDArray[np.int64]) -> tuple[Any, ...]:
         """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
@@ -65,25 +128,28 @@ class TextFeed:
         return pieces, torch.from_numpy(valid).to(self.device)
 
     @torch.no_grad()
-    def scores(self, network: CrossEncoder) -> Tensor:
-        """Score every row, nothing dropped out, shape (rows,)."""
+    def scores(
+        self, network: CrossEncoder, kept: Kept | None = None, progress: Progress | None = None
+    ) -> Tensor:
+        """Score every row, nothing dropped out; in blocks, pairs of like length together."""
         network.eval()
         found = np.empty(self.lists.labels.size, np.float32)
+        begin, scored = time.perf_counter(), 0
         for rows in self.lists.blocks():
-            found[rows] = network.of_pairs(network.encode(*self.lists.pairs(rows))).cpu().numpy()
+            first = int(rows[0])
+            if kept is not None and len(kept.found.get(first, ())) == rows.size:
+                found[rows] = kept.found[first]
+                continue
+            pieces = network.encode(*self.lists.pairs(rows))
+            with autocast(self.device, bf16=self.bf16):
+                found[rows] = network.of_pairs(pieces).cpu().numpy()
+            scored += rows.size
+            if kept is not None:
+                kept.add(first, found[rows])
+            if progress is not None:
+                rate = scored / (time.perf_counter() - begin)
+                progress(first + rows.size, found.size, f"{rate:.3g} documents a second")
         return torch.from_numpy(found)
-
-
-def make_text_network(settings: Settings, lists: TextLists) -> CrossEncoder:
-    """Make the network that settings name.
-
-    Raises
-    ------
-    InputError
-        As `lmtune.reranking.text.models.load_language_model`.
-    """
-    given = load_language_model(settings.network, seed=settings.seed)
-    return CrossEncoder(given, lists.options, dropout=settings.dropout)
 
 
 def fit(
@@ -95,6 +161,9 @@ def fit(
     **how: Unpack[TrainingOptions],
 ) -> TextTrained:
     """Train a network on texts, as `lmtune.reranking.training.fit` does on features.
+
+    The gradient of a step goes through the network in micro-batches of `TextOptions.batch_tokens`, so that
+    memory does not grow with a step's documents; how much it takes is said first.
 
     Parameters
     ----------
@@ -108,26 +177,79 @@ def fit(
     Raises
     ------
     InputError
-        As there, and for a model that cannot be had, or a document without text.
+        As there, and for a model that cannot be had, a document without text, or more memory than there
+        is.
     """
     device = how.get("device", "cpu")
     check_device(device)
     check_training_data(train, validation)
-    lists = [check_texts(data) for data in (train, validation) if data is not None]
-    texts = [data.text_digest() for data in lists]  # reads every text, so that none is missing later
     identity = {
         "settings": settings.as_record(),
         "options": asdict(train.options),
         "data": digest_of(train, validation),
-        "texts": texts,
+        # Every text is read, so that none is missing later.
+        "texts": [data.text_digest() for data in (train, validation) if data is not None],
     }
 
     def make() -> ListTask:
-        network = make_text_network(settings, train).to(device)
-        return ListTask(train, validation, settings, network, partial(TextFeed, device=device))
+        network = load_network(settings.network, train.options, dropout=settings.dropout, seed=settings.seed)
+        network.to(device)
+        check_memory(network, settings, device)
+        feed = partial(TextFeed, device=device, bf16=settings.amp_bf16)
+        return ListTask(train, validation, settings, network, feed)
 
     run = run_through(make, settings, identity, how, watch)
     network: Any = run.network
     network.load_state_dict(run.best)
     run.best = network.state_dict()
     return TextTrained.of(run, network=network.eval())
+
+
+def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None:
+    """Say how much memory training takes at most, as far as weights and graphs go.
+
+    Weights count with their gradients, the best epoch's copy and what the optimizer keeps. Graphs are
+    measured on one piece of the greatest length.
+
+    Raises
+    ------
+    InputError
+        Where there is less.
+    """
+    of_optimizer = {"adam": 2, "adamw": 2, "sgd": 1}.get(settings.optimizer, 0)
+    weights = sum(own.nbytes for own in network.parameters()) * (3 + of_optimizer)
+    graphs = network.graph_bytes()
+    needed, there = weights + graphs, _available_bytes(device)
+    note(
+        f"training takes up to {_megabytes(needed)}: {_megabytes(weights)} for weights, "
+        f"{_megabytes(graphs)} for the graph of {network.options.batch_tokens} tokens"
+        + ("" if there is None else f"; {_megabytes(there)} are free")
+    )
+    if there is not None and needed > there:
+        raise InputError(
+            f"training takes more memory than the {_megabytes(there)} that are free",
+            value=_megabytes(needed),
+            accepted="a smaller --batch-tokens, --max-length or model",
+        )
+
+
+def _available_bytes(device: str) -> int | None:
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):  # not on Linux
+        return None
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
+
+
+def _weights_digest(weights: Mapping[str, Tensor]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name, own in weights.items():
+        digest.update(name.encode())
+        digest.update(own.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,76 @@
+"""A run's documents as lists with their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.texts import open_texts
+from lmtune.errors import InputError
+from lmtune.progress import Progress, silent
+from lmtune.reranking.runs import in_order
+from lmtune.reranking.sources import RunFeatures
+from lmtune.reranking.text.lists import TextLists
+from lmtune.reranking.text.options import TextOptions
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Texts of a run's documents, as `lmtune.reranking.sources.ListSource` has it.
+
+    Attributes
+    ----------
+    options : TextOptions
+    depth : int
+        Documents of a topic, from the top.
+    """
+
+    options: TextOptions
+    depth: int
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Take what a model remembers; see `facts`."""
+        return cls(TextOptions(**facts["text"]), facts["depth"])
+
+    def lists(
+        self,
+        run: Mapping[str, Mapping[str, float]],
+        dataset: Dataset,
+        collection: Collection,
+        progress: Progress = silent,
+    ) -> RunFeatures:
+        """Take the best documents of a run's topics; labels are gains, as in `run_data`.
+
+        Raises
+        ------
+        InputError
+            For a bad depth, an empty run, a topic without text, or texts that cannot be had.
+        """
+        if self.depth < 1:
+            raise InputError("bad depth", value=self.depth, accepted="1 or more")
+        texts = open_texts(collection, dataset, self.options.template, progress=progress)
+        taken = {
+            topic: {
+                docno: max(0, dataset.qrels.get(topic, {}).get(docno, 0))
+                for docno in in_order(scores)[: self.depth]
+            }
+            for topic, scores in run.items()
+            if scores
+        }
+        if not taken:
+            raise InputError("the run is empty", accepted="at least one topic")
+        return RunFeatures(TextLists.of(dataset.topics, taken, texts, self.options), dataset, texts.index)
+
+    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return none: there are no features."""
+        del fields
+        return ()
+
+    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Return what a model must remember."""
+        del fields
+        return {"text": asdict(self.options), "depth": self.depth}

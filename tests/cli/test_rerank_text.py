@@ -1,0 +1,167 @@
+"""``lmtune rerank`` with networks that read text."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.formats.runs import read_run
+
+torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
+pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+
+from tiny_bert import WORDS, tiny_bert  # noqa: E402
+
+torch.set_num_threads(1)
+
+TEXT = (
+    "--max-length",
+    "32",
+    "--epochs",
+    "6",
+    "--batch-size",
+    "3",
+    "--learning-rate",
+    "0.02",
+    "--loss",
+    "ranknet",
+)
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["rerank", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a collection in which documents of pandas are relevant, a run of it, and a model."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "c").mkdir()
+    rng = np.random.default_rng(0)
+    others = [word for word in WORDS if word != "panda"]
+    with (folder / "c/docs.jsonl").open("w") as file:
+        for d in range(30):
+            words = rng.choice(others, rng.integers(2, 20)).tolist()
+            text = " ".join(["panda", *words] if d < 6 else words)
+            file.write(json.dumps({"id": f"d{d}", "title": f"t{d}", "contents": text}) + "\n")
+    with (folder / "c/topics.tsv").open("w") as file:
+        file.writelines(f"{t}\twhat {rng.choice(others)}\n" for t in range(1, 13))
+    with (folder / "c/qrels.txt").open("w") as file:
+        file.writelines(f"{t} 0 d{d} {int(d < 6)}\n" for t in range(1, 13) for d in range(30))
+    with (folder / "base.run").open("w") as file:
+        for t in range(1, 13):
+            docs = rng.permutation(30)[:12].tolist()
+            docs = [*docs[:10], 0, 1] if not {0, 1} & set(docs) else docs
+            file.writelines(f"{t} Q0 d{d} {rank} {-rank} base\n" for rank, d in enumerate(docs, 1))
+    tiny_bert(folder / "bert", dropout=0.0)
+    return folder
+
+
+def where(home: Path) -> tuple[str | Path, ...]:
+    return (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+
+
+def net(home: Path) -> tuple[str, ...]:
+    return ("--net", f"text:{home / 'bert'}", *TEXT)
+
+
+def learning(home: Path) -> tuple[str, ...]:
+    return (*net(home), "--loss", "ranknet")
+
+
+def panda_places(path: Path, topics: list[str]) -> float:
+    ranked = read_run(path)
+    orders = [sorted(ranked[topic], key=ranked[topic].__getitem__, reverse=True) for topic in topics]
+    return float(np.mean([place for order in orders for place, d in enumerate(order) if int(d[1:]) < 6]))
+
+
+def test_trained_and_applied(home: Path) -> None:
+    code, out, err = run(
+        "train",
+        *where(home),
+        "--train-topics",
+        "1-8",
+        "--depth",
+        "10",
+        "--output",
+        home / "m",
+        *learning(home),
+    )
+    assert code == 0, err
+    assert out.startswith("best epoch")
+    assert "training takes up to" in err
+    made = json.loads((home / "m/model.json").read_text())
+    assert made["facts"]["text"]["max_length"] == 32
+    new = home / "new.run"
+    code, _, err = run("apply", home / "m", *where(home), "--output", new, "--checkpoint", home / "scores")
+    assert code == 0, err
+    assert "documents scored in" in err
+    topics = [str(t) for t in range(9, 13)]
+    assert panda_places(new, topics) < panda_places(home / "base.run", topics) - 1
+    base, ranked = read_run(home / "base.run"), read_run(new)
+    for topic in map(str, range(1, 9)):
+        assert ranked[topic] == base[topic]
+    for topic in topics:
+        assert list(ranked[topic])[10:] == list(base[topic])[10:]  # beneath --depth
+    for flags in (["--bf16"], ["--checkpoint", str(home / "scores"), "--depth", "10"]):
+        assert run("apply", home / "m", *where(home), "--output", home / "again.run", *flags)[0] == 0
+        assert panda_places(home / "again.run", topics) == pytest.approx(panda_places(new, topics), abs=0.5)
+
+
+def test_a_cross_encoder_of_others_and_other_texts(home: Path) -> None:
+    first = home / "first.run"
+    model = f"text:{home / 'bert'}"
+    assert run("apply", model, *where(home), "--output", first)[0] == 0
+    titled = home / "titled.run"
+    code, _, err = run("apply", model, *where(home), "--output", titled, "--text", "{title}: {contents}")
+    assert code == 0, err
+    assert read_run(first).keys() == read_run(titled).keys()
+    assert read_run(first) != read_run(titled)
+
+
+def test_crossval_and_compare(home: Path) -> None:
+    code, out, err = run(
+        "crossval", *where(home), "--folds", "2", "--output", home / "cv.run", *learning(home)
+    )
+    assert code == 0, err
+    assert "nDCG" in out
+    short = [*net(home)[:-4], "--epochs", "1"]
+    code, out, err = run(
+        "compare", *where(home), "--folds", "2", "--trials", "1", "--losses", "ranknet,song", *short
+    )
+    assert code == 0, err
+    assert "song" in out
+
+
+def test_what_is_refused(home: Path) -> None:
+    given = ("train", *where(home), "--output", home / "no")
+    for arguments, problem in {
+        (*given, "--net", f"text:{home / 'c'}"): "no language model here",
+        (*given, "--net", f"text:{home / 'bert'}", "--loss", "lambdamart"): "trees read no text",
+        ("train", home / "c", "--output", home / "no", "--net", f"text:{home / 'bert'}"): "no texts to read",
+        (*given, *net(home), "--text", "{nothing}"): "nothing",
+        (*given, *net(home), "--passages", "best"): "passages",
+        (*given, *net(home), "--text", "{contents"): "bad template",
+        ("compare", home / "c", "--net", f"text:{home / 'bert'}"): "no texts to read",
+    }.items():
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert problem in err.splitlines()[-1]
+    assert not (home / "no").exists()
+
+
+def test_without_the_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where_it_is = "lmtune.reranking.text.options.find_spec"
+    monkeypatch.setattr(where_it_is, lambda name: None if name == "transformers" else find_spec(name))
+    code, _, err = run("train", *where(home), "--output", home / "no", *net(home))
+    assert code == 2
+    assert "needs the 'text' extra" in err
