@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextvars import ContextVar
@@ -152,7 +153,8 @@ def run_all(
         return _in_processes(_calls(tasks, here), where, shared)
     client = getattr(where, "client", where)
     if hasattr(client, "get_executor"):
-        return _on_cluster(_calls(tasks, here._replace(versions=versions())), client, shared)
+        here = here._replace(versions=versions())
+        return _on_cluster(_calls(map(_Packed, tasks), here), client, shared)
     from joblib import Parallel, delayed
 
     as_done = "generator_unordered" if where.supports_return_generator else "list"
@@ -186,7 +188,7 @@ def _place(workers: int | None) -> Any:
     return jobs if type(backend).__name__ == "LokyBackend" else backend
 
 
-def _calls(tasks: Iterable[Task], here: _Here) -> Iterator[tuple[int, Task, _Here]]:
+def _calls(tasks: Iterable[Any], here: _Here) -> Iterator[tuple[int, Any, _Here]]:
     return ((place, task, here) for place, task in enumerate(tasks))
 
 
@@ -228,11 +230,26 @@ def _in_file(shared: Any) -> Iterator[Any]:
 class _Stored(NamedTuple):
     path: str
 
+    def load(self) -> Any:
+        with Path(self.path).open("rb") as file:
+            return pickle.load(file)
+
+
+class _Packed:
+    """What is to be unpickled in the sender's folder: not by the scheduler, nor before a task begins."""
+
+    def __init__(self, given: Any) -> None:
+        from cloudpickle import dumps
+
+        self._content = dumps(given)
+
+    def load(self) -> Any:
+        return pickle.loads(self._content)
+
 
 @lru_cache(maxsize=1)
-def _load(stored: _Stored) -> Any:
-    with Path(stored.path).open("rb") as file:
-        return pickle.load(file)
+def _load_once(shared: _Stored | _Packed) -> Any:
+    return shared.load()
 
 
 def _on_cluster(calls: Iterator[Any], client: Any, shared: Any) -> Iterator[tuple[int, Any]]:
@@ -240,8 +257,10 @@ def _on_cluster(calls: Iterator[Any], client: Any, shared: Any) -> Iterator[tupl
 
     executor = client.get_executor(pure=False)
     try:
-        # As a result of a task it is made again where the workers that hold it end.
-        sent = None if shared is None else client.submit(_same, shared, pure=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Dask's, of its size
+            # As a result of a task it is made again where the workers that hold it end.
+            sent = None if shared is None else client.submit(_same, _Packed(shared), pure=False)
         yield from _results(executor, calls, _AHEAD * max(1, sum(client.nthreads().values())), sent)
     except KilledWorker as error:
         raise LostWorkerError(
@@ -302,13 +321,14 @@ def _do(task: Task, shared: Any) -> Any:
     return function(**arguments) if shared is None else function(shared, **arguments)
 
 
-def _call(place: int, task: Task, here: _Here, shared: Any) -> tuple[int, Any]:
+def _call(place: int, task: Task | _Packed, here: _Here, shared: Any) -> tuple[int, Any]:
     """Do a task in a worker; one at a time, as folders and random states belong to the process."""
     if here.versions is not None:
         _check_versions(versions(), here.versions, f"process {os.getpid()} on {platform.node()}")
     with _turn, contextlib.chdir(here.folder):
         try:
-            return place, _do(task, _load(shared) if isinstance(shared, _Stored) else shared)
+            task = task.load() if isinstance(task, _Packed) else task
+            return place, _do(task, _load_once(shared) if isinstance(shared, _Stored | _Packed) else shared)
         except Exception as error:
             try:
                 pickle.loads(pickle.dumps(error))
