@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
-from lmtune.parallel import Workers
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 # The first example may compile a kernel, or wait for a busy machine.
 hypothesis.settings.register_profile("lmtune", deadline=None)
@@ -19,6 +22,17 @@ hypothesis.settings.load_profile("lmtune")
 # that; tests that interrupt would then wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+_CHROMIUM = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 collect_ignore = ["toy_lab.py"]  # its import is the change; looking for doctests would import it
 
@@ -52,9 +66,21 @@ def cluster() -> Iterator[str]:
         yield made.scheduler_address
 
 
-@pytest.fixture(params=["2 processes", "cluster"])
-def workers(request: pytest.FixtureRequest) -> Workers:
-    """Give what must not change a result."""
-    if request.param == "cluster":
-        return Workers(cluster=request.getfixturevalue("cluster"))
-    return Workers(2)
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """Start a headless Chromium that reaches no network."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in (*_CHROMIUM, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(argument)
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    yield started
+    started.quit()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tiny_bert import WORDS, tiny_bert
+from typer.testing import CliRunner
+
+from lmtune.cli.main import app
+from lmtune.formats.frames import as_run
+from lmtune.formats.runs import read_run
+from lmtune.reranking.runs import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -20,8 +29,50 @@ def test_a_network_learns_by_lambdarank(capsys: pytest.CaptureFixture[str]) -> N
     assert shown[0] < 0.8 < 0.93 < shown[-1]
 
 
-@pytest.mark.parametrize("page", DOCS, ids=[page.name for page in DOCS])
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to a folder with what the pages speak of: ``my-collection``, and a cross-encoder ``model``."""
+    tiny_bert(tmp_path / "model")
+    folder, rng = tmp_path / "my-collection", np.random.default_rng(2)
+    folder.mkdir()
+    words = [word for word in WORDS if len(word) > 3]
+    texts = [" ".join(rng.choice(words, 4 + n % 9)) for n in range(80)]
+    documents = (json.dumps({"id": f"d{n}", "contents": text}) + "\n" for n, text in enumerate(texts))
+    (folder / "docs.jsonl").write_text("".join(documents))
+    queries = [" ".join(rng.choice(words, 3, replace=False)) for _ in range(12)]
+    (folder / "topics.tsv").write_text("".join(f"{t}\t{text}\n" for t, text in enumerate(queries)))
+    found = [
+        (t, n, set(query.split()) <= set(text.split()) or n % 20 == t)
+        for t, query in enumerate(queries)
+        for n, text in enumerate(texts)
+    ]
+    (folder / "qrels.txt").write_text("".join(f"{t} 0 d{n} {int(gain)}\n" for t, n, gain in found))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.usefixtures("one_thread")
+def test_the_commands_of_the_page_on_text_run(home: Path) -> None:
+    [block] = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "text.md").read_text(encoding="utf-8"), re.S)
+    shown = ""
+    for command in block.splitlines():
+        result = CliRunner().invoke(app, command.split()[1:])
+        assert result.exit_code == 0, (command, result.stderr)
+        shown = result.stdout
+    assert shown.split()[:3] == ["run", "map", "ndcg_cut_10"]
+    assert len(shown.splitlines()) == 5
+    features, text = (read_run(home / f"{name}.run") for name in ("features", "text"))
+    changed = 0
+    for topic, own in features.items():
+        before, after = in_order(own), in_order(text[topic])
+        assert after[20:] == before[20:]
+        assert set(after[:20]) == set(before[:20])
+        changed += after[:20] != before[:20]
+    assert changed > 6
+
+
+@pytest.mark.parametrize("page", DOCS, ids=[page.name for page in DOCS])
+@pytest.mark.usefixtures("one_thread", "home")
 def test_the_pages_run(page: Path) -> None:
     scope: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
@@ -30,6 +81,12 @@ def test_the_pages_run(page: Path) -> None:
         loss, same, bound = (float(str(scope[name].item())) for name in ("loss", "same", "bound"))  # type: ignore[attr-defined]
         assert same == pytest.approx(loss, rel=1e-6)
         assert -1 <= bound <= 0
+    if page.name == "text.md":
+        second, third = (as_run(scope[name]) for name in ("second", "third"))
+        for topic, own in second.items():
+            assert in_order(third[topic])[20:] == in_order(own)[20:]
+        assert second != third
+        assert set(as_run(scope["fused"])) == set(second)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_commands_and_options_it_names_exist() -> None:
     groups = "rerank [a-z]+|paper [a-z]+|lab [a-z-]+"
-    commands = f"tune|index|search|fuse|datasets|evaluate|compare|report|plot|{groups}"
+    commands = f"tune|index|search|fuse|explore|datasets|evaluate|compare|report|plot|{groups}"
     shown = re.findall(rf"lmtune ({commands})([^\n`#]*)", README + FINDINGS)
     assert len(shown) >= 30
     for command, rest in shown:

@@ -38,6 +38,7 @@ ROOMS = [
     "pyterrier",
     "text",
     "laboratory",
+    "exploring",
     "cli",
     "__main__",
 ]

@@ -48,7 +48,7 @@ class _Evaluate(TyperCommand):
 
 
 def _members() -> Iterator[Member]:
-    for name in ("tune", "report", "plot", "index", "search", "compare", "fuse", "datasets"):
+    for name in ("tune", "report", "plot", "index", "search", "compare", "fuse", "explore", "datasets"):
         yield of_module(f"lmtune.cli.{name}", name)
     yield of_module("lmtune.cli.evaluate", "evaluate", cls=_Evaluate)
     yield nested("lab", "Run an experiment of the laboratory, or all.", "lmtune.cli.lab")

@@ -240,7 +240,7 @@ def fuse_runs(
     check(options)
     if len(runs.names) < 2:
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
-    topics = tuple(_usable(runs, qrels))
+    topics = tuple(judged_topics(runs, qrels))
     measures = parse_measures(options.measure)
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
     folds: list[Fold] = []
@@ -279,7 +279,14 @@ def fused_pool(
     return runs.pool(METHODS[chosen.method].columns(options, chosen.constant), qrels, topics)
 
 
-def _usable(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
+def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return the topics that count: in a run, and with a relevant document; say which are left out.
+
+    Raises
+    ------
+    InputError
+        Where there are none.
+    """
     relevant = [topic for topic, gains in qrels.items() if any(gain > 0 for gain in gains.values())]
     usable = [topic for topic in relevant if topic in runs.docs]
     if not usable:

@@ -58,7 +58,7 @@ def take_final(
         several results lack.
     """
     stored = read_results(path)
-    place, result = _of_collection(stored, collection.name)
+    place, result = of_collection(stored, collection.name)
     row = _row(path, result.rows, measure, method)
     assert row.final is not None
     said = ", ".join(f"{name} = {parameter_text(name, value)}" for name, value in row.final.params.items())
@@ -70,8 +70,14 @@ def take_final(
     return FinalSetting(result.model, row.final.params, replace(collection, analysis=analysis))
 
 
-def _of_collection(stored: StoredResults, name: str | None) -> tuple[int, CollectionResult]:
-    """Return the result on a collection of this name, or the only one."""
+def of_collection(stored: StoredResults, name: str | None) -> tuple[int, CollectionResult]:
+    """Return the place of the result on a collection of this name, or of the only one, and the result.
+
+    Raises
+    ------
+    InputError
+        Where several are of none with this name.
+    """
     names = [result.name for result in stored.results]
     if len(names) == 1:
         return 0, stored.results[0]

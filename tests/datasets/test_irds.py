@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.loading import load
+from lmtune.datasets.texts import open_texts
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource
 
@@ -97,6 +99,16 @@ def test_a_registered_collection(register: Register) -> None:
     assert dataset.qrels == {"7": {"d1": 2, "d2": 0}, "8": {"d2": 1}}
     assert source(dataset).locate("d2") == [("irds:lmtune-test/all", 2)]
     assert "ir_datasets" in dataset.versions
+
+
+def test_its_documents_text_by_docno(register: Register, tmp_path: Path) -> None:
+    register("made/texts", docs_tsv=DOCS, queries_tsv=QUERIES, qrels_trec=QRELS)
+    collection = Collection("irds:made/texts", indexes=tmp_path / "indexes")
+    dataset = collection.load()
+    found = open_texts(collection, dataset, "{text}; {contents}").of(["d2", "d1"])
+    assert found == ["heat transfer in slabs; heat transfer in slabs", "wing flutter; wing flutter"]
+    with pytest.raises(InputError, match="no such field: 'title'; accepted: text"):
+        open_texts(collection, dataset, "{title}")
 
 
 def test_the_digest_follows_the_documents(register: Register) -> None:

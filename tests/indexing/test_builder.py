@@ -24,6 +24,7 @@ from lmtune.formats.documents import Document, DocumentSource, FileDocuments, Li
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
+from lmtune.indexing.manifest import COLUMNS
 from lmtune.parallel import Workers
 
 TEXT = "a the cats Cat running ran élan 東京 x1 3.14 don't STRASSE straße"
@@ -103,6 +104,15 @@ def test_a_cluster_changes_no_byte(tmp_path: Path, cluster: str) -> None:
     with Workers(cluster=cluster).engaged():
         build_index(source, tmp_path / "there", Analyzer())
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+
+
+def test_an_index_of_the_former_format_is_replaced(tmp_path: Path) -> None:
+    source = ListDocuments("d", [Document("a", "cat dog")])
+    build_index(source, tmp_path / "i", Analyzer())
+    for former in ("posting_docs", "posting_tfs", "term_cfs"):
+        (tmp_path / "i" / former).write_bytes(b"old")
+    build_index(source, tmp_path / "i", Analyzer())
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {"index.json", *COLUMNS}
 
 
 def test_documents_without_terms(tmp_path: Path) -> None:

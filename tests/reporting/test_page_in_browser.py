@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 NASTY = "</script><img src=x onerror=alert(1)>"
-ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 MOST_ROWS = 25
 RESULTS = [
     *made_results(topics=[str(t) for t in range(30)]),
@@ -40,26 +29,6 @@ RESULTS = [
         seed=1,
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """Start a headless Chromium that reaches no network."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("chromium and chromedriver are not installed")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(argument)
-    started = webdriver.Chrome(options=options, service=Service(driver))
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")

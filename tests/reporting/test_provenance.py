@@ -7,7 +7,7 @@ import pytest
 from lmtune.reporting.provenance import command, installed, versions
 
 
-@pytest.mark.parametrize("given", [["--output", "x", "--workers", "2"], ["--output=x", "--workers=2"]])
+@pytest.mark.parametrize("given", [["--output", "x", "--workers", "2"], ["--output=x", "--cluster", "y"]])
 def test_a_command_is_kept_without_what_changes_nothing(
     given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,202 @@
+"""Many settings measured while the page is in use: a grid of two parameters, lines along several."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.exploring.view import View
+from lmtune.measures.measure import Measure
+from lmtune.models.parameter import Parameter
+from lmtune.tuning.experiment.smooth import smooth_form
+from lmtune.tuning.lists import Lists
+from lmtune.tuning.objectives import SurrogateCost
+from lmtune.tuning.surrogate import ALPHAS, lists_depth, objective_for
+
+POINTS = 33
+"""Along each of two parameters, and along a line; a smooth form has every other one."""
+
+_SECONDS = 0.01  # of a turn: what a drag may have to wait
+
+T = TypeVar("T")
+
+
+class OutdatedError(Exception):
+    """A page has asked for something else meanwhile."""
+
+
+class Turns:
+    """One piece of work at a time; of a page's questions only the latest."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._latest: dict[tuple[str, str], int] = {}
+
+    def take(self, page: str, kind: str, serial: int, work: Callable[[], T]) -> T:
+        """Do some work for a page, unless it has asked for more of this kind since.
+
+        Raises
+        ------
+        OutdatedError
+            If it has.
+        """
+        key = page, kind
+        self._latest[key] = max(serial, self._latest.get(key, serial))
+        with self._turn:
+            if self._latest[key] > serial:
+                raise OutdatedError
+            return work()
+
+    def between(self, work: Callable[[], T]) -> T:
+        """Do a short piece of other work."""
+        with self._turn:
+            return work()
+
+
+@dataclass
+class Points:
+    """Settings and what is known of them so far.
+
+    Attributes
+    ----------
+    settings : numpy.ndarray of float64, shape (points, parameters)
+        In the order in which they are drawn.
+    shape : tuple of int
+        Of a grid over the free parameters, or (lines, points of each).
+    values : numpy.ndarray of float64, shape (points, ...)
+        NaN where nothing is known yet.
+    order : sequence of int
+        In which the points are measured: coarse first.
+    """
+
+    settings: NDArray[np.float64]
+    shape: tuple[int, int]
+    values: NDArray[np.float64]
+    order: Sequence[int]
+    done: int = 0
+    error: str = ""
+    fill: Callable[[NDArray[np.float64]], NDArray[np.float64]] = field(repr=False, default=np.asarray)
+
+
+class _Key(NamedTuple):
+    """What points are of: all measures, or a measure's smooth form; around a setting where lines are."""
+
+    smooth: str
+    around: tuple[float, ...]
+
+
+class Surfaces:
+    """The points that pages have asked for: measured in a thread, and kept."""
+
+    def __init__(self, view: View, turns: Turns) -> None:
+        self._view, self._turns = view, turns
+        self._known: dict[_Key, Points] = {}
+        self._lists: dict[int, Lists] = {}
+        self._waiting: list[Points] = []
+        self._more = threading.Condition()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def ask(self, setting: NDArray[np.float64], smooth: Measure | None = None) -> Points:
+        """Return what is known of the grid, or of the lines through a setting; what is missing follows.
+
+        Parameters
+        ----------
+        setting : numpy.ndarray of float64, shape (parameters,)
+            Where lines go through; a grid of two parameters does not depend on it.
+        smooth : Measure, optional
+            Its smooth form instead of the measures.
+        """
+        planar = len(self._view.space.free) == 2
+        key = _Key("" if smooth is None else str(smooth), () if planar else tuple(setting.tolist()))
+        with self._more:
+            if key not in self._known:
+                self._known[key] = self._new(setting, smooth)
+                self._waiting.append(self._known[key])
+                self._more.notify()
+            elif self._known[key] in self._waiting:  # what was asked for last comes first
+                self._waiting.remove(self._known[key])
+                self._waiting.append(self._known[key])
+        return self._known[key]
+
+    def _new(self, setting: NDArray[np.float64], smooth: Measure | None) -> Points:
+        each = POINTS if smooth is None else (POINTS + 1) // 2
+        settings, shape = plan(self._view, setting, each)
+        if smooth is not None:
+            unknown = np.full(len(settings), np.nan)
+            return Points(settings, shape, unknown, coarse_first(shape), fill=self._smooth(smooth))
+        values = np.full((len(settings), len(self._view.pool.topics), len(self._view.measures)), np.nan)
+        return Points(settings, shape, values, coarse_first(shape), fill=self._measured)
+
+    def _measured(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._view.values(settings).swapaxes(0, 1)
+
+    def _smooth(self, measure: Measure) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        view, made = self._view, list[SurrogateCost]()
+
+        def fill(settings: NDArray[np.float64]) -> NDArray[np.float64]:
+            if not made:
+                objective = objective_for(smooth_form(measure), view.pool, view.depth)
+                depth = lists_depth(objective, view.pool, view.depth)
+                if depth not in self._lists:
+                    self._lists[depth] = Lists.build(view.pool, view.space, depth=depth)
+                made.append(SurrogateCost(self._lists[depth], objective, view.pool.positions()))
+            return np.array([-made[0](setting, ALPHAS[-1]).value for setting in settings])
+
+        return fill
+
+    def _work(self) -> None:
+        while True:
+            with self._more:
+                self._more.wait_for(lambda: bool(self._waiting))
+                points = self._waiting[-1]
+            together = 1
+            while points.done < len(points.order) and points is self._waiting[-1]:
+                begun = time.perf_counter()
+                try:
+                    self._turns.between(lambda points=points, count=together: _some(points, count))  # type: ignore[misc]
+                except Exception as error:
+                    points.error, points.done = str(error), len(points.order)
+                spent = max(time.perf_counter() - begun, 1e-6)
+                together = max(1, min(2 * together, int(together * _SECONDS / spent)))
+            with self._more:
+                if points.done >= len(points.order):
+                    self._waiting.remove(points)
+
+
+def _some(points: Points, count: int) -> None:
+    at = list(points.order[points.done : points.done + count])
+    points.values[at] = points.fill(points.settings[at])
+    points.done += len(at)
+
+
+def plan(view: View, setting: NDArray[np.float64], each: int) -> tuple[NDArray[np.float64], tuple[int, int]]:
+    """Return settings to measure: a grid over two free parameters, else a line along each."""
+    space = view.space
+    free = [axis for axis, own in enumerate(space.parameters) if not own.is_fixed]
+    along = {axis: _along(space.parameters[axis], each) for axis in free}
+    if len(free) == 2:
+        grid = np.tile(setting, (each, each, 1))
+        grid[:, :, free[0]], grid[:, :, free[1]] = np.meshgrid(*along.values(), indexing="ij")
+        return grid.reshape(each * each, -1), (each, each)
+    lines = [space.replaced(setting, axis, value) for axis in free for value in along[axis]]
+    return np.stack(lines), (len(free), each)
+
+
+def _along(own: Parameter, each: int) -> list[float]:
+    """Return values from a parameter's low end to its high one, evenly on its scale."""
+    places = np.linspace(0.0, 1.0, each).tolist()
+    return [own.clip(own.between(own.low, own.high, place)) for place in places]
+
+
+def coarse_first(shape: tuple[int, int]) -> list[int]:
+    """Return a grid's places, every eighth along both sides first, then those between."""
+    rows, columns = shape
+
+    return sorted(range(rows * columns), key=lambda at: -math.gcd(*divmod(at, columns), 8))

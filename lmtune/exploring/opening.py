@@ -1,0 +1,189 @@
+"""Views of a collection, of results on it, and of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.regions import Regions, regions_for
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.texts import Texts, open_texts
+from lmtune.errors import InputError
+from lmtune.exploring.view import Mark, View, stamp_of
+from lmtune.formats.qrels import read_qrels
+from lmtune.formats.runs import read_run
+from lmtune.fusion.fusing import METHODS, FusionOptions, judged_topics
+from lmtune.fusion.runs import RunSet, prune
+from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.measure import parse_measures
+from lmtune.measures.significance.run_files import run_labels
+from lmtune.models.model import NAMES, find_model, named_model
+from lmtune.options import option
+from lmtune.progress import Progress, note, silent, timed
+from lmtune.reporting.final_settings import of_collection
+from lmtune.reporting.results_reader import read_results
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
+from lmtune.tuning.experiment.result import CollectionResult
+from lmtune.tuning.space import ParameterSpace
+
+_MANY = 5000  # settings of an afternoon: enough for regions to be worth their time
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page shows."""
+
+    measures: tuple[str, ...] = option(
+        (), "AP,P@10 ...; default: AP, Bpref, P@10; of runs nDCG@10, AP, P@10.", flag="--measure -m"
+    )
+    model: str | None = option(None, f"{NAMES} or fields with --fields; default: two-stage.")
+    results: Path | None = option(
+        None,
+        "Show the settings that lmtune tune --output found, and the ways there.",
+        flag="--from",
+        metavar="RESULTS",
+    )
+    depth: int = option(DEPTH, "Run depth.", low=1)
+    text: str = option("{contents}", "What is shown of a document: fields in braces.")
+
+
+def open_collection(
+    collection: Collection,
+    shown: Shown,
+    ranges: Mapping[str, tuple[float, float]],
+    *,
+    progress: Progress = silent,
+) -> View:
+    """Open a collection, with what was tuned on it where results are named.
+
+    Parameters
+    ----------
+    collection : Collection
+        Documents, topics and judgements.
+    shown : Shown
+        Measures, model and results.
+    ranges : mapping of str to (low, high)
+        Where parameters can be dragged, where that differs from the model's own ranges.
+    progress : Progress
+        Called while documents are indexed and topics extracted.
+
+    Raises
+    ------
+    InputError
+        For what is missing, malformed or does not belong together.
+    """
+    found = None
+    model = named_model(shown.model or "two-stage", collection.fields)
+    if shown.results is not None:
+        stored = read_results(shown.results)
+        place, found = of_collection(stored, collection.name)
+        if shown.model not in (None, found.model):
+            raise InputError(
+                "--model beside --from, whose results are another's", value=shown.model, accepted=found.model
+            )
+        model = found.model
+        collection = replace(collection, analysis=stored.record["collections"][place].get("analysis"))
+    measures = shown.measures or (
+        Plan.measures if found is None else tuple(dict.fromkeys(str(row.measure) for row in found.rows))
+    )
+    plan = Plan(measures=measures, model=model, ranges=dict(ranges), depth=shown.depth)  # type: ignore[arg-type]
+    ready = prepare(collection, Split(), plan, progress=progress)
+    for text in ready.notes[1:]:  # the first is of folds
+        note(text)
+    texts = _texts(collection, ready, shown.text)
+    default = Mark("default", "", find_model(model).default)
+    return View(
+        pool=ready.pool,
+        space=plan.space,
+        measures=plan.measures,
+        model=model,
+        queries=ready.dataset.topics,
+        marks=(default, *(() if found is None else marks(found))),
+        source=(collection.name or "",),
+        texts=texts,
+        depth=shown.depth,
+        regions=_regions(ready.pool, plan.space, shown.depth),
+        stamp=stamp_of(ready.index),
+    )
+
+
+def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silent) -> View:
+    """Open judgements and runs, whose weights are the parameters.
+
+    Parameters
+    ----------
+    files : sequence of path
+        Judgements, then two runs or more.
+    shown : Shown
+        Measures.
+    progress : Progress
+        Called while runs are read.
+
+    Raises
+    ------
+    InputError
+        As `lmtune.fusion.fusing.fuse_runs`; for a model or results, which runs do not have.
+    """
+    for name, given in (("--model", shown.model), ("--from", shown.results)):
+        if given is not None:
+            raise InputError(f"{name} with runs", value=str(given), accepted="a collection, or runs alone")
+    qrels, *paths = files
+    runs: dict[str, dict[str, dict[str, float]]] = {}
+    for label, path in zip(run_labels(paths), paths, strict=True):
+        runs[label] = read_run(path)
+        progress("runs", len(runs), len(paths), "")
+    loaded, judged = RunSet.of(runs), read_qrels(qrels)
+    columns = METHODS["linear"].columns(FusionOptions(), 0.0)
+    whole = loaded.pool(columns, judged, judged_topics(loaded, judged))
+    pool = prune(whole, shown.depth)
+    weights = {own.name: own.default for own in pool.formula.parameters}
+    single = [Mark(name, "", {other: float(other == name) for other in weights}) for name in weights]
+    return View(
+        pool=pool,
+        space=ParameterSpace(tuple(pool.formula.parameters)),
+        measures=tuple(parse_measures(shown.measures or ("nDCG@10", "AP", "P@10"))),
+        model="",
+        queries={},
+        marks=(Mark("equal weights", "", weights), *single),
+        source=tuple(map(str, files)),
+        depth=shown.depth,
+    )
+
+
+def marks(result: CollectionResult) -> Iterator[Mark]:
+    """Yield what each method chose on all topics, the way it went, and what is proven.
+
+    Parameters
+    ----------
+    result : CollectionResult
+        Of the collection that is shown.
+    """
+    for row in result.rows:
+        chosen = row.final or row.fits[0]
+        names, kind = list(chosen.params), row.method.lower()
+        keys = [f"{own}-final" for own in (f"{kind}-{row.measure}", kind)]
+        steps = [result.traces[key] for key in keys if set(names) <= set(result.traces.get(key, ()))]
+        path = [
+            dict(zip(names, step, strict=True)) for own in steps for step in own[names].to_numpy().tolist()
+        ]
+        yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row))
+
+
+def _texts(collection: Collection, ready: Prepared, template: str) -> Texts | None:
+    try:
+        return open_texts(collection, ready.dataset, template, index=ready.index)
+    except InputError as error:
+        note(f"documents are shown without their text: {error}")
+        return None
+
+
+def _regions(pool: CandidatePool, space: ParameterSpace, depth: int) -> Regions | None:
+    ends = np.array([space.low, space.high])
+    many = np.concatenate([ends, np.tile(ends[:1], (_MANY, 1))])
+    with timed(f"{pool.name}: candidates sorted into regions"):
+        return regions_for(pool, many, depth)

@@ -1,0 +1,236 @@
+// The page: its state, and who draws what of it.
+
+import { ask, exportPage, isKept, keptState, latencies } from "explore/source";
+import { makeSliders } from "explore/sliders";
+import { makeSurface } from "explore/surface";
+import { drawRankings, drawTopics } from "explore/topics";
+import { drawDocument } from "explore/document";
+import { asCsv, asSvg, drawComparison, makeComparison, save } from "explore/share";
+
+const page = document.getElementById("page");
+const about = await ask("description");
+const isRuns = about.model === "";
+const byName = (name) => page.querySelector(`[data-part=${name}]`);
+
+page.innerHTML = `
+<header><h1 data-part="title"></h1><p data-part="hint"></p></header>
+<p data-part="problem" role="alert" hidden></p>
+<section class="controls" aria-label="parameters">
+  <div data-part="sliders"></div>
+  <p class="buttons"><label>start from <select data-part="marks"></select></label>
+  <button type="button" data-part="pin">Pin this setting</button>
+  <button type="button" data-part="back">Back to the pinned one</button></p>
+</section>
+<section class="comparison" data-part="comparison" aria-live="polite"></section>
+<section class="picture"><p class="buttons"><label>measure <select data-part="measure"></select></label>
+  <label data-part="smooth-label"><input type="checkbox" data-part="smooth"> its smooth form</label>
+  <progress data-part="progress" max="1" aria-label="settings measured"></progress></p>
+  <div data-part="surface"></div><p data-part="bound"></p></section>
+<section class="taking"><p><code data-part="command"></code></p>
+  <p class="buttons"><button type="button" data-part="copy">Copy the command</button>
+  <button type="button" data-part="csv">Comparison (CSV)</button>
+  <button type="button" data-part="svg">Picture (SVG)</button>
+  <button type="button" data-part="html">This view (HTML)</button></p></section>
+<section class="topics"><p><label>find a topic <input type="search" data-part="filter"></label></p>
+  <div class="scroll" tabindex="0" role="region" aria-label="topics"><table data-part="topics"><caption></caption>
+  <thead><tr><th scope="col">topic</th><th scope="col">text</th><th scope="col">value</th><th scope="col">difference</th></tr></thead>
+  <tbody></tbody></table></div></section>
+<section class="rankings" data-part="rankings" hidden></section>
+<section class="explained" data-part="explained" hidden></section>`;
+
+const parameters = about.parameters;
+const names = parameters.map((own) => own.name);
+const start = about.marks[0].setting;
+const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false };
+Object.assign(state, keptState ?? fromAddress());
+let answer = null;
+let before = null;
+let points = null;
+let compared = null;
+
+function fromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const setting = (prefix) =>
+    Object.fromEntries(
+      parameters.map((own) => {
+        const value = Number(given.get(prefix + own.name) ?? NaN);
+        return [own.name, value >= own.low && value <= own.high ? value : start[own.name]];
+      }),
+    );
+  const topic = given.get("topic");
+  return {
+    setting: setting(""),
+    pinned: setting("pinned."),
+    measure: about.measures.includes(given.get("measure")) ? given.get("measure") : about.measures[0],
+    topic: about.topics.some((own) => own.id === topic) ? topic : null,
+    docno: given.get("docno"),
+    smooth: given.get("smooth") === "1",
+  };
+}
+
+function toAddress() {
+  const kept = new URLSearchParams();
+  for (const name of names) kept.set(name, state.setting[name]);
+  for (const name of names) kept.set(`pinned.${name}`, state.pinned[name]);
+  kept.set("measure", state.measure);
+  if (state.topic !== null) kept.set("topic", state.topic);
+  if (state.topic !== null && state.docno) kept.set("docno", state.docno);
+  if (state.smooth) kept.set("smooth", "1");
+  history.replaceState(null, "", `#${kept}`);
+}
+
+function tell(error) {
+  byName("problem").textContent = error ? error.message : "";
+  byName("problem").hidden = !error;
+}
+
+// What goes on by itself tells of what is wrong, and never that all is well.
+const guardedLoop = (work) => () => work().catch(tell);
+const guarded = (work) => (...given) => work(...given).then(() => tell(null), tell);
+
+const place = () => about.measures.indexOf(state.measure);
+const showSliders = makeSliders(byName("sliders"), parameters, change);
+const surface = makeSurface(byName("surface"), parameters, change);
+const table = makeComparison(byName("comparison"));
+
+function change(some) {
+  Object.assign(state.setting, some);
+  showSliders(state.setting);
+  drawPicture();
+  follow();
+}
+
+const follow = guarded(async () => {
+  const found = await ask("measured", { setting: state.setting });
+  if (found === null) return;
+  answer = found;
+  toAddress();
+  byName("command").textContent = answer.command;
+  drawPicture();
+  drawTable();
+  look();
+  await Promise.all([compareThem(), rankThem()]);
+  if (answer.changed) throw new Error("the index has changed since: start lmtune explore again");
+});
+
+async function compareThem() {
+  const found = await ask("compared", { setting: state.setting, pinned: state.pinned });
+  if (found === null) return;
+  compared = found;
+  drawComparison(table, compared);
+}
+
+async function rankThem() {
+  byName("rankings").hidden = byName("explained").hidden = true;
+  if (state.topic === null || isKept) return;
+  const found = await ask("ranked", { topic: state.topic, setting: state.setting, pinned: state.pinned });
+  if (found === null) return;
+  byName("rankings").hidden = false;
+  drawRankings(byName("rankings"), found, state.docno, (docno) => {
+    state.docno = docno;
+    toAddress();
+    explain().then(() => byName("explained").scrollIntoView({ block: "nearest" }));
+  });
+  await explainThem();
+}
+
+async function explainThem() {
+  if (!state.docno) return;
+  const found = await ask("explained", { topic: state.topic, docno: state.docno, setting: state.setting });
+  if (found === null) return;
+  byName("explained").hidden = false;
+  drawDocument(byName("explained"), found, isRuns);
+}
+const explain = guarded(explainThem);
+
+let looking = 0;
+const look = guardedLoop(async () => {
+  const own = ++looking;
+  while (own === looking) {
+    const found = await ask("surface", { setting: state.setting, measure: state.measure, smooth: state.smooth });
+    if (own !== looking) return;
+    if (found !== null) {
+      points = found;
+      byName("progress").value = points.done;
+      byName("progress").hidden = points.done >= 1;
+      drawPicture();
+      if (points.error) throw new Error(points.error);
+      if (points.done >= 1) return;
+    }
+    await new Promise((done) => setTimeout(done, 300));
+  }
+});
+
+function drawPicture() {
+  const mean = answer?.means[place()];
+  surface.draw(points, { ...state, marks: about.marks, mean: state.smooth ? null : mean });
+  const bounds = about.marks.filter((own) => own.bound !== null && own.measure === state.measure);
+  byName("bound").textContent = bounds.length
+    ? `No setting, one a fold, exceeds ${(Math.ceil(bounds[0].bound * 1e4) / 1e4).toFixed(4)} on the test topics: proven.`
+    : "";
+}
+
+function drawTable() {
+  if (answer === null || before === null) return;
+  const onOpen = (topic) => {
+    Object.assign(state, { topic, docno: null });
+    toAddress();
+    drawTable();
+    open().then(() => byName("rankings").scrollIntoView({ block: "nearest" }));
+  };
+  const filter = byName("filter").value;
+  const given = { topics: about.topics, place: place(), now: answer.values, then: before.values };
+  drawTopics(byName("topics"), { ...given, filter, open: state.topic, onOpen });
+}
+const open = guarded(rankThem);
+
+const pin = guarded(async () => {
+  before = null;
+  while (before === null) before = await ask("measured", { setting: state.pinned });
+  await follow();
+});
+
+byName("title").textContent = isRuns ? about.name : `${about.name}: ${about.model}`;
+byName("hint").textContent = isKept
+  ? "A copy: sliders go to the nearest of the settings that it keeps."
+  : "Drag a slider, or the ring on the picture. Pin a setting to compare with it; open a topic to see what moved, and a document to see why.";
+for (const measure of about.measures) byName("measure").append(new Option(measure, measure));
+byName("measure").value = state.measure;
+for (const [i, mark] of about.marks.entries())
+  byName("marks").append(new Option(mark.measure ? `${mark.name} for ${mark.measure}` : mark.name, i));
+byName("smooth").checked = state.smooth;
+byName("smooth-label").hidden = byName("copy").hidden = isKept;
+byName("html").hidden = isKept;
+byName("measure").addEventListener("change", (event) => {
+  state.measure = event.target.value;
+  points = null;
+  change({});
+});
+byName("smooth").addEventListener("change", (event) => {
+  state.smooth = event.target.checked;
+  points = null;
+  change({});
+});
+byName("marks").addEventListener("change", (event) => change(about.marks[event.target.value].setting));
+byName("pin").addEventListener("click", () => {
+  state.pinned = { ...state.setting };
+  pin();
+});
+byName("back").addEventListener("click", () => change(state.pinned));
+byName("filter").addEventListener("input", drawTable);
+byName("copy").addEventListener("click", () => navigator.clipboard.writeText(answer.command));
+byName("csv").addEventListener("click", () => save("comparison.csv", "text/csv", asCsv(compared)));
+byName("svg").addEventListener("click", () => save("picture.svg", "image/svg+xml", asSvg(surface.svg)));
+byName("html").addEventListener(
+  "click",
+  guarded(async () => save("explore.html", "text/html", await exportPage(state))),
+);
+addEventListener("hashchange", () => {
+  Object.assign(state, fromAddress());
+  showSliders(state.setting);
+  pin();
+});
+
+window.lmtune = { latencies };
+showSliders(state.setting);
+await pin();

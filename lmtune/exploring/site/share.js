@@ -1,0 +1,80 @@
+// The comparison with what is pinned, and what can be taken away.
+
+import { cell, signed } from "explore/topics";
+
+const COLUMNS = ["measure", "setting", "pinned", "difference", "interval", "p", "+/=/−"];
+
+function fields(own) {
+  return [
+    own.measure,
+    own.mean.toFixed(4),
+    own.pinned.toFixed(4),
+    signed(own.difference),
+    own.interval.map((value) => signed(value)).join(" to "),
+    own.p < 0.0005 ? "<.001" : own.p.toFixed(3),
+    `${own.better}/${own.equal}/${own.worse}`,
+  ];
+}
+
+export function drawComparison(table, answer) {
+  const body = document.createElement("tbody");
+  for (const own of answer.contrasts) {
+    const row = document.createElement("tr");
+    fields(own).forEach((text, i) =>
+      cell(row, text, i ? "td" : "th", i ? { className: "number" } : { scope: "row" }),
+    );
+    body.append(row);
+  }
+  table.tBodies[0].replaceWith(body);
+  const percent = Math.round(answer.confidence * 100);
+  const notes = answer.notes.length ? ` ${answer.notes.join(" ")}` : "";
+  table.caption.textContent = `Against what is pinned: paired t-test, ${percent}% interval.${notes}`;
+}
+
+export function makeComparison(parent) {
+  const table = document.createElement("table");
+  table.append(document.createElement("caption"), document.createElement("thead"), document.createElement("tbody"));
+  const row = document.createElement("tr");
+  for (const name of COLUMNS) cell(row, name, "th", { scope: "col" });
+  table.tHead.append(row);
+  const scroll = document.createElement("div");
+  scroll.className = "scroll";
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", "comparison with what is pinned");
+  scroll.append(table);
+  parent.append(scroll);
+  return table;
+}
+
+export function asCsv(answer) {
+  const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  const names = ["measure", "mean", "pinned", "difference", "low", "high", "p", "better", "equal", "worse"];
+  const rows = answer.contrasts.map((own) => [
+    own.measure, own.mean, own.pinned, own.difference, ...own.interval, own.p, own.better, own.equal, own.worse,
+  ]);
+  return [names, ...rows].map((row) => row.map(quoted).join(",")).join("\n") + "\n";
+}
+
+// The picture as a file of its own, with the colours that the page shows now.
+export function asSvg(svg) {
+  const copy = svg.cloneNode(true);
+  // Attributes, as the page's policy allows no styles.
+  const wanted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "paint-order"];
+  wanted.push("font-family", "font-size", "font-weight");
+  const shown = [svg, ...svg.querySelectorAll("*")];
+  [copy, ...copy.querySelectorAll("*")].forEach((own, i) => {
+    const style = getComputedStyle(shown[i]);
+    for (const name of wanted) own.setAttribute(name, style.getPropertyValue(name));
+  });
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return new XMLSerializer().serializeToString(copy);
+}
+
+export function save(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -1,0 +1,44 @@
+// A slider and a number field for each parameter.
+
+import { placeOf, valueAt } from "explore/source";
+
+const STEPS = 1000;
+
+export function makeSliders(parent, parameters, onChange) {
+  const rows = parameters
+    .filter((own) => !own.fixed)
+    .map((own) => {
+      const row = document.createElement("div");
+      row.className = "parameter";
+      const label = document.createElement("label");
+      label.textContent = own.name;
+      label.title = own.what;
+      label.htmlFor = `slider-${own.name}`;
+      const slider = document.createElement("input");
+      Object.assign(slider, { type: "range", id: `slider-${own.name}`, min: 0, max: STEPS, step: 1 });
+      const field = document.createElement("input");
+      Object.assign(field, { type: "number", min: own.low, max: own.high, step: "any" });
+      field.setAttribute("aria-label", `${own.name}, a number from ${own.low} to ${own.high}`);
+      const what = document.createElement("small");
+      what.textContent = [own.what, own.unit && `in ${own.unit}`].filter(Boolean).join(", ");
+      slider.addEventListener("input", () => onChange({ [own.name]: valueAt(own, slider.value / STEPS) }));
+      field.addEventListener("change", () => {
+        const value = Number(field.value);
+        const inside = field.value !== "" && value >= own.low && value <= own.high;
+        field.setCustomValidity(inside ? "" : `${own.low} to ${own.high}`);
+        if (inside) onChange({ [own.name]: value });
+        else field.reportValidity();
+      });
+      row.append(label, slider, field, what);
+      parent.append(row);
+      return { own, slider, field };
+    });
+  return (setting) => {
+    for (const { own, slider, field } of rows) {
+      const value = setting[own.name];
+      slider.value = Math.round(placeOf(own, value) * STEPS);
+      slider.setAttribute("aria-valuetext", `${own.name} ${value}`);
+      if (document.activeElement !== field) field.value = Number(value.toPrecision(6));
+    }
+  };
+}

@@ -1,0 +1,180 @@
+"""What a page shows: candidates, measures, settings worth a look; and every setting's values, fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import top_positions
+from lmtune.candidates.regions import Regions
+from lmtune.errors import InputError
+from lmtune.indexing.index import Index
+from lmtune.measures.evaluate import DEPTH, measure_settings
+from lmtune.measures.measure import Measure
+from lmtune.models.kernels import TopicDocuments
+from lmtune.models.parameter import Setting
+from lmtune.tuning.space import ParameterSpace
+
+SHOWN = 50
+"""Documents of a ranking that a page shows."""
+
+_REMEMBERED = 8
+
+
+class Mark(NamedTuple):
+    """A setting that is shown from the start.
+
+    Attributes
+    ----------
+    name : str
+        A method's, such as ``Direct``.
+    measure : str
+        What it was tuned for; "" for any.
+    setting : dict of str to float
+    path : sequence of dict of str to float
+        The settings that the search went through; empty where none were kept.
+    bound : float or None
+        What no setting exceeds on all topics, where that was proved.
+    """
+
+    name: str
+    measure: str
+    setting: dict[str, float]
+    path: Sequence[dict[str, float]] = ()
+    bound: float | None = None
+
+
+def stamp_of(index: Index) -> int:
+    """Return when an index's files last changed, in nanoseconds; 0 where it has none."""
+    folder = getattr(index, "path", None)
+    if folder is None:
+        return 0
+    return max((file.stat().st_mtime_ns for file in Path(folder).glob("*") if file.is_file()), default=-1)
+
+
+@dataclass(frozen=True)
+class View:
+    """A collection, or runs side by side, and what of it is shown.
+
+    Attributes
+    ----------
+    pool : CandidatePool
+        The candidates of all topics.
+    space : ParameterSpace
+        Where parameters can be dragged.
+    measures : tuple of Measure
+        What is shown of a setting.
+    model : str
+        As the command line names it; "" for runs.
+    queries : mapping of str to str
+        Topics' text; "" of runs.
+    marks : tuple of Mark
+        The model's own setting first.
+    source : Sequence of str
+        What the command line was given to open it, for commands that are shown.
+    texts : Texts or None
+        The documents', where they are kept.
+    depth : int
+        Run depth.
+    regions : Regions or None
+        The candidates cell by cell, where that makes settings several times faster.
+    stamp : int
+        `stamp_of` the index when it was opened.
+    """
+
+    pool: CandidatePool
+    space: ParameterSpace
+    measures: tuple[Measure, ...]
+    model: str
+    queries: Mapping[str, str]
+    marks: tuple[Mark, ...]
+    source: Sequence[str] = ()
+    texts: Any = None
+    depth: int = DEPTH
+    regions: Regions | None = None
+    stamp: int = 0
+    _known: dict[bytes, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+
+    @property
+    def index(self) -> Index:
+        """Where documents' names come from."""
+        return self.pool.index
+
+    def vector(self, setting: Setting) -> NDArray[np.float64]:
+        """Return a setting's values in the space's order.
+
+        Raises
+        ------
+        InputError
+            For a name that is no parameter's, and a value outside its range.
+        """
+        vector = self.space.vector({**self.default, **setting})
+        for parameter, value in zip(self.space.parameters, vector.tolist(), strict=True):
+            if not parameter.low <= value <= parameter.high:
+                raise InputError(
+                    f"{parameter.name} is outside its range",
+                    value=value,
+                    accepted=f"{parameter.low:g} to {parameter.high:g}",
+                )
+        return self.space.settled(vector)
+
+    @property
+    def default(self) -> dict[str, float]:
+        """The setting to begin with."""
+        return self.marks[0].setting
+
+    def values(self, settings: NDArray[np.float64], *, threads: int | None = None) -> NDArray[np.float64]:
+        """Measure settings, shape (settings, parameters): shape (topics, settings, measures)."""
+        return measure_settings(
+            self.pool, settings, self.measures, depth=self.depth, regions=self.regions, threads=threads
+        )
+
+    def value(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Measure one setting, shape (topics, measures); the last few are remembered."""
+        key = vector.tobytes()
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = self.values(vector[None])[:, 0]
+        return self._known[key]
+
+    def top(self, t: int, vector: NDArray[np.float64], hits: int = SHOWN) -> NDArray[np.int64]:
+        """Return the places of topic t's best documents among its candidates, best first."""
+        return top_positions(self.pool, t, vector, hits)
+
+    def scores(
+        self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
+    ) -> NDArray[np.float64]:
+        """Score some of topic t's candidates, by some columns of its query alone where these are given."""
+        return self._differentiate(t, places, vector, columns)[0]
+
+    def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
+        """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
+        terms, at = self.pool.terms[t], np.array([place])
+        if not self.model:
+            _, columns = self._differentiate(t, at, vector)
+            return dict(zip(self.space.names, (vector * columns[:, 0]).tolist(), strict=True))
+        rows = {term: [row for row, other in enumerate(terms) if other == term] for term in terms}
+        return {term: float(self.scores(t, at, vector, own)[0]) for term, own in rows.items()}
+
+    def _differentiate(
+        self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        pool, rows, terms = self.pool, self.pool.candidates.rows(t), self.pool.term_rows(t)
+        tf = pool.tf_block(pool.candidates, t)[columns][:, places]
+        topic = TopicDocuments(
+            np.ascontiguousarray(tf, np.int64),
+            pool.candidates.length[rows][places].astype(np.int64),
+            pool.value[terms][columns],
+            pool.count[terms][columns],
+            pool.group[terms][columns],
+            pool.mean_length,
+            pool.formula.field_lengths(pool.index, pool.candidates.doc[rows][places]),
+        )
+        return pool.formula.differentiate(topic, vector)

@@ -1,0 +1,197 @@
+"""What a page is told, against lmtune's own measures, the formula, and brute force."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from support import random_collection
+
+import lmtune
+from lmtune.candidates.pool import CandidatePool
+from lmtune.candidates.ranking import rank
+from lmtune.errors import InputError
+from lmtune.exploring import answers
+from lmtune.exploring.background import OutdatedError, Surfaces, Turns, coarse_first
+from lmtune.exploring.opening import Shown, open_runs
+from lmtune.exploring.page import exported
+from lmtune.exploring.view import Mark, View
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import parse_measures
+from lmtune.models.model import find_model
+from lmtune.tuning.space import ParameterSpace
+
+SETTING = {"lambda": 0.3, "mu": 40.0}
+PINNED = {"lambda": 0.05, "mu": 900.0}
+
+
+def view_of(model: str, documents: int = 120) -> View:
+    index, topics, qrels = random_collection(3, documents=documents, topics=6)
+    pool = CandidatePool.build(index, topics, qrels, model=model)
+    measures = tuple(parse_measures(["AP", "P@5"]))
+    default = Mark("default", "", find_model(model).default)
+    return View(pool, ParameterSpace.of(model), measures, model, topics, (default,), ("c",))
+
+
+@pytest.fixture(scope="module")
+def view() -> View:
+    return view_of("two-stage")
+
+
+def test_values_are_those_of_measure(view: View) -> None:
+    found = answers.measured(view, SETTING)
+    expected = lmtune.measure(view.pool, SETTING, measures=["AP", "P@5"])
+    assert np.array_equal(found["values"], expected.to_numpy())
+    assert found["means"] == expected.mean().tolist()
+    assert found["command"] == "lmtune search c --model two-stage --set lambda=0.3 --set mu=40.0"
+    assert found["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [({"lambda": 2}, "lambda"), ({"mu": -1}, "mu"), ({"nu": 1}, "nu"), ({"mu": float("nan")}, "mu")],
+)
+def test_a_setting_outside_its_range_is_refused(setting: dict[str, float], said: str, view: View) -> None:
+    with pytest.raises(InputError, match=said):
+        answers.measured(view, setting)
+
+
+def test_rankings_are_those_of_rank(view: View) -> None:
+    found = answers.ranked(view, view.pool.topics[2], SETTING, PINNED)
+    for side, setting in (("setting", SETTING), ("pinned", PINNED)):
+        [own] = rank(view.pool, setting, topics=[view.pool.topics[2]], hits=50)
+        assert [row["docno"] for row in found[side]] == list(own.docnos)
+        assert [row["score"] for row in found[side]] == pytest.approx(list(own.scores), rel=1e-15)
+    then = [row["docno"] for row in found["pinned"]]
+    for row in found["setting"]:
+        assert row["other"] == (then.index(row["docno"]) + 1 if row["docno"] in then else row["other"])
+    assert {row["gain"] for row in found["setting"]} <= {-1, 0, 1, 2, 3}
+
+
+def test_terms_add_up_to_the_score_by_the_formula(view: View) -> None:
+    topic = view.pool.topics[1]
+    docno = answers.ranked(view, topic, SETTING, PINNED)["setting"][0]["docno"]
+    found = answers.explained(view, topic, docno, SETTING)
+    assert found["isSum"]
+    for own in found["terms"]:
+        [tf], [p] = own["tf"], own["value"]
+        smoothed = 0.7 * (tf + 40 * p) / (found["length"] + 40) + 0.3 * p
+        assert own["contribution"] == pytest.approx(own["times"] * np.log(smoothed), rel=1e-12)
+    assert sum(own["contribution"] for own in found["terms"]) == pytest.approx(found["score"], rel=1e-12)
+
+
+@pytest.mark.parametrize("model", ["bm25", "jelinek-mercer", "lucene-dirichlet"])
+def test_every_models_terms_add_up(model: str) -> None:
+    view = view_of(model)
+    topic = view.pool.topics[0]
+    top = answers.ranked(view, topic, view.default, view.default)["setting"]
+    assert answers.explained(view, topic, top[3]["docno"], view.default)["isSum"]
+
+
+def test_a_document_that_is_no_candidate_is_refused(view: View) -> None:
+    with pytest.raises(InputError, match="not among the topic's candidates"):
+        answers.explained(view, view.pool.topics[0], "nowhere", SETTING)
+
+
+def test_a_comparison_is_that_of_compare(view: View) -> None:
+    found = answers.compared(view, SETTING, PINNED)
+    values = [lmtune.measure(view.pool, own, measures=["AP", "P@5"]) for own in (PINNED, SETTING)]
+    expected = lmtune.compare(values[0], {"s": values[1]}).contrasts
+    for own, contrast in zip(found["contrasts"], expected, strict=True):
+        assert own["difference"] == contrast.difference
+        assert own["p"] == contrast.tested["t"].p_value
+        assert own["interval"] == list(contrast.interval)
+
+
+def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:
+    for _ in range(3000):
+        found = answers.surface(view, surfaces, **asked)
+        if found["done"] >= 1:
+            assert not found["error"]
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the surface was never done")
+
+
+@pytest.mark.parametrize("model", ["two-stage", "sdm"])
+def test_surfaces_hold_every_settings_value(model: str) -> None:
+    view = view_of(model, documents=60)
+    surfaces = Surfaces(view, Turns())
+    found = wait_for(surfaces, view, setting=view.default, measure="P@5", smooth=False)
+    settings = np.array(found["settings"])
+    expected = measure_settings(view.pool, settings, view.measures)[:, :, 1].mean(axis=0)
+    assert found["values"] == pytest.approx(expected.tolist(), rel=1e-15)
+    assert settings.shape[0] == found["shape"][0] * found["shape"][1]
+    smooth = wait_for(surfaces, view, setting=view.default, measure="AP", smooth=True)
+    assert np.ptp(smooth["values"]) > 0
+
+
+def test_points_are_measured_coarse_first() -> None:
+    order = coarse_first((9, 9))
+    assert sorted(order) == list(range(81))
+    assert {divmod(at, 9) for at in order[:4]} == {(0, 0), (0, 8), (8, 0), (8, 8)}
+
+
+def test_a_question_that_was_overtaken_is_dropped() -> None:
+    turns, begun, go = Turns(), Event(), Event()
+    said: list[str] = []
+
+    def slow() -> str:
+        begun.set()
+        go.wait(10)
+        return "first"
+
+    def second() -> None:
+        try:
+            turns.take("page", "measured", 2, lambda: "second")
+        except OutdatedError:
+            said.append("dropped")
+
+    first = Thread(target=lambda: said.append(turns.take("page", "measured", 1, slow)))
+    first.start()
+    begun.wait(10)
+    other = Thread(target=second)
+    other.start()
+    third = Thread(target=lambda: said.append(turns.take("page", "measured", 3, lambda: "third")))
+    while turns._latest.get(("page", "measured")) != 2:
+        time.sleep(0.001)
+    third.start()
+    while turns._latest[("page", "measured")] != 3:
+        time.sleep(0.001)
+    go.set()
+    for thread in (first, other, third):
+        thread.join(10)
+    assert sorted(said) == ["dropped", "first", "third"]
+
+
+def test_runs_have_weights(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("one", "two"):
+        rows = [f"t{t} Q0 d{d} 0 {rng.normal()} x\n" for t in range(4) for d in range(30)]
+        (tmp_path / f"{name}.run").write_text("".join(rows))
+    judged = [f"t{t} 0 d{d} {d % 3 == t % 3:d}\n" for t in range(4) for d in range(30)]
+    (tmp_path / "qrels").write_text("".join(judged))
+    view = open_runs([tmp_path / name for name in ("qrels", "one.run", "two.run")], Shown(measures=("AP",)))
+    alone = answers.measured(view, {"one": 1.0, "two": 0.0})["means"][0]
+    [own] = lmtune.evaluate(tmp_path / "qrels", tmp_path / "one.run", ["AP"])
+    expected = np.mean(np.array(own.column("AP").values, np.float64))
+    assert alone == pytest.approx(expected, abs=1e-12)
+    top = answers.ranked(view, "t0", view.default, view.default)["setting"][0]["docno"]
+    found = answers.explained(view, "t0", top, view.default)
+    assert found["isSum"]
+    assert [own["term"] for own in found["terms"]] == ["one", "two"]
+    with pytest.raises(InputError, match="--model with runs"):
+        open_runs([tmp_path / "qrels"], Shown(model="bm25"))
+
+
+def test_a_copy_holds_the_same_values(view: View) -> None:
+    html = exported(view, Turns(), {"setting": SETTING, "pinned": PINNED, "measure": "AP"})
+    begin = html.index('id="kept">') + len('id="kept">')
+    content = json.loads(html[begin : html.index("</script>", begin)])
+    assert content["answers"][0]["measured"] == answers.measured(view, SETTING)
+    assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")

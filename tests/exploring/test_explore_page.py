@@ -1,0 +1,258 @@
+"""``lmtune explore`` as a person has it: in a real browser, by mouse and keyboard, on a phone, at night."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import lmtune
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.slow
+NASTY = "</script><img src=x onerror=alert(1)>"
+WORDS = [f"word{i}" for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a small collection with a docno and a topic that are no friends of HTML."""
+    folder = tmp_path_factory.mktemp("home")
+    rng = np.random.default_rng(5)
+    names = [NASTY.replace(" ", "_"), *(f"d{d}" for d in range(1, 90))]
+    (folder / "c").mkdir()
+    documents = [
+        json.dumps({"id": name, "contents": " ".join(rng.choice(WORDS, rng.integers(3, 80))) + f" {NASTY}"})
+        for name in names
+    ]
+    (folder / "c/docs.jsonl").write_text("\n".join(documents) + "\n")
+    topics = [f"{t}\t{' '.join(rng.choice(WORDS, 3))} {NASTY}\n" for t in range(1, 9)]
+    (folder / "c/topics.tsv").write_text("".join(topics))
+    judged = [
+        f"{t} 0 {name} {rng.integers(0, 2)}\n" for t in range(1, 9) for name in rng.permutation(names)[:30]
+    ]
+    (folder / "c/qrels.txt").write_text("".join(judged))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(home: Path) -> Iterator[str]:
+    """Start the command, and end it by Ctrl-C afterwards."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(lmtune.__file__).parents[1])}
+    command = [sys.executable, "-m", "lmtune", "explore", "c", "--measure", "AP,P@5", "--no-browser"]
+    running = subprocess.Popen(
+        command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    yield running.stdout.readline().strip()
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert said.splitlines()[-1] == "the page has ended"
+    assert "Traceback" not in said
+
+
+def look(browser: Chrome, *, width: int = 1280, scheme: str = "light") -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def run(browser: Chrome, text: str, *arguments: object) -> Any:
+    return browser.execute_script(text, *arguments)
+
+
+def part(name: str) -> str:
+    return f"document.querySelector('[data-part={name}]')"
+
+
+def wait(browser: Chrome, what: str, is_so: Callable[[Any], bool] = bool) -> Any:
+    for _ in range(600):
+        found = run(browser, f"return {what}")
+        if is_so(found):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: {found!r}")
+
+
+@pytest.fixture
+def opened(browser: Chrome, address: str) -> Iterator[Chrome]:
+    """Open the page afresh; afterwards the console has to be empty, and nobody's script has run."""
+    look(browser)
+    browser.get("about:blank")
+    browser.get(address)
+    wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
+    yield browser
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+    assert not run(browser, "return document.querySelectorAll('img').length")
+
+
+def command_of(browser: Chrome) -> str:
+    return str(run(browser, f"return {part('command')}.textContent"))
+
+
+def test_sliders_by_keyboard(opened: Chrome) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    before = command_of(opened)
+    slider = opened.find_element("id", "slider-mu")
+    slider.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert str(slider.get_attribute("aria-valuetext")).startswith("mu ")
+    wait(opened, f"{part('command')}.textContent", lambda text: text != before)
+    mu = float(command_of(opened).split("mu=")[1])
+    assert 1000 < mu < 1100
+    assert f"mu={mu:g}"[:6] in run(opened, "return location.hash")
+    assert run(opened, "return window.lmtune.latencies.length") >= 2
+
+
+def test_the_picture_is_dragged_by_mouse_and_keys(opened: Chrome) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    wait(opened, f"{part('progress')}.hidden")
+    picture = opened.find_element("css selector", "svg.surface")
+    before = command_of(opened)
+    mouse = ActionChains(opened).move_to_element(picture).click_and_hold().move_by_offset(40, -60).release()
+    mouse.perform()
+    wait(opened, f"{part('command')}.textContent", lambda text: text != before)
+    before = command_of(opened)
+    handle = opened.find_element("css selector", ".handle")
+    run(opened, "arguments[0].focus()", handle)
+    for _ in range(3):
+        opened.switch_to.active_element.send_keys(Keys.ARROW_LEFT)
+    wait(opened, f"{part('command')}.textContent", lambda text: text != before)
+    assert run(opened, "return document.activeElement.classList.contains('handle')")
+
+
+def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
+    run(opened, f"{part('sliders')}.querySelector('input').value = 700")
+    run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
+    difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
+    wait(opened, difference, lambda text: text != "0.0000")
+    run(opened, f"{part('topics')}.querySelector('tbody button').click()")
+    wait(
+        opened,
+        f"!{part('rankings')}.hidden && {part('rankings')}.querySelectorAll('ol').length",
+        lambda n: n == 2,
+    )
+    assert NASTY in run(opened, f"return {part('rankings')}.querySelector('h3').textContent")
+    run(opened, f"{part('rankings')}.querySelectorAll('ol')[1].querySelector('button').click()")
+    wait(opened, f"!{part('explained')}.hidden && {part('explained')}.querySelectorAll('tbody tr').length")
+    said = run(opened, f"return {part('explained')}.textContent")
+    assert "the terms add up to it" in said
+    assert run(opened, f"return {part('explained')}.querySelectorAll('mark').length") >= 1
+    kept = run(opened, "return location.href")
+    run(opened, f"{part('pin')}.click()")
+    wait(opened, difference, lambda text: text == "0.0000")
+    # The address brings all of it back.
+    opened.get("about:blank")
+    opened.get(kept)
+    wait(opened, f"{part('explained')} && !{part('explained')}.hidden")
+    assert run(opened, "return location.href") == kept
+
+
+def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None:
+    wait(opened, f"{part('progress')}.hidden")
+    run(
+        opened,
+        """
+        window.saved = {};
+        HTMLAnchorElement.prototype.click = () => {};
+        URL.createObjectURL = (blob) => {
+          blob.text().then((text) => { window.saved[blob.type] = text; });
+          return "blob:";
+        };
+        """,
+    )
+    for name in ("csv", "svg", "html"):
+        run(opened, f"{part(name)}.click()")
+    saved = wait(opened, "window.saved", lambda kept: len(kept) == 3)
+    lines = saved["text/csv"].splitlines()
+    assert lines[0] == "measure,mean,pinned,difference,low,high,p,better,equal,worse"
+    assert [line.split(",")[0] for line in lines[1:]] == ["AP", "P@5"]
+    assert saved["image/svg+xml"].startswith("<svg")
+    assert "var(" not in saved["image/svg+xml"]
+    copy = home / "copy.html"
+    copy.write_text(saved["text/html"], encoding="utf-8")
+    browser.get(copy.as_uri())
+    wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
+    run(browser, f"{part('sliders')}.querySelector('input').value = 900")
+    run(browser, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
+    difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
+    wait(browser, difference, lambda text: text != "0.0000")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_by_day_and_night(scheme: str, opened: Chrome) -> None:
+    look(opened, width=360, scheme=scheme)
+    run(opened, f"{part('topics')}.querySelector('tbody button').click()")
+    wait(opened, f"!{part('rankings')}.hidden")
+    assert run(opened, "return document.documentElement.scrollWidth") <= 360
+    assert lowest_contrast(opened) >= 4.5
+
+
+CONTRAST = """
+const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const rgb = (css) => {
+  canvas.clearRect(0, 0, 1, 1);
+  canvas.fillStyle = css;
+  canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const linear = (v) => (v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4);
+const light = (css) => {
+  const [r, g, b] = rgb(css).map(linear);
+  return .2126 * r + .7152 * g + .0722 * b;
+};
+const hasText = (own) => [...own.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+const backOf = (own) => {
+  const back = own ? getComputedStyle(own).backgroundColor : "white";
+  return own && rgb(back)[3] === 0 ? backOf(own.parentElement) : back;
+};
+const shown = [...document.querySelectorAll("main *")].filter(
+  (own) => !own.closest("svg") && own.offsetParent && hasText(own));
+return Math.min(...shown.map((own) => {
+  const pair = [light(getComputedStyle(own).color), light(backOf(own))];
+  return (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
+}));
+"""
+
+
+def lowest_contrast(browser: Chrome) -> float:
+    """Return the lowest contrast of a text with what it stands on, as WCAG 2 defines it."""
+    return float(run(browser, CONTRAST))
+
+
+def test_everything_has_a_name(opened: Chrome) -> None:
+    nameless = run(
+        opened,
+        "return [...document.querySelectorAll('button, input, select, [role=slider], svg')].filter((own) => "
+        "!own.hidden && !own.getAttribute('aria-label') && !own.labels?.length && !own.textContent.trim())"
+        ".map((own) => own.outerHTML)",
+    )
+    assert nameless == []
+
+
+def test_two_pages_at_once(opened: Chrome, address: str) -> None:
+    first = opened.current_window_handle
+    opened.switch_to.new_window("tab")
+    opened.get(address)
+    wait(opened, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
+    run(opened, f"{part('sliders')}.querySelector('input').value = 500")
+    run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
+    wait(opened, f"{part('command')}.textContent", lambda text: "lambda=0.0 " not in text)
+    opened.close()
+    opened.switch_to.window(first)
+    assert "lambda=0.0 " in command_of(opened)

@@ -1,0 +1,93 @@
+"""Who is answered: this page at this address with its token, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from test_answers import PINNED, SETTING, view_of
+
+testclient = pytest.importorskip("starlette.testclient", reason="the extra 'explore' is not installed")
+
+TOKEN, HOST = "s3cret-token", "127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    from lmtune.exploring.server import Session, make_app
+
+    app = make_app(Session(view_of("two-stage")), TOKEN, frozenset({HOST}))
+    with testclient.TestClient(app, base_url=f"http://{HOST}") as client:
+        yield client
+
+
+def ask(client: Any, kind: str, **given: object) -> Any:
+    return client.post(f"/{TOKEN}/ask/{kind}", json={"page": "p", "serial": 1, **given})
+
+
+def test_the_page_may_load_its_own_files_alone(client: Any) -> None:
+    page = client.get(f"/{TOKEN}/")
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self' 'sha256-")
+    assert "unsafe" not in policy
+    assert page.headers["cache-control"] == "no-store"
+    for name in ("main.js", "surface.js", "explore.css"):
+        assert client.get(f"/{TOKEN}/{name}").status_code == 200
+    for name in ("server.py", "explore.html.j2", "..%2fserver.py"):
+        assert client.get(f"/{TOKEN}/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/main.js", f"/{TOKEN}x/", "/wrong/ask/measured"])
+def test_a_wrong_token_gets_nothing(path: str, client: Any) -> None:
+    found = client.get(path)
+    assert (found.status_code, found.text) == (403, "Not for you: open the address that lmtune printed.\n")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example:9"},
+        {"host": "127.0.0.1:10"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+    ],
+)
+def test_other_hosts_and_origins_get_nothing(headers: dict[str, str], client: Any) -> None:
+    asked = {"page": "p", "serial": 1, "setting": SETTING}
+    assert client.post(f"/{TOKEN}/ask/measured", json=asked, headers=headers).status_code == 403
+    assert client.get(f"/{TOKEN}/", headers=headers).status_code == 403
+
+
+def test_questions_are_answered(client: Any) -> None:
+    assert len(ask(client, "description").json()["topics"]) == 6
+    assert len(ask(client, "measured", setting=SETTING).json()["means"]) == 2
+    export = client.post(f"/{TOKEN}/export", json={"setting": SETTING, "pinned": PINNED})
+    assert export.text.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        ("measured", {"setting": {"lambda": 7}}, "lambda"),
+        ("measured", {"setting": 7}, "no such question"),
+        ("measured", {}, "no such question"),
+        ("nothing", {}, "no such question"),
+        ("ranked", {"topic": "77", "setting": {}, "pinned": {}}, "topic"),
+        ("surface", {"setting": {}, "measure": "RBP", "smooth": False}, "measures"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_a_line(
+    kind: str, given: dict[str, object], said: str, client: Any
+) -> None:
+    found = ask(client, kind, **given)
+    assert found.status_code == 400
+    assert said in found.json()["error"]
+    assert "\n" not in found.json()["error"]
+
+
+def test_bodies_that_are_no_json_are_refused(client: Any) -> None:
+    for body in (b"", b"[1]", b"\xff", b"[" * 5000, b"[" * 70_000):
+        assert client.post(f"/{TOKEN}/ask/measured", content=body).status_code == 400
+        assert client.post(f"/{TOKEN}/export", content=body).status_code == 400
