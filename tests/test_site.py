@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
@@ -18,7 +19,14 @@ from lmtune.cli.main import app
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["index.html", "howto/tune.html", "commands/tune.html", "python/lmtune.html", "findings.html"]
+PAGES = [
+    "index.html",
+    "howto/tune.html",
+    "commands/tune.html",
+    "python/lmtune.html",
+    "findings.html",
+    "concepts/song.html",
+]
 
 
 class Page(HTMLParser):
@@ -65,6 +73,15 @@ def test_it_has_its_pages_and_every_link_leads_somewhere(site: dict[Path, Page])
             if not parts.scheme and not (path.exists() and unquote(parts.fragment) in {"", *there}):
                 dead.append((page.path.name, link))
     assert dead == []
+
+
+def test_formulas_are_drawn_and_the_picture_has_each_term(site: dict[Path, Page]) -> None:
+    folder = Path(os.path.commonpath(site))
+    assert [page.path for page in site.values() if "math:" in page.path.read_text(encoding="utf-8")] == []
+    assert "<mi>ψ</mi>" in html.unescape((folder / "concepts" / "song.html").read_text(encoding="utf-8"))
+    picture = (folder / "concepts" / "terms.svg").read_text(encoding="utf-8")
+    for term in ("return", "ham", "window", "sum"):
+        assert f"<!-- {term} -->" in picture
 
 
 def test_no_page_fetches_anything_from_another_host(site: dict[Path, Page]) -> None:

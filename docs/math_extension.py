@@ -1,0 +1,26 @@
+"""Formulas of docstrings, LaTeX in reStructuredText, as MathML, which browsers draw themselves."""
+
+from __future__ import annotations
+
+import re
+
+from griffe import Extension, Object
+from latex2mathml.converter import convert
+
+_BLOCK = re.compile(r"^( *)\.\. math::\s*(\S.*(?:\n\1 +\S.*)*)", re.MULTILINE)
+_INLINE = re.compile(r":math:`([^`]+)`")
+
+
+class Math(Extension):
+    """Turns the formulas of each docstring into MathML."""
+
+    def on_object(self, *, obj: Object, **_: object) -> None:
+        """Do so as an object is read."""
+        if obj.docstring is not None and "math:" in obj.docstring.value:
+            text = _BLOCK.sub(lambda found: found[1] + drawn(found[2], "block"), obj.docstring.value)
+            obj.docstring.value = _INLINE.sub(lambda found: drawn(found[1], "inline"), text)
+
+
+def drawn(latex: str, display: str) -> str:
+    """Return a formula as MathML, within a span, since Markdown takes it for a paragraph of its own else."""
+    return f"<span>{convert(' '.join(latex.split()), display=display)}</span>"
