@@ -3,15 +3,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune test attack bench gpu clean
+.PHONY: tune lint test attack bench gpu wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
 
-test: $(VENV)/dev
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test: lint
 	$(BIN)/pytest -m "slow or not slow"
 
 attack: $(VENV)/dev
@@ -28,6 +30,15 @@ bench: $(VENV)/dev
 gpu: $(VENV)/dev
 	$(BIN)/python benchmarks/gpu.py
 
+# The wheel is built from the sdist, and tried where nothing else is installed.
+wheel: $(VENV)/dev
+	rm -rf dist build/bare
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m venv build/bare
+	build/bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd build && bare/bin/lmtune --version && bare/bin/lmtune datasets
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
@@ -41,4 +52,4 @@ $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 	touch $@ $(VENV)/core
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis results
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis results
