@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune lint test attack bench gpu wheel clean
+.PHONY: tune lint test attack bench gpu docs wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -30,6 +30,9 @@ bench: $(VENV)/dev
 gpu: $(VENV)/dev
 	$(BIN)/python benchmarks/gpu.py
 
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 # The wheel is built from the sdist, and tried where nothing else is installed.
 wheel: $(VENV)/dev
 	rm -rf dist build/bare
@@ -51,5 +54,9 @@ $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
 	touch $@ $(VENV)/core
 
+$(VENV)/docs: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[docs]'
+	touch $@ $(VENV)/core
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis results
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis results site

@@ -110,29 +110,30 @@ def model(rows: list[dict[str, Any]], topics: int) -> None:
     """Print what larger collections would take: straight lines through what was measured."""
     found = [row["extract"] for row in rows]
     seconds, start = line([row["postings"] for row in rows], [own["cpu"] for own in found])
-    driver, driver_0 = line([row["documents"] for row in rows], [own["driver_mb"] for own in found])
+    driver, driver_0 = line([own["kept"] for own in found], [own["driver_mb"] for own in found])
+    # Candidates grow as a power of the documents, the less the larger a collection is.
+    sizes = sorted({(row["documents"], row["extract"]["kept"]) for row in rows})[-2:]
+    (fewer, kept_of_fewer), (more, kept_of_more) = sizes
+    power = float(np.log(kept_of_more / kept_of_fewer) / np.log(more / fewer))
     in_shard = [row["documents"] / row["shards"] for row in rows]
     worker, worker_0 = line(in_shard, [own["worker_mb"] for own in found])
     disk, _ = line([row["documents"] for row in rows], [row["build"]["disk"] for row in rows])
     share = rows[-1]["postings"] / rows[-1]["documents"] / rows[-1]["topics"]
-    kept = rows[-1]["extract"]["kept"] / rows[-1]["topics"]
     print(
         f"\n{seconds * 1e9:.0f} ns of a processor a posting, and {start:.1f} s;"
-        f" {share:.3f} postings a document"
+        f" {share:.3f} postings a document and topic; {disk:.0f} bytes a document;\n"
+        f"worker {worker * 1e6:.0f} MB a million documents of its shard, and {worker_0:.0f} MB;"
+        f" driver {driver * 1e6:.0f} bytes a candidate, and {driver_0:.0f} MB;\n"
+        f"candidates grow with the documents to the power {power:.2f}"
     )
-    print(f"and topic; worker {worker * 1e6:.0f} MB a million documents of its shard, and {worker_0:.0f} MB;")
-    print(
-        f"driver {driver * 1e6:.1f} MB a million documents, and {driver_0:.0f} MB;"
-        f" {disk:.0f} bytes a document;"
-    )
-    print(f"{kept:,.0f} candidates kept a topic")
     print("| collection | shards | postings, 1e9 | GB read | hours of a processor | driver MB | worker MB |")
     for name, documents in LARGE.items():
         postings = share * documents * topics
+        kept = kept_of_more * (documents / more) ** power * topics / rows[-1]["topics"]
         for shards in (16, 64, 256):
             print(
                 f"| {name} | {shards} | {postings / 1e9:.1f} | {postings * BYTES / 1e9:.0f} |"
-                f" {postings * seconds / 3600:.1f} | {driver * documents + driver_0:,.0f} |"
+                f" {postings * seconds / 3600:.1f} | {driver * kept + driver_0:,.0f} |"
                 f" {worker * documents / shards + worker_0:,.0f} |"
             )
 

@@ -38,6 +38,7 @@ class Order(NamedTuple):
 
 ORDERS = (
     Order("index", "index c --output idx --workers 1", ("idx",)),
+    Order("index-shards", "index c --shards 2 --workers 1 --output big", ("big",)),
     Order("index-lucene", "index c --engine lucene --workers 1 --output luc", ("luc",)),
     Order("search", "search c --output run.txt", ("run.txt", "run.txt.made.json", "indexes")),
     Order(

@@ -39,7 +39,7 @@ def _parameter(own: Parameter) -> dict[str, Any]:
 def measured(view: View, setting: Setting) -> dict[str, Any]:
     """Return a setting's value of each measure: means, and topic by topic."""
     vector = view.vector(setting)
-    values = view.values(vector[None])[:, 0]
+    values = view.value(vector)
     return {
         "setting": view.space.named(vector),
         "means": values.mean(axis=0).tolist(),
@@ -60,10 +60,9 @@ def command(view: View, vector: NDArray[np.float64]) -> str:
 
 def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
     """Compare a setting with a pinned one: a paired t-test and an interval for each measure."""
-    vectors = np.stack([view.vector(pinned), view.vector(setting)])
-    values = view.values(vectors)
-    names = [str(measure) for measure in view.measures]
-    found = compare(values[:, 0], {"setting": values[:, 1]}, measures=names, topics=list(view.pool.topics))
+    now, then = view.vector(setting), view.vector(pinned)
+    names, topics = [str(measure) for measure in view.measures], list(view.pool.topics)
+    found = compare(view.value(then), {"setting": view.value(now)}, measures=names, topics=topics)
     return {
         "contrasts": [
             {
@@ -80,7 +79,7 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
             for own in found.contrasts
         ],
         "confidence": found.interval_confidence,
-        "notes": list(found.notes) if (vectors[0] != vectors[1]).any() else [],
+        "notes": list(found.notes) if (now != then).any() else [],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from lmtune.tuning.space import ParameterSpace
 
 SHOWN = 50
 """Documents of a ranking that a page shows."""
+
+_REMEMBERED = 8
 
 
 class Mark(NamedTuple):
@@ -97,6 +99,7 @@ class View:
     depth: int = DEPTH
     regions: Regions | None = None
     stamp: int = 0
+    _known: dict[bytes, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @property
     def index(self) -> Index:
@@ -131,6 +134,15 @@ class View:
         return measure_settings(
             self.pool, settings, self.measures, depth=self.depth, regions=self.regions, threads=threads
         )
+
+    def value(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Measure one setting, shape (topics, measures); the last few are remembered."""
+        key = vector.tobytes()
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = self.values(vector[None])[:, 0]
+        return self._known[key]
 
     def top(self, t: int, vector: NDArray[np.float64], hits: int = SHOWN) -> NDArray[np.int64]:
         """Return the places of topic t's best documents among its candidates, best first."""

@@ -106,6 +106,9 @@ def test_trained_and_applied(home: Path) -> None:
     assert code == 0, err
     assert "documents scored in" in err
     topics = [str(t) for t in range(9, 13)]
+    code, _, err = run("importance", home / "m", *where(home))
+    assert code == 2
+    assert "it has no features" in err
     assert panda_places(new, topics) < panda_places(home / "base.run", topics) - 1
     base, ranked = read_run(home / "base.run"), read_run(new)
     for topic in map(str, range(1, 9)):

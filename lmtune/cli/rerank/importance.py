@@ -51,6 +51,10 @@ def importance(
         given = (model, shuffling.run or data)
         check_directory(shuffling.output, KIND, reads=[Path(name) for name in given if name is not None])
     loaded = load_model(model)
+    if loaded.reads_text:
+        raise InputError(
+            "the model reads text: it has no features", file=model, accepted="a model of features"
+        )
     with stages() as progress:
         if shuffling.run is None:
             lists = read_lists(loaded, Path(str(data)))
