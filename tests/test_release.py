@@ -29,7 +29,7 @@ def read_yaml(path: Path) -> Any:
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling", reason="hatchling is not installed")
     folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-d", folder]
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     return folder
 
