@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune test attack bench gpu clean
+.PHONY: tune test attack bench gpu docs clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -28,6 +28,9 @@ bench: $(VENV)/dev
 gpu: $(VENV)/dev
 	$(BIN)/python benchmarks/gpu.py
 
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
@@ -40,5 +43,9 @@ $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
 	touch $@ $(VENV)/core
 
+$(VENV)/docs: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[docs]'
+	touch $@ $(VENV)/core
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis results
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis results site

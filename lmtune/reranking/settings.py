@@ -17,6 +17,7 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 
 TEXT = "text:"
+LIGHT = ("maxsim:", "knrm:")
 """What the names of networks that read text begin with."""
 
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
@@ -55,7 +56,7 @@ class Settings:
     network: str = option(
         "b256",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL reads text:"
-        " a folder, a package or a name on the Hub.",
+        " a folder, a package or a name on the Hub; maxsim:MODEL and knrm:MODEL compare words' vectors.",
         flag="--net",
     )
     dropout: float = option(
@@ -141,10 +142,7 @@ class Settings:
         """What to call it in a run."""
         if self.loss.family == "trees":
             return self.loss.name
-        network = (
-            self.network.rstrip("/").rpartition("/")[2] if self.network.startswith(TEXT) else self.network
-        )
-        return f"{self.loss.name}-{network}"
+        return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
 
     @property
     def relevant_of_sample(self) -> int | None:

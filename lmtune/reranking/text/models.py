@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.settings import TEXT
+from lmtune.reranking.settings import LIGHT, TEXT
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -53,18 +53,34 @@ def find_model(name: str) -> str:
     InputError
         For a folder without a model, or with weights that are pickles.
     """
-    given = name.removeprefix(TEXT)
+    given = name.partition(":")[2] if name.startswith((TEXT, *LIGHT)) else name
+    table = _table(given) if name.startswith(LIGHT) else None
+    if table is not None:
+        return str(table[0])
     if Path(given).is_dir():
         return _checked(Path(given))
-    package = given.replace("-", "_")
-    if package.isidentifier():
-        found = find_spec(package)
-        for home in (found.submodule_search_locations or ()) if found else ():
-            if (Path(home) / "model" / _CONFIG).is_file():
-                return _checked(Path(home) / "model")
+    for home in _homes(given):
+        if (home / "model" / _CONFIG).is_file():
+            return _checked(home / "model")
     if not given or given.startswith(("/", ".", "~")) or given.count("/") > 1:
         raise InputError("no such model", value=name, accepted=_ACCEPTED)
     return given
+
+
+def _homes(name: str) -> list[Path]:
+    """Return the folders of an installed package of that name, none where there is no such package."""
+    package = name.replace("-", "_")
+    found = find_spec(package) if package.isidentifier() else None
+    return [Path(home) for home in (found.submodule_search_locations if found else None) or ()]
+
+
+def _table(name: str) -> tuple[Path, Path] | None:
+    """Return the matrix and the tokenizer of a table of words, of a folder or a package, if it is one."""
+    for home in [Path(name)] if Path(name).is_dir() else _homes(name):
+        tables, readers = (sorted(home.glob(f"**/*{end}")) for end in (".safetensors", "tokenizer*.json"))
+        if len(tables) == len(readers) == 1 and not list(home.glob(f"**/{_CONFIG}")):
+            return tables[0], readers[0]
+    return None
 
 
 def _checked(folder: Path) -> str:
@@ -89,7 +105,8 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
     Parameters
     ----------
     name : str
-        As `find_model` takes.
+        As `find_model` takes; or ``maxsim:`` or ``knrm:`` and a package or folder with a table of
+        words, such as wordllama, or an encoder; see `lmtune.reranking.text.late_interaction`.
     seed : int
         Torch's own generator is left as it was.
 
@@ -98,11 +115,19 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
     InputError
         For a model that cannot be had, has other outputs, or lacks a tokenizer.
     """
+    pooling, _, given = name.partition(":")
+    if f"{pooling}:" in LIGHT:
+        with _quiet(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return _light(pooling, given)
     place = find_model(name)
     with _quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         import transformers
 
+        from lmtune.reranking.text.late_interaction import register
+
+        register()
         tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
         model = _load(
             transformers.AutoModelForSequenceClassification,
@@ -118,6 +143,21 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise InputError("the tokenizer is of another model", file=place, accepted="the model's own")
     return LanguageModel(model, tokenizer)
+
+
+def _light(pooling: str, given: str) -> LanguageModel:
+    """Make a model that compares the vectors of a table of words, or of an encoder."""
+    import transformers
+
+    from lmtune.reranking.text.late_interaction import of_encoder, of_table
+
+    table = _table(given)
+    if table is not None:
+        return LanguageModel(*of_table(pooling, *table))
+    place = find_model(given)
+    tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
+    encoder = _load(transformers.AutoModel, place, "model", use_safetensors=True, dtype=torch.float32)
+    return LanguageModel(of_encoder(pooling, encoder), tokenizer)
 
 
 def _load(kind: Any, place: str, what: str, **how: Any) -> Any:

