@@ -189,7 +189,7 @@ def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str
         The column that the search maximises where there is no cost.
     """
     worth = -trace["cost"] if "cost" in trace else trace[measure]
-    own = trace["start"] == trace["start"][worth.idxmax()]
+    own = trace["start"].eq(trace["start"].loc[worth.idxmax()])
     better = worth[own].cummax().drop_duplicates().index
     return [dict(zip(names, step, strict=True)) for step in trace.loc[better, names].to_numpy().tolist()]
 
