@@ -188,10 +188,12 @@ def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str
     measure : str
         The column that the search maximises where there is no cost.
     """
-    worth = -trace["cost"] if "cost" in trace else trace[measure]
-    own = trace["start"].eq(trace["start"].loc[worth.idxmax()])
-    better = worth[own].cummax().drop_duplicates().index
-    return [dict(zip(names, step, strict=True)) for step in trace.loc[better, names].to_numpy().tolist()]
+    worth = -trace["cost"].to_numpy() if "cost" in trace else trace[measure].to_numpy()
+    start = trace["start"].to_numpy()
+    own = np.flatnonzero(start == start[worth.argmax()])
+    best = np.maximum.accumulate(worth[own])
+    better = own[np.append(True, best[1:] > best[:-1])]
+    return [dict(zip(names, step, strict=True)) for step in trace[names].to_numpy()[better].tolist()]
 
 
 def _texts(collection: Collection, ready: Prepared, template: str) -> Texts | None:
