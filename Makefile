@@ -3,15 +3,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune test attack bench gpu docs clean
+.PHONY: tune lint test attack bench gpu docs wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
 
-test: $(VENV)/dev
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test: lint
 	$(BIN)/pytest -m "slow or not slow"
 
 attack: $(VENV)/dev
@@ -31,6 +33,15 @@ gpu: $(VENV)/dev
 docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
+# The wheel is built from the sdist, and tried where nothing else is installed.
+wheel: $(VENV)/dev
+	rm -rf dist build/bare
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m venv build/bare
+	build/bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd build && bare/bin/lmtune --version && bare/bin/lmtune datasets
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
@@ -48,4 +59,4 @@ $(VENV)/docs: $(BIN)/python pyproject.toml constraints.txt
 	touch $@ $(VENV)/core
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis results site
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis results site

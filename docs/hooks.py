@@ -29,6 +29,7 @@ HOMES = {
     "FINDINGS.md": "findings.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "architecture.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
 }
 """Which page a link to a text of the repository leads to."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +31,36 @@ def test_a_network_learns_by_lambdarank(capsys: pytest.CaptureFixture[str]) -> N
     shown = [float(value) for value in re.findall(r"nDCG@10 (.*)", capsys.readouterr().out)]
     assert len(shown) == 20
     assert shown[0] < 0.8 < 0.93 < shown[-1]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder for all examples: they share an index."""
+    return tmp_path_factory.mktemp("examples")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("tune_and_compare", lambda default, grid, gradient: default < min(grid, gradient)),
+        ("bm25_with_certificate", lambda climb, best, bound: climb <= best <= bound <= best + 0.0051),
+        ("fuse_runs", lambda *values: len(values) == 6 and min(values[3:]) > np.mean(values[:3])),
+        ("rerank_with_song", lambda ranknet, song, feature: feature + 0.2 < min(ranknet, song)),
+        ("own_model", lambda grid, gradient: grid > 0.2 < gradient),
+    ],
+)
+def test_the_scripts_run(work: Path, name: str, holds: Callable[..., bool]) -> None:
+    script = ROOT / "examples" / f"{name}.py"
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 40
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shown = subprocess.run(
+        [sys.executable, script], cwd=work, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    before = "AP|than|nDCG@10|alone:|default|grid|gradient|single|linear|rrf|combmnz"
+    assert holds(*map(float, re.findall(rf"(?:{before}) +(0?\.\d{{4}})\b", shown)))
+    if name == "fuse_runs":
+        assert len(read_run(work / "fused.txt")) == 150
 
 
 @pytest.fixture
