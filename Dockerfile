@@ -1,15 +1,15 @@
 # docker build -t lmtune .
-# docker run --rm -v "$PWD:/home/lmtune/work" --user "$(id -u):$(id -g)" -e HOME=/tmp lmtune tune my-collection
+# docker run --rm -v "$PWD:/work" --user "$(id -u):$(id -g)" -e HOME=/tmp lmtune tune my-collection
 FROM python:3.12-slim
 
-RUN useradd --create-home lmtune
+RUN useradd --create-home lmtune && install -d -o lmtune /opt/lmtune && install -d -m 1777 /work
 USER lmtune
-# A virtual environment of the user's own: compiled kernels are kept beside the source.
-RUN python -m venv /home/lmtune/venv
-COPY --chown=lmtune . /home/lmtune/source
-RUN cd /home/lmtune/source \
-    && /home/lmtune/venv/bin/pip install --no-cache-dir --constraint constraints.txt .
+# The user's own files: compiled kernels are kept beside the source.
+COPY --chown=lmtune . /opt/lmtune/source
+RUN python -m venv /opt/lmtune/venv \
+    && cd /opt/lmtune/source \
+    && /opt/lmtune/venv/bin/pip install --no-cache-dir --constraint constraints.txt .
 
-WORKDIR /home/lmtune/work
-ENTRYPOINT ["/home/lmtune/venv/bin/lmtune"]
+WORKDIR /work
+ENTRYPOINT ["/opt/lmtune/venv/bin/lmtune"]
 CMD ["--help"]
