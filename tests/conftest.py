@@ -6,7 +6,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -56,13 +56,25 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def start_cluster(workers: int = 2) -> Any:
+    """Start a Dask cluster on this machine, to be closed; or skip with the reason."""
+    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    return distributed.LocalCluster(
+        workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    )
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[str]:
-    """Give the address of a Dask scheduler with two workers on this machine, or skip with the reason."""
-    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
-    with distributed.LocalCluster(
-        2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
-    ) as made:
+    """Give the address of a scheduler with two workers, which no test may kill."""
+    with start_cluster() as made:
+        yield made.scheduler_address
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[str]:
+    """Give the address of a scheduler whose two workers are the test's alone, to kill."""
+    with start_cluster() as made:
         yield made.scheduler_address
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import joblib
 import parallel_tasks as tasks
 import pytest
+from conftest import start_cluster
 from threadpoolctl import threadpool_limits
 
 from lmtune import parallel
@@ -34,7 +35,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[None]:
             stack.enter_context(Workers(int(name)).engaged())
         elif name in ("cluster", "joblib's dask"):
             stack.enter_context(Workers(cluster=request.getfixturevalue("cluster")).engaged())
-            parallel._chosen.get().wait_for_workers(2)  # a test may have killed them
             if name != "cluster":
                 client = parallel._chosen.get()
                 stack.callback(parallel._chosen.reset, parallel._chosen.set(None))
@@ -188,14 +188,16 @@ def test_a_stray_print_is_no_output(capfd: pytest.CaptureFixture[str]) -> None:
     assert "not for standard output" in said.err
 
 
-def test_a_killed_worker_of_a_cluster_costs_its_task(tmp_path: Path, cluster: str) -> None:
+@pytest.mark.slow
+def test_a_killed_worker_of_a_cluster_costs_its_task(tmp_path: Path, own_cluster: str) -> None:
     given = [(tasks.die_once, {"path": str(tmp_path / "died"), "x": x}) for x in range(6)]
-    with Workers(cluster=cluster).engaged():
+    with Workers(cluster=own_cluster).engaged():
         assert dict(run_all(given)) == {x: x for x in range(6)}
 
 
-def test_a_task_that_kills_each_worker_is_given_up(cluster: str) -> None:
-    with Workers(cluster=cluster).engaged(), pytest.raises(LostWorkerError, match="gave up on a task"):
+@pytest.mark.slow
+def test_a_task_that_kills_each_worker_is_given_up(own_cluster: str) -> None:
+    with Workers(cluster=own_cluster).engaged(), pytest.raises(LostWorkerError, match="gave up on a task"):
         list(run_all([(tasks.die, {})]))
 
 
@@ -247,10 +249,7 @@ def test_clusters_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_told() -> None:
-    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
-    made = distributed.LocalCluster(
-        1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
-    )
+    made = start_cluster(1)
     threading.Timer(1, made.close).start()
     with Workers(cluster=made.scheduler_address).engaged(), pytest.raises(LostWorkerError, match="has gone"):
         list(run_all([(tasks.await_file, {"path": "/nowhere"})]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.space import ParameterSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MANY = 5000  # settings of an afternoon: enough for regions to be worth their time
 
@@ -164,14 +168,32 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
         Of the collection that is shown.
     """
     for row in result.rows:
-        chosen = row.final or row.fits[0]
-        names, kind = list(chosen.params), row.method.lower()
+        chosen, kind = row.final or row.fits[0], row.method.lower()
         keys = [f"{own}-final" for own in (f"{kind}-{row.measure}", kind)]
-        steps = [result.traces[key] for key in keys if set(names) <= set(result.traces.get(key, ()))]
-        path = [
-            dict(zip(names, step, strict=True)) for own in steps for step in own[names].to_numpy().tolist()
-        ]
+        traces = [result.traces[key] for key in keys if key in result.traces]
+        path = way_up(traces[0], list(chosen.params), str(row.measure)) if traces else []
         yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row))
+
+
+def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str, float]]:
+    """Return the settings through which a search came to its best: each better than those before it.
+
+    Parameters
+    ----------
+    trace : pandas.DataFrame
+        `lmtune.tuning.tuner.Tuner.results_`: a row a setting, with its ``start``, the parameters, and the
+        ``cost`` or else the measure.
+    names : list of str
+        The parameters.
+    measure : str
+        The column that the search maximises where there is no cost.
+    """
+    worth = -trace["cost"].to_numpy() if "cost" in trace else trace[measure].to_numpy()
+    start = trace["start"].to_numpy()
+    own = np.flatnonzero(start == start[worth.argmax()])
+    best = np.maximum.accumulate(worth[own])
+    better = own[np.append(True, best[1:] > best[:-1])]
+    return [dict(zip(names, step, strict=True)) for step in trace[names].to_numpy()[better].tolist()]
 
 
 def _texts(collection: Collection, ready: Prepared, template: str) -> Texts | None:

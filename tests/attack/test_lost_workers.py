@@ -95,13 +95,13 @@ def test_a_killed_process_is_told_and_the_command_repeated(
 
 
 def test_what_a_killed_worker_of_a_cluster_did_is_done_again(
-    command: str, world: Path, expected: dict[str, bytes], cluster: str
+    command: str, world: Path, expected: dict[str, bytes], own_cluster: str
 ) -> None:
     from distributed import Client
 
-    with Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+    with Client(own_cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         client.wait_for_workers(2)
-        ran = start(command, world, "--cluster", cluster)
+        ran = start(command, world, "--cluster", own_cluster)
         while ran.poll() is None and not any(client.processing().values()):
             time.sleep(0.02)
         pids = client.run(os.getpid)

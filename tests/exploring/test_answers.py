@@ -9,6 +9,7 @@ from threading import Event, Thread
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from support import random_collection
 
@@ -18,7 +19,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.exploring import answers
 from lmtune.exploring.background import OutdatedError, Surfaces, Turns, coarse_first
-from lmtune.exploring.opening import Shown, open_runs
+from lmtune.exploring.opening import Shown, open_runs, way_up
 from lmtune.exploring.page import exported
 from lmtune.exploring.view import Mark, View
 from lmtune.measures.evaluate import measure_settings
@@ -167,6 +168,13 @@ def test_a_question_that_was_overtaken_is_dropped() -> None:
     for thread in (first, other, third):
         thread.join(10)
     assert sorted(said) == ["dropped", "first", "third"]
+
+
+def test_the_way_up_is_that_of_the_best_start() -> None:
+    rows = {"start": [0, 0, 1, 1, 1, 1], "mu": [1.0, 2, 3, 4, 5, 6], "AP": [0.1, 0.5, 0.2, 0.1, 0.6, 0.6]}
+    assert way_up(pd.DataFrame(rows), ["mu"], "AP") == [{"mu": 3.0}, {"mu": 5.0}]
+    costs = pd.DataFrame({**rows, "cost": [5.0, 1, 4, 3, 2, 9]})
+    assert way_up(costs, ["mu"], "AP") == [{"mu": 1.0}, {"mu": 2.0}]
 
 
 def test_runs_have_weights(tmp_path: Path) -> None:

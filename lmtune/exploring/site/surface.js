@@ -110,7 +110,7 @@ export function makeSurface(parent, parameters, onChange) {
     const low = Math.max(Math.min(...known), high * 0.8);
     cells(points, low, high);
     axes(free);
-    for (const mark of state.marks) {
+    for (const [i, mark] of state.marks.entries()) {
       if (mark.measure && mark.measure !== state.measure) continue;
       if (mark.path.length > 1) {
         const d = mark.path.map((own, i) => `${i ? "L" : "M"}${at(own).join(" ")}`).join("");
@@ -119,7 +119,7 @@ export function makeSurface(parent, parameters, onChange) {
       const [x, y] = at(mark.setting);
       element("path", { class: "mark", d: `M${x - 5} ${y}h10M${x} ${y - 5}v10` }, svg);
       const right = x > box.x + box.width - 70;
-      const place = { class: "name", x: right ? x - 8 : x + 8, y: y - 5, "text-anchor": right ? "end" : "start" };
+      const place = { class: "name", x: right ? x - 8 : x + 8, y: y + [-6, 16, -19, 29][i % 4], "text-anchor": right ? "end" : "start" };
       element("text", place, svg).textContent = mark.name;
     }
     const [px, py] = at(state.pinned);
@@ -156,7 +156,7 @@ export function makeSurface(parent, parameters, onChange) {
       element("text", { x: box.x - 6, y: box.y + box.height * place + 4, "text-anchor": "end" }, svg).textContent =
         value.toFixed(3);
     const label = element("text", { x: box.x + box.width / 2, y: 424, "text-anchor": "middle" }, svg);
-    label.textContent = "each parameter from its low end to its high one, the others as they are";
+    label.textContent = "each from its low end to its high one, the others as they are";
     svg.setAttribute("aria-label", `${state.measure} along each parameter, highest ${high.toFixed(4)}`);
   }
 
