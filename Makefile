@@ -30,7 +30,7 @@ bench: $(VENV)/dev
 gpu: $(VENV)/dev
 	$(BIN)/python benchmarks/gpu.py
 
-docs: $(VENV)/docs
+docs: $(VENV)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # The wheel is built from the sdist, and tried where nothing else is installed.
@@ -52,10 +52,6 @@ $(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
-	touch $@ $(VENV)/core
-
-$(VENV)/docs: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[docs]'
 	touch $@ $(VENV)/core
 
 clean:

@@ -7,8 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -16,6 +21,9 @@ from typer.testing import CliRunner
 
 import lmtune
 from lmtune.cli.main import app
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,3 +114,38 @@ def test_each_command_and_each_public_name_has_its_place(site: dict[Path, Page])
         assert f"lmtune {command}" in text
     headings = {name.rpartition(".")[2] for name in site[folder / "python" / "lmtune.html"].names}
     assert {name for name in dir(lmtune) if name[0] != "_"} <= headings
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing on standard error."""
+
+
+@pytest.fixture
+def address(site: dict[Path, Page]) -> Iterator[str]:
+    folder = os.path.commonpath(site)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, address: str) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    metrics = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scheme = {"name": "prefers-color-scheme", "value": "dark"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    for name in (*PAGES, "python/lmtune.reranking.losses.html", "concepts/certificate.html"):
+        browser.get(address + name)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, name
+        assert browser.execute_script("return document.body.dataset.mdColorScheme") == "slate"
+        fetched = browser.execute_script("return performance.getEntriesByType('resource').map(r => r.name)")
+        assert fetched
+        assert [url for url in fetched if not url.startswith(address)] == []
+    browser.execute_script("document.getElementById('__search').click()")
+    browser.find_element("css selector", ".md-search__input").send_keys("certify")
+    results = "a.md-search-result__link[href*='commands/tune.html']"
+    WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", results))
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
