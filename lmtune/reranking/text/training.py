@@ -163,7 +163,7 @@ def fit(
     """Train a network on texts, as `lmtune.reranking.training.fit` does on features.
 
     The gradient of a step goes through the network in micro-batches of `TextOptions.batch_tokens`, so that
-    memory does not grow with a step's documents; how much it takes is said first.
+    a step holds one micro-batch's graph however many documents it has; what that takes is said first.
 
     Parameters
     ----------
