@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ import pytest
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
+
+# Before a library reads it: no test asks a network.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 # The first example may compile a kernel, or wait for a busy machine.
 hypothesis.settings.register_profile("lmtune", deadline=None)

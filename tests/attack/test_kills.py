@@ -22,7 +22,7 @@ from lmtune.formats.temporaries import is_temporary
 
 pytestmark = pytest.mark.slow
 
-KILLS = int(os.environ.get("LMTUNE_KILLS", "2"))
+KILLS = int(os.environ.get("LMTUNE_KILLS", "1"))
 SIGNALS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 
 VOLATILE = re.compile(r"model/(seconds\.csv|model\.json)|luc/.*|lab/parts/identity\.json")

@@ -115,11 +115,12 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     free = set(names) - set(fixed)
     through_the_best = {f"best {parameter}" for parameter in free} if len(free) > 2 else set()
     assert drawn - {"across"} == free | through_the_best
-    code, _, err = run("plot", str(output), "--output", str(home / f"pictures-{name}"))
-    assert code == 0, err
-    pictures = [path.name for path in (home / f"pictures-{name}").iterdir()]
-    assert any("surface" in picture for picture in pictures) == (not fixed and len(names) == 2)
-    assert "c-parameters.svg" in pictures
+    if len(names) == 2:  # tests/reporting/test_any_model.py draws more
+        code, _, err = run("plot", str(output), "--output", str(home / f"pictures-{name}"))
+        assert code == 0, err
+        pictures = [path.name for path in (home / f"pictures-{name}").iterdir()]
+        assert any("surface" in picture for picture in pictures) == (not fixed)
+        assert "c-parameters.svg" in pictures
     # The kept run measures what the table says.
     index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes")
     data = lmtune.load("c")
