@@ -93,8 +93,8 @@ def test_killed_and_repeated(order: Order, world: World) -> None:
     start(world, order, anew=False)
     expected = content(world.home)
     undisturbed = world.ended[order.name]
-    for number in range(KILLS):
-        anew = number % 2 == 0
+    for _ in range(KILLS):
+        anew = draw.random() < 0.5
         start(world, order, anew=anew)
         sent = draw.choice(list(SIGNALS))
         # A moment between two changes to files is as likely as one of computing.
