@@ -36,7 +36,7 @@ from lmtune.measures.measure import parse_measures
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.space import ParameterSpace
 
-COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "20"))
+COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "40"))
 SHARES = 2  # for as many processes
 
 MEASURES = {
