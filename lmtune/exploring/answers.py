@@ -150,7 +150,7 @@ def surface(view: View, surfaces: Surfaces, setting: Setting, measure: str, smoo
         raise InputError("not among the page's measures", value=measure, accepted=", ".join(names))
     place = names.index(measure)
     points = surfaces.ask(view.vector(setting), view.measures[place] if smooth else None)
-    values = points.values if smooth else points.values[:, :, place].mean(axis=1)
+    values = points.values if smooth else points.values[:, place]
     return {
         "settings": points.settings.tolist(),
         "shape": list(points.shape),

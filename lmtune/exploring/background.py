@@ -70,8 +70,8 @@ class Points:
         In the order in which they are drawn.
     shape : tuple of int
         Of a grid over the free parameters, or (lines, points of each).
-    values : numpy.ndarray of float64, shape (points, ...)
-        NaN where nothing is known yet.
+    values : numpy.ndarray of float64, shape (points, measures), or (points,) of a smooth form
+        Means over topics; NaN where nothing is known yet.
     order : sequence of int
         In which the points are measured: coarse first.
     """
@@ -131,11 +131,11 @@ class Surfaces:
         if smooth is not None:
             unknown = np.full(len(settings), np.nan)
             return Points(settings, shape, unknown, coarse_first(shape), fill=self._smooth(smooth))
-        values = np.full((len(settings), len(self._view.pool.topics), len(self._view.measures)), np.nan)
+        values = np.full((len(settings), len(self._view.measures)), np.nan)
         return Points(settings, shape, values, coarse_first(shape), fill=self._measured)
 
     def _measured(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._view.values(settings).swapaxes(0, 1)
+        return self._view.values(settings).mean(axis=0)
 
     def _smooth(self, measure: Measure) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
         view, made = self._view, list[SurrogateCost]()

@@ -39,6 +39,7 @@ page.innerHTML = `
 <section class="explained" data-part="explained" hidden></section>`;
 
 const parameters = about.parameters;
+const planar = parameters.filter((own) => !own.fixed).length === 2;
 const names = parameters.map((own) => own.name);
 const start = about.marks[0].setting;
 const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false };
@@ -146,11 +147,15 @@ const explain = guarded(explainThem);
 let looking = 0;
 const look = guardedLoop(async () => {
   const own = ++looking;
+  // A surface stays when the setting moves; lines go through it.
+  const through = planar ? [] : Object.values(state.setting);
+  const wanted = [state.measure, state.smooth, ...through].join();
+  if (points?.wanted === wanted && points.done >= 1) return;
   while (own === looking) {
     const found = await ask("surface", { setting: state.setting, measure: state.measure, smooth: state.smooth });
     if (own !== looking) return;
     if (found !== null) {
-      points = found;
+      points = { ...found, wanted };
       byName("progress").value = points.done;
       byName("progress").hidden = points.done >= 1;
       drawPicture();
