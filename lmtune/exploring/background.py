@@ -135,7 +135,8 @@ class Surfaces:
         return Points(settings, shape, values, coarse_first(shape), fill=self._measured)
 
     def _measured(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._view.values(settings).mean(axis=0)
+        means: NDArray[np.float64] = self._view.values(settings).mean(axis=0)
+        return means
 
     def _smooth(self, measure: Measure) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
         view, made = self._view, list[SurrogateCost]()

@@ -27,6 +27,7 @@ export function makeSurface(parent, parameters, onChange) {
   const free = parameters.filter((own) => !own.fixed);
   const planar = free.length === 2;
   const svg = element("svg", { class: "surface", viewBox: "0 0 440 440", role: "img" }, parent);
+  svg.setAttribute("aria-label", "no setting is measured yet");
   const box = { x: 56, y: 12, width: 372, height: 372 };
   let last = null;
 
