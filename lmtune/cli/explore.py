@@ -14,7 +14,6 @@ from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.exploring.opening import Shown, open_collection, open_runs
 from lmtune.exploring.server import LOOPBACK, serve
-from lmtune.models.model import named_model
 from lmtune.options import option
 
 
@@ -46,8 +45,7 @@ def explore(
             view = open_runs([Path(name) for name in sources], shown, progress=progress)
         else:
             [own] = named_collections(sources or [], collection)
-            model = named_model(shown.model or "two-stage", collection.fields)
-            view = open_collection(own, shown, ranges.of(model), progress=progress)
+            view = open_collection(own, shown, ranges.of, progress=progress)
     if serving.host not in (LOOPBACK, "localhost", "::1"):
         note(f"the page is on {serving.host}: whoever on that network learns its address sees all it shows")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ class Shown:
 def open_collection(
     collection: Collection,
     shown: Shown,
-    ranges: Mapping[str, tuple[float, float]],
+    ranges: Callable[[str], Mapping[str, tuple[float, float]]],
     *,
     progress: Progress = silent,
 ) -> View:
@@ -71,8 +71,8 @@ def open_collection(
         Documents, topics and judgements.
     shown : Shown
         Measures, model and results.
-    ranges : mapping of str to (low, high)
-        Where parameters can be dragged, where that differs from the model's own ranges.
+    ranges : callable
+        Given the model's name: where its parameters can be dragged, where that differs from its own ranges.
     progress : Progress
         Called while documents are indexed and topics extracted.
 
@@ -95,7 +95,7 @@ def open_collection(
     measures = shown.measures or (
         Plan.measures if found is None else tuple(dict.fromkeys(str(row.measure) for row in found.rows))
     )
-    plan = Plan(measures=measures, model=model, ranges=dict(ranges), depth=shown.depth)  # type: ignore[arg-type]
+    plan = Plan(measures=measures, model=model, ranges=dict(ranges(model)), depth=shown.depth)  # type: ignore[arg-type]
     ready = prepare(collection, Split(), plan, progress=progress)
     for text in ready.notes[1:]:  # the first is of folds
         note(text)
