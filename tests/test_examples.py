@@ -94,7 +94,8 @@ def test_the_commands_of_the_page_on_text_run(home: Path) -> None:
         assert result.exit_code == 0, (command, result.stderr)
         shown = result.stdout
     assert shown.split()[:3] == ["run", "map", "ndcg_cut_10"]
-    assert len(shown.splitlines()) == 5
+    assert len(shown.splitlines()) == 1 + len(["first", "features", "text"])
+    assert set(read_run(home / "fused.run")) == set(read_run(home / "first.run"))
     features, text = (read_run(home / f"{name}.run") for name in ("features", "text"))
     changed = 0
     for topic, own in features.items():
