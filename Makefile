@@ -1,7 +1,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Modules are compiled when first imported and kept then: all that comes along would take far longer.
+INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: tune lint test attack bench gpu docs wheel clean
 

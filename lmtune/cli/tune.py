@@ -62,7 +62,7 @@ def tune(
             with stages() as show:
                 prepared.append(ready := prepare(own, split, searching, progress=show))
                 with timed(f"{ready.pool.name}: tuned"):
-                    how: Any = {"notes": ready.notes, "progress": show}
+                    how: Any = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
                     results.append(run_experiment(ready.pool, ready.folds, searching, **how))
         if output.output is not None:
             with stages() as progress:

@@ -38,16 +38,17 @@ def encode_postings(
     """
     packed = np.empty(8 * docs.size + 2 * (docs.size // BLOCK) + 7 * dfs.size, np.uint8)
     sizes = np.empty(dfs.size, np.int64)
-    df = np.empty(1, np.int32)
-    at = begin = 0
+    df, gaps, more = np.empty(1, np.int32), np.empty(docs.size, np.int32), np.empty(docs.size, np.int32)
+    at = begin = np.int64(0)
     for term in range(dfs.size):
         df[0] = dfs[term]
         end = begin + dfs[term]
-        values = docs[begin:end].copy()
-        values[1:] -= docs[begin : end - 1] + np.int32(1)
-        filled = _pack(values, packed, _pack(df, packed, at))
-        values[:] = tfs[begin:end] - np.int32(1)
-        filled = _pack(values, packed, filled)
+        last = np.int32(-1)
+        for i in range(begin, end):
+            gaps[i], more[i] = docs[i] - last - 1, tfs[i] - 1
+            last = docs[i]
+        filled = _pack(gaps[begin:end], packed, _pack(df, packed, at))
+        filled = _pack(more[begin:end], packed, filled)
         sizes[term] = filled - at
         at, begin = filled, end
     return packed[:at].copy(), sizes
@@ -106,7 +107,7 @@ def encode_positions(
     """
     packed = np.empty(4 * gaps.size + gaps.size // BLOCK + cfs.size, np.uint8)
     sizes = np.empty(cfs.size, np.int64)
-    at = begin = 0
+    at = begin = np.int64(0)
     for term in range(cfs.size):
         filled = _pack(gaps[begin : begin + cfs[term]], packed, at)
         sizes[term] = filled - at

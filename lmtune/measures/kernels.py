@@ -104,7 +104,10 @@ def _measure_topic(
     """
     position = judged.position[judged.bounds[topic, 0] : judged.bounds[topic, 1]]
     gain = judged.gain[judged.bounds[topic, 0] : judged.bounds[topic, 1]]
-    is_relevant = gain >= targets.rel.min()
+    least = targets.rel[0]
+    for m in range(1, targets.rel.size):
+        least = min(least, targets.rel[m])
+    is_relevant = gain >= least
     positions, others = position[is_relevant], position[~is_relevant]
     if positions.size == 0:
         out[:] = 0.0
@@ -127,17 +130,21 @@ def _measure_topic(
         for j in range(positions.size):
             rank = count_above(score, positions[j], score[positions[j]])
             if rank < depth:
-                ranks[retrieved] = rank
-                gains[retrieved] = gain_of[j]
-                places[retrieved] = j
+                # Sorted as they come: of a few relevant ones, that takes far less than the counting.
+                k = retrieved
+                while k > 0 and ranks[k - 1] > rank:
+                    ranks[k], places[k] = ranks[k - 1], places[k - 1]
+                    k -= 1
+                ranks[k], places[k] = rank, j
                 retrieved += 1
+        for k in range(retrieved):
+            gains[k] = gain_of[places[k]]
         if wants_bpref:
             for j in range(others.size):
                 other_score[j] = score[np.uint64(others[j])]
             for k in range(retrieved):
                 j = places[k]
                 others_above[k] = count_above(other_score, others_before[j], score[positions[j]])
-        order = np.argsort(ranks[:retrieved])
         for m in range(kind.size):
             out[s, m] = _value(
                 kind[m],
@@ -146,8 +153,7 @@ def _measure_topic(
                 relevant[m],
                 nonrelevant[m],
                 ideal[m],
-                order,
-                ranks,
+                ranks[:retrieved],
                 gains,
                 others_above,
             )
@@ -178,20 +184,18 @@ def _value(
     relevant: int,
     nonrelevant: int,
     ideal: float,
-    order: NDArray[np.int64],
     ranks: NDArray[np.int64],
     gains: NDArray[np.int64],
     others_above: NDArray[np.int64],
 ) -> float:
-    """Return one measure of a run whose relevant documents are given; `order` sorts them by rank."""
+    """Return one measure of a run whose relevant documents are given, the best ranked first."""
     if relevant == 0:
         return 0.0
     total = 0.0
     found = 0
     passed = 0
     bound = min(relevant, nonrelevant)
-    for place in range(order.size):
-        j = order[place]
+    for j in range(ranks.size):
         if ranks[j] >= cutoff:
             break
         if gains[j] < rel:

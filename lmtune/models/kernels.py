@@ -334,7 +334,10 @@ def likelihoods(
         tf = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         y_max = 0.0
         for w in range(p.size):
-            y_max = max(y_max, tf[w].max() / p[w])
+            row, most = tf[w], np.int32(0)
+            for j in range(docs):
+                most = max(most, row[j])
+            y_max = max(y_max, most / p[w])
         product[i] = product_is_safe(y_max, length.min(), length.max(), count.sum(), lambda_, mu)
         safe = product[i]
         values = likelihood[filled : filled + docs]

@@ -32,7 +32,7 @@ def sum_pairs(
     one at least. ``likelihood``, ``gradient`` and ``product`` are those of
     `lmtune.models.formula.Formula.likelihoods`.
     """
-    first = 0
+    first = np.int64(0)
     for i in range(sizes.size):
         split, docs = relevant[i], sizes[i]
         own = likelihood[first : first + docs]
@@ -151,7 +151,7 @@ def chain_topics(
     gradient: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Fill out[i] with the derivatives of topic i's cost in each parameter, and in log alpha.
+    """Fill out[i, 1:] with the derivatives of topic i's cost in each parameter, and in log alpha.
 
     ``standard`` and ``spread`` are those of `standardise`, ``slopes`` the derivatives in the former,
     ``gradient`` those of scores in each parameter. With u = (s - mean) / z and g the slopes, the
@@ -170,6 +170,6 @@ def chain_topics(
             own, total = gradient[k, first : first + docs], 0.0
             for j in range(docs):
                 total += (g[j] - mean - u[j] * (along / docs)) * own[j]
-            out[i, k] = total / spread[i]
-        out[i, gradient.shape[0]] = along
+            out[i, 1 + k] = total / spread[i]
+        out[i, 1 + gradient.shape[0]] = along
         first += docs

@@ -132,7 +132,7 @@ class SurrogateCost:
         self._ends = np.concatenate(([0], np.cumsum(self._sizes)))
         shape = topics.size, int(self._sizes.max())
         self._real = np.arange(shape[1]) < self._sizes[:, None]
-        self._order = np.ascontiguousarray(np.broadcast_to(np.arange(shape[1]), shape))
+        self._order = np.tile(np.arange(shape[1]), (shape[0], 1))
         gain = np.zeros(shape, np.int64)
         gain[self._real] = np.concatenate([lists.columns.gain[lists.columns.rows(t)] for t in topics])
         self._aims, self._labels = self._targets(lists, gain, topics)
@@ -196,17 +196,18 @@ class SurrogateCost:
         settings = as_settings(self.formula.parameters, setting)
         self.formula.check(settings)
         own = np.zeros((self._sizes.size, 2 + settings.shape[1]))
-        scores, losses, slopes = np.zeros(self._real.shape), own[:, 0], np.zeros(self._real.shape)
+        scores, losses, slopes = np.zeros(self._real.shape), np.zeros(len(own)), np.zeros(self._real.shape)
         fill = self._kernel(scores, alpha)
 
         def work(chunk: slice) -> None:
             gradient, spread = self._standardise(chunk, settings[0], scores)
             fill(chunk.start, chunk.stop, losses, slopes)
             kernels.chain_topics(
-                self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, own[chunk, 1:]
+                self._sizes[chunk], scores[chunk], slopes[chunk], spread, gradient, own[chunk]
             )
 
-        over_slices(work, own.shape[0], threads=threads or self._threads)
+        over_slices(work, len(own), threads=threads or self._threads)
+        own[:, 0] = losses
         mean: NDArray[np.float64] = own.sum(axis=0) / self._topics
         return Cost(float(mean[0]), mean[1:])
 

@@ -84,6 +84,8 @@ class Shared:
         What is shown of them.
     tolerance : float or None
         The certificates'; None once one was interrupted.
+    traced : bool
+        Whether to keep what searches record, with the measures at every iterate of a descent.
     lists : dict of int to Lists
         Approx's, by their depth.
     """
@@ -95,6 +97,7 @@ class Shared:
     surface: Surface
     steps: Steps
     tolerance: float | None
+    traced: bool = True
     lists: dict[int, Lists] = field(default_factory=dict)
 
 
@@ -142,7 +145,7 @@ class FoldMethods:
             seed=plan.seed,
             rel=plan.rel,
             stand_ins=plan.stand_ins,
-            measures=[str(measure) for measure in plan.measures],
+            measures=self._traced(*plan.measures),
         ).fit(self.pool, topics=list(topics), pairs=self.shared.pairs, progress=self._begin(RANKNET))
         self._keep(name, tuner.results_)
         return tuner
@@ -150,8 +153,12 @@ class FoldMethods:
     def _remark(self, text: str) -> None:
         self.remarks[text] = self.name
 
+    def _traced(self, *measures: Measure) -> list[str]:
+        return [str(measure) for measure in measures if self.shared.traced]
+
     def _keep(self, name: str, table: pd.DataFrame) -> None:
-        self.traces[f"{name}-{self._suffix}"] = table
+        if self.shared.traced:
+            self.traces[f"{name}-{self._suffix}"] = table
 
     def direct(self, measure: Measure) -> Choice:
         """Climb from the best points of the grid and from random ones."""
@@ -185,7 +192,7 @@ class FoldMethods:
             space = self.plan.space
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
         tuner = SurrogateTuner(
-            str(smooth_form(measure)), **self._search, seed=self.plan.seed, measures=[str(measure)]
+            str(smooth_form(measure)), **self._search, seed=self.plan.seed, measures=self._traced(measure)
         ).fit(self.pool, topics=self.fold.train, lists=lists, progress=self._show)
         if not tuner.converged_:
             self._remark(f"{APPROX}'s descent was cut short")
