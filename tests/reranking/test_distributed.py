@@ -24,7 +24,7 @@ def test_what_no_process_reaches_does_not_decay(monkeypatch: pytest.MonkeyPatch)
         values.copy_(messages[-1] + messages[-2])
 
     monkeypatch.setattr(distributed, "world_size", lambda: 2)
-    monkeypatch.setattr(distributed.dist, "all_reduce", all_reduce)
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
 
     def trained(own: list[float | None]) -> list[Any]:
         weights = [torch.nn.Parameter(torch.ones(2)) for _ in own]
