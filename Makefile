@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: tune lint test attack bench gpu docs wheel clean
+.PHONY: tune lint test attack bench gpu docs pictures wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -32,6 +32,9 @@ gpu: $(VENV)/dev
 
 docs: $(VENV)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+pictures: $(VENV)/dev
+	$(BIN)/python docs/pictures/make.py
 
 # The wheel is built from the sdist, and tried where nothing else is installed.
 wheel: $(VENV)/dev
