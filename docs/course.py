@@ -40,8 +40,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def blocks(path: Path, pictures: list[bytes]) -> Iterator[str]:
     """Yield a notebook's cells as Markdown, answers folded; collect the pictures that they show."""
-    heading = ""
-    for place, cell in enumerate(nbformat.read(path, as_version=4).cells):
+    heading, notebook = "", nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             heading = (re.findall(r"^#+ (.+)$", cell.source, re.M) or [heading])[-1]
             yield cell.source.replace("<details>", '<details markdown="1">')

@@ -13,7 +13,7 @@ def read(path: Path) -> Any:
     """Return a notebook."""
     import nbformat
 
-    return nbformat.read(path, as_version=4)
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
 def execute(notebook: Any, folder: Path) -> None:
@@ -44,7 +44,7 @@ def keep(path: Path) -> None:
         "language_info": {"name": "python"},
         "executed": digest(notebook),
     }
-    nbformat.write(notebook, path)
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

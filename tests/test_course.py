@@ -93,9 +93,9 @@ def test_each_exercise_is_followed_by_its_answer(path: Path) -> None:
             closed = re.findall(r"^<details>\n<summary>.*\n\n(?:.+\n+)+</details>$", cell.source, re.M)
             assert len(closed) == cell.source.count("<details>") == " ".join(own).count("Answer")
         found += own
-    wanted = [f"{what} {n}" for n in range(1, len(set(found)) // 2 + 1) for what in ("Exercise", "Answer")]
-    assert [name for name, _ in itertools.groupby(found)] == wanted
-    assert len(wanted) >= 6
+    expected = [f"{what} {n}" for n in range(1, len(set(found)) // 2 + 1) for what in ("Exercise", "Answer")]
+    assert [name for name, _ in itertools.groupby(found)] == expected
+    assert len(expected) >= 6
 
 
 @each_notebook
@@ -107,7 +107,8 @@ def test_it_installs_lmtune_where_it_is_not(
     asked: list[str] = []
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: is_there or None)
     shell = SimpleNamespace(run_line_magic=lambda _, line: asked.append(line))
-    exec(TransformerManager().transform_cell(first), {"get_ipython": lambda: shell})
+    transform = TransformerManager().transform_cell  # type: ignore[no-untyped-call]
+    exec(transform(first), {"get_ipython": lambda: shell})
     assert [line.split()[0] for line in asked] == ["install"] * (not is_there)
 
 
