@@ -149,8 +149,6 @@ class Picture:
         A caption.
     figure : matplotlib.figure.Figure
         The figure.
-    alt : str
-        What it shows, in a sentence or two with the main numbers.
     group, part : str
         The collection, and within it the measure and fold that it belongs to.
     """
@@ -158,9 +156,13 @@ class Picture:
     name: str
     title: str
     figure: Figure
-    alt: str
     group: str = ""
     part: str = ""
+
+    @property
+    def alt(self) -> str:
+        """What it shows, in a sentence or two with the main numbers."""
+        return alt_text(self.figure)
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
