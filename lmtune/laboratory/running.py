@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmtune import parallel
-from lmtune.errors import InputError
+from lmtune.errors import check_choice
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write
 from lmtune.formats.folders import FolderKind, check_directory
@@ -331,6 +331,5 @@ def settings_of(experiment: type[E], given: Mapping[str, Any], *, quick: bool = 
     """
     names = [field.name for field in dataclasses.fields(experiment)]
     for name in given:
-        if name not in names:
-            raise InputError(f"{experiment.name} has no such setting", value=name, accepted=", ".join(names))
+        check_choice(f"{experiment.name} has no such setting", name, names)
     return experiment(**{**(experiment.quick if quick else {}), **given})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from lmtune.errors import InputError, visible
+from lmtune.errors import InputError, check_choice, visible
 from lmtune.formats.files import atomic_write
 from lmtune.reporting.table import short as short
 
@@ -285,8 +285,7 @@ def render(figure: Figure, format_: str) -> bytes:
     InputError
         For another format.
     """
-    if format_ not in FORMATS:
-        raise InputError("unknown picture format", value=format_, accepted=", ".join(FORMATS))
+    check_choice("unknown picture format", format_, FORMATS)
     metadata = dict(_METADATA[format_])
     if alt_text(figure):
         metadata["Title" if format_ == "pdf" else "Description"] = alt_text(figure)
