@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.gradient_free import Gains, minimise
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
@@ -75,8 +75,7 @@ class _Search(Tuner):
         """
         if self.evaluations < FEWEST:
             raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
-        if self.seed < 0:
-            raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        check_least("bad seed", self.seed, 0)
         report = counted(progress, type(self).__name__)
         record = SearchRecord(
             pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth, repeats=True
