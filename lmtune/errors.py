@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,18 @@ class InputError(ValueError):
         # Worker processes send their errors to the parent by pickle, which would drop the keywords.
         arguments = (self.message, self.file, self.line, self.value, self.accepted)
         return _rebuild, (type(self), *arguments)
+
+
+def check_choice(problem: str, value: object, accepted: Collection[str]) -> None:
+    """Raise `InputError` unless a value is among those that are accepted."""
+    if value not in accepted:
+        raise InputError(problem, value=value, accepted=", ".join(accepted))
+
+
+def check_least(problem: str, value: float, least: int) -> None:
+    """Raise `InputError` for a value below the least that is accepted."""
+    if value < least:
+        raise InputError(problem, value=value, accepted=f"{least} or more")
 
 
 class MissingExtraError(InputError):

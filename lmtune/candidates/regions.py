@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lmtune.candidates import region_kernels as kernels
 from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
@@ -107,12 +107,7 @@ class Regions:
             For arguments outside their domain, a range or a depth that a pruned pool was not
             made for, or another model.
         """
-        if pool.formula.name not in _SCORED:
-            raise InputError(
-                "the proof of pruning by regions is for other models",
-                value=pool.formula.name,
-                accepted=", ".join(_SCORED),
-            )
+        check_choice("the proof of pruning by regions is for other models", pool.formula.name, _SCORED)
         ends = _ends(pool.formula, ranges or {})
         if min(shape) < 1 or depth < 1:
             raise InputError(

@@ -168,13 +168,13 @@ def _locate(
     """Say where each part of a folder, or of nothing but given files, is."""
     if name is None:
         lacking = [part for part in PARTS if part in need and given[part] is None]
-        if lacking:
+        paths = [os.fspath(path) for path in given.values() if path is not None]
+        if lacking or not paths:
             raise InputError(
-                f"nothing says where the {' and the '.join(lacking)} are",
+                f"nothing says where the {' and the '.join(lacking or PARTS)} are",
                 accepted="the name of a collection, or --documents (or --index), --topics and --qrels",
             )
-        first = next(os.fspath(path) for path in given.values() if path is not None)
-        stem = name_of(first)
+        stem = name_of(paths[0])
         return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
     home = Path(name)
     if not home.is_dir():

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.formats.compression import is_compressed
 from lmtune.formats.document import Document, cut
 from lmtune.formats.files import BOM, open_bytes, unreadable
@@ -114,8 +114,7 @@ class FileDocuments:
     field: str | None = None
 
     def __post_init__(self) -> None:
-        if self.batch_bytes < 1:
-            raise InputError("bad batch_bytes", value=self.batch_bytes, accepted="1 or more")
+        check_least("bad batch_bytes", self.batch_bytes, 1)
 
     @property
     def size(self) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import OUTSIDE, Regions
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.measures import kernels
 from lmtune.measures.from_runs import from_runs
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
@@ -92,8 +92,7 @@ def measure_settings(
     settings = as_settings(pool.formula.parameters, settings)
     if not measures:
         raise InputError("no measures", accepted=ACCEPTED)
-    if depth < 1:
-        raise InputError("bad run depth", value=depth, accepted="1 or more")
+    check_least("bad run depth", depth, 1)
     pool.require(settings, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
     out = np.zeros((topics.size, len(settings), len(measures)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.formats.frames import as_qrels, as_run, as_topics
 from lmtune.formats.runs import Ranking
 from lmtune.indexing.index import Index
@@ -74,8 +74,7 @@ def run_data(
         finite, or parameters are outside their domain.
     """
     check_parameters(lambda_, mu)
-    if depth < 1:
-        raise InputError("bad depth", value=depth, accepted="1 or more")
+    check_least("bad depth", depth, 1)
     ranked = {topic: scores for topic, scores in as_run(run).items() if scores}
     texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
     for topic in ranked:

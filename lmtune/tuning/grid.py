@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import numpy as np
@@ -86,6 +86,7 @@ class Surface:
         return [int(place) for place in order[:count]]
 
 
+@dataclass(eq=False, repr=False)
 class GridSearch(Tuner):
     """Find the grid point with the best mean of a measure; the first of equals.
 
@@ -108,18 +109,11 @@ class GridSearch(Tuner):
     {'lambda': 0.5, 'mu': 100.0}
     """
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        space: ParameterSpace | None = None,
-        shape: Sequence[int] | None = None,
-        depth: int = DEPTH,
-    ) -> None:
-        self.measure = measure
-        self.space = space
-        self.shape = shape
-        self.depth = depth
+    measure: object = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    shape: Sequence[int] | None = None
+    depth: int = DEPTH
 
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None

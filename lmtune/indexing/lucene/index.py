@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, check_choice, name_of
 from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.lucene.names import find_prebuilt
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
@@ -291,8 +291,7 @@ def check_lengths(lengths: str) -> Lengths:
 
 def check_stemmer(stemmer: str) -> str:
     """Return a stemmer's name, or raise InputError where Anserini has none such."""
-    if stemmer not in _STEMMERS:
-        raise InputError("unknown stemmer", value=stemmer, accepted=", ".join(_STEMMERS))
+    check_choice("unknown stemmer", stemmer, _STEMMERS)
     return stemmer
 
 

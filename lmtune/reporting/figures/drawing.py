@@ -19,7 +19,7 @@ from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
-from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture, alt_text
+from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SMOOTH, SURFACE, TRACE, UNCHANGED, file_name
@@ -130,7 +130,7 @@ class _Collection:
 
     def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")
-        return Picture(stem, title, figure, alt_text(figure), self.result.name, part)
+        return Picture(stem, title, figure, self.result.name, part)
 
     def differences(self, system: Row, baseline: Row) -> Picture:
         measure = system.measure
