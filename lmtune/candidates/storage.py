@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from lmtune.candidates.columns import UNJUDGED, Columns, starts
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.errors import PathLike
 from lmtune.formats.digests import parse_json
 from lmtune.formats.files import atomic_write
 from lmtune.formats.locks import locked, tidy
@@ -108,7 +108,7 @@ def pool_for(
 
 
 def stored_pool(
-    folder: str | os.PathLike[str],
+    folder: PathLike,
     index: Index,
     topics: Mapping[str, str],
     qrels: Mapping[str, Mapping[str, int]] | None = None,

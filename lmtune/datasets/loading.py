@@ -16,13 +16,12 @@ from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
 from lmtune.progress import detail, note
 
-PathLike = str | os.PathLike[str]
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
 

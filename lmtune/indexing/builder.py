@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
 from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
@@ -40,7 +39,7 @@ _MEMORY_PER_INPUT = 8
 
 def build_index(
     source: DocumentSource,
-    path: str | os.PathLike[str],
+    path: PathLike,
     analyzer: Analyzer,
     *,
     fields: Sequence[str] = (),
@@ -99,7 +98,7 @@ def build_index(
 
 def build_field(
     source: DocumentSource,
-    index: str | os.PathLike[str],
+    index: PathLike,
     field: str,
     analyzer: Analyzer,
     *,

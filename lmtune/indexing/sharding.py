@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
 from lmtune.formats.folders import atomic_directory, check_directory
 from lmtune.indexing.builder import duplicate, no_field, workers_for, write_index
@@ -52,11 +52,7 @@ class HowBuilt(TypedDict, total=False):
 
 
 def build_sharded_index(
-    source: DocumentSource,
-    path: str | os.PathLike[str],
-    analyzer: Analyzer,
-    shards: int,
-    **how: Unpack[HowBuilt],
+    source: DocumentSource, path: PathLike, analyzer: Analyzer, shards: int, **how: Unpack[HowBuilt]
 ) -> ShardedIndex:
     """Index a collection in shards, parts of consecutive documents of about equal size.
 
@@ -110,9 +106,7 @@ def build_sharded_index(
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 
-def join_indexes(
-    paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, name: str | None = None
-) -> ShardedIndex:
+def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None = None) -> ShardedIndex:
     """Make one index of several that are there and stay where they are.
 
     Parameters

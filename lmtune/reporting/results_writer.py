@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.errors import PathLike
 from lmtune.formats.digests import digest, sealed
 from lmtune.formats.folders import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def write_results(
-    path: str | os.PathLike[str],
+    path: PathLike,
     results: Sequence[CollectionResult],
     pools: Sequence[CandidatePool],
     record: Mapping[str, Any],
