@@ -32,6 +32,7 @@ from lmtune.indexing.index import Index, field_index
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count
 
 FORMAT = "lmtune candidates 2"
 """Raised whenever the file's content changes its meaning."""
@@ -62,7 +63,7 @@ def pool_for(
     model: str | Model | Formula = TWO_STAGE,
     depth: int = 1000,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> CandidatePool:
     """Return whole candidates of a small index, and pruned ones, kept beside it, of a large one.
@@ -116,7 +117,7 @@ def stored_pool(
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     on_build: Callable[[Path, str], None] | None = None,
     **exactness: Unpack[skyband.Exactness],
 ) -> CandidatePool:

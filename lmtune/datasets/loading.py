@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
-from lmtune.progress import detail, note
+from lmtune.progress import Count, detail, note
 
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
@@ -59,7 +59,7 @@ def load(
     split: str | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> Dataset:
     """Load a test collection.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from lmtune.indexing.inversion import Inversion, SortedRun, invert
 from lmtune.indexing.merging import load_kernels, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
 from lmtune.parallel import Task, run_all, width
+from lmtune.progress import Count
 from lmtune.threads import cores
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def build_index(
     positions: bool = False,
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> ColumnarIndex:
     """Index a collection.
 
@@ -104,7 +105,7 @@ def build_field(
     *,
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> ColumnarIndex:
     """Index one field of the documents beside the index that they have; see `ColumnarIndex.field`.
 
@@ -140,7 +141,7 @@ def write_index(
     analyzer: Analyzer,
     workers: int | None,
     memory_bytes: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     positions: bool = False,
 ) -> manifest.Manifest:
     """Write an index into an empty folder."""
@@ -174,7 +175,7 @@ def write_index(
 
 
 def _given_postings(
-    source: DocumentSource, analyzer: Analyzer, progress: Callable[[int, int], None] | None
+    source: DocumentSource, analyzer: Analyzer, progress: Count | None
 ) -> InvertedCollection | None:
     """Return the postings that a source gives, if its words are terms under this analysis."""
     if not isinstance(source, Invertible):
@@ -190,7 +191,7 @@ def _index_text(
     analyzer: Analyzer,
     workers: int | None,
     memory_bytes: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     positions: bool,
 ) -> tuple[dict[str, StoredColumn], int]:
     """Write the columns; return them and the number of postings."""
@@ -211,7 +212,7 @@ def _invert(
     analyzer: Analyzer,
     workers: int | None,
     memory_bytes: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     positions: bool,
 ) -> list[SortedRun]:
     given = workers if workers is not None or width() else cores()

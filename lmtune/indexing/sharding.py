@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -33,6 +33,7 @@ from lmtune.indexing.sharded import (
     write_shards,
 )
 from lmtune.parallel import Task, run_all, width
+from lmtune.progress import Count
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
@@ -48,7 +49,7 @@ class HowBuilt(TypedDict, total=False):
     positions: bool
     workers: int | None
     memory_bytes: int
-    progress: Callable[[int, int], None] | None
+    progress: Count | None
 
 
 def build_sharded_index(

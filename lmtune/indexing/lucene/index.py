@@ -20,6 +20,7 @@ from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_di
 from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
 from lmtune.indexing.lucene.writer import read_note, write_lucene_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH, load_stopwords
+from lmtune.progress import Count
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -61,7 +62,7 @@ class LuceneIndex:
         analysis: dict[str, Any],
         lengths_kind: Lengths,
         reader: LuceneReader | None,
-        progress: Callable[[int, int], None] | None,
+        progress: Count | None,
     ) -> None:
         self.path = path
         self.name = name
@@ -82,7 +83,7 @@ class LuceneIndex:
         stemmer: str | None = None,
         stopwords: str | None = None,
         home: PathLike = "indexes",
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | None = None,
     ) -> LuceneIndex:
         """Open an index.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.indexing.columns import SMALL_BYTES
 from lmtune.indexing.lucene.loops import FREQS, POSITIONS, loops
 from lmtune.indexing.lucene.stored_text import check_stored, field_text
+from lmtune.progress import Count
 
 CONTENTS = "contents"
 """The field that Anserini indexes text in."""
@@ -214,7 +215,7 @@ class LuceneReader:
         docs, places = np.concatenate([np.empty((0, 2), np.int32), *found]).T
         return (np.ascontiguousarray(docs), np.ascontiguousarray(places)) if docs.size else None
 
-    def lengths(self, progress: Callable[[int, int], None] | None = None) -> NDArray[np.int32]:
+    def lengths(self, progress: Count | None = None) -> NDArray[np.int32]:
         """Count every live document's tokens from all postings, shape (num_docs,).
 
         Parameters
