@@ -5,9 +5,9 @@ from .comparison import compare as compare
 from .data import RankingData as RankingData
 from .data import RankingSplit as RankingSplit
 from .features import FEATURES as FEATURES
+from .importance import permutation_importance as permutation_importance
 from .lambdamart import LambdaMart as LambdaMart
 from .lambdamart import TreeSettings as TreeSettings
-from .importance import permutation_importance as permutation_importance
 from .letor_folder import read_letor_folder as read_letor_folder
 from .loss_names import Loss as Loss
 from .loss_names import parse_loss as parse_loss
