@@ -8,6 +8,7 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support import at
 
 import lmtune
@@ -101,7 +102,7 @@ def read_as_trec_eval(path: Path, rankings: list[Ranking], where: tuple[object, 
         if ranked:
             run[topic] = dict(zip(ranked, scores[rows], strict=True))
         for precision in (np.float32, np.float64):
-            read = np.array(scores[rows], precision)
+            read: NDArray[np.floating] = np.array(scores[rows], precision)
             assert (read[:-1] >= read[1:]).all(), (topic, *where)
             for place in np.flatnonzero(read[:-1] == read[1:]).tolist():
                 assert ranked[place] > ranked[place + 1], (topic, *where)
