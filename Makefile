@@ -43,7 +43,7 @@ wheel: $(VENV)/dev
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python -m venv build/bare
 	build/bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
-	cd build && bare/bin/lmtune --version && bare/bin/lmtune datasets
+	cd build && bare/bin/lmtune --version && bare/bin/lmtune tune pydocs
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'
