@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import check_least
 from lmtune.formats.runs import Ranking
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import Setting, as_settings
@@ -53,8 +53,7 @@ def rank(
     InputError
         For parameters outside their domain, unknown topics, or too few hits.
     """
-    if hits < 1:
-        raise InputError("bad number of hits", value=hits, accepted="1 or more")
+    check_least("bad number of hits", hits, 1)
     [vector] = as_settings(pool.formula.parameters, setting)
     for t in pool.positions(topics):
         top = top_positions(pool, int(t), vector, hits)

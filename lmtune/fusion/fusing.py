@@ -92,7 +92,7 @@ class FusionOptions:
         "What a document gets that a run lacks: the topic's minimum, or zero.",
         choices=(MINIMUM, ZERO),
     )
-    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0.0)
+    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
     search: str = option(
         "surrogate",
         "Where exact line searches begin: at the end of a smooth measure's gradient, of ranknet's, or "
@@ -104,7 +104,7 @@ class FusionOptions:
     in_sample: bool = option(False, "No cross-validation.")
     bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
     certify: float | None = option(
-        None, "Prove that no weights do better in sample than linear's by more than this.", low=0.0
+        None, "Prove that no weights do better in sample than linear's by more than this.", low=0
     )
     seconds: float = option(60.0, "How long a proof may take.", above=0.0)
     depth: int = option(DEPTH, "Run depth.", low=1)

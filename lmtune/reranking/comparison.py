@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError, MissingExtraError
+from lmtune.errors import InputError, MissingExtraError, check_least
 from lmtune.formats.digests import digest
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
@@ -191,8 +191,7 @@ def compare_on(
     InputError
         As the contest's `train`.
     """
-    if trials < 1:
-        raise InputError("bad number of trials", value=trials, accepted="1 or more")
+    check_least("bad number of trials", trials, 1)
     measures = contest.reported(settings.measure)
     asked = [
         [

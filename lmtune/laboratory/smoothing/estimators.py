@@ -134,7 +134,7 @@ class Estimators(Experiment):
     def pictures(self, found: Tables) -> list[Picture]:
         """Draw the losses of the small sets, or of the folds where there are none."""
         from lmtune.laboratory.smoothing.estimators_pictures import losses
-        from lmtune.reporting.figures.style import Picture, alt_text
+        from lmtune.reporting.figures.style import Picture
 
         drawn = []
         for sets, name, what in (
@@ -143,7 +143,7 @@ class Estimators(Experiment):
         ):
             if len(found[sets]):
                 figure = losses(relative_losses(found[sets]), what=what)
-                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure, alt_text(figure)))
+                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure))
         return drawn
 
     def conclusions(self, found: Tables) -> list[str]:

@@ -81,7 +81,7 @@ def value_picture(
         f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {last['trials'].iloc[0]} {over}."
     )
     alt = " ".join([lead, *words])
-    return Picture(name, title, _values(summary, axis, cutoffs, queries, alt), alt)
+    return Picture(name, title, _values(summary, axis, cutoffs, queries, alt))
 
 
 @in_style
@@ -155,7 +155,7 @@ def course_picture(
         for course in there
     ]
     alt = " ".join([f"Courses over {table['epoch'].max()} epochs, means over trials.", *words])
-    return Picture(name, title, _courses(table, there, cutoff, axis, alt), alt)
+    return Picture(name, title, _courses(table, there, cutoff, axis, alt))
 
 
 @in_style
