@@ -120,7 +120,7 @@ def serve(modules: Sequence[str]) -> None:
 def _prepare(order: dict[str, Any]) -> int:
     os.chdir(order["cwd"])
     sys.argv = ["lmtune", *order["prepare"]]
-    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+    with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
         try:
             _command()
         except SystemExit as ended:
