@@ -20,10 +20,15 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
     """Render a fusion in one of `lmtune.reporting.table.STYLES`."""
     return render(
         style,
-        lambda: [_values(result), *_sureness(result)],
+        lambda: fusion_tables(result),
         lambda: [_flattened(record) for record in as_records(result)],
         content=lambda: as_content(result),
     )
+
+
+def fusion_tables(result: FusionResult) -> list[Table]:
+    """Return each method's values, and how sure the weights are."""
+    return [_values(result), *_sureness(result)]
 
 
 def as_content(result: FusionResult) -> dict[str, Any]:
@@ -121,7 +126,7 @@ def _values(result: FusionResult) -> Table:
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE and row.mean > other
             ]
             single, shares, k = row.chosen.method == "single", row.chosen.shares, _constant(row, result)
-            name = next(iter(shares)) if single else row.chosen.method + (f" (k = {k:g})" if k else "")
+            name = row.name + (f" (k = {k:g})" if k else "")
             cells = [Cell(str(measure)), Cell(name)]
             value = Cell(short(row.mean), "".join(marks))
             cells += [Cell(short(row.in_sample)), value] if held_out else [value]
