@@ -5,9 +5,9 @@ FROM python:3.12-slim
 RUN useradd --create-home lmtune && install -d -o lmtune /opt/lmtune && install -d -m 1777 /work
 USER lmtune
 # The user's own files: compiled kernels are kept beside the source.
-COPY --chown=lmtune . /opt/lmtune/source
+WORKDIR /opt/lmtune/source
+COPY --chown=lmtune . .
 RUN python -m venv /opt/lmtune/venv \
-    && cd /opt/lmtune/source \
     && /opt/lmtune/venv/bin/pip install --no-cache-dir --constraint constraints.txt .
 
 WORKDIR /work

@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune lint test attack bench gpu docs wheel clean
+# What Python compiles of the tests is kept for the next time, whatever the environment says: seconds of each run.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: tune lint test attack bench gpu docs pictures wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -35,6 +38,9 @@ gpu: $(VENV)/dev
 docs: $(VENV)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
+pictures: $(VENV)/dev
+	$(BIN)/python docs/pictures/make.py
+
 # The wheel is built from the sdist, and tried where nothing else is installed.
 wheel: $(VENV)/dev
 	rm -rf dist build/bare
@@ -42,7 +48,7 @@ wheel: $(VENV)/dev
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python -m venv build/bare
 	build/bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
-	cd build && bare/bin/lmtune --version && bare/bin/lmtune datasets
+	cd build && bare/bin/lmtune --version && bare/bin/lmtune tune pydocs
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lmtune needs Python 3.11 or newer: make PYTHON=python3.12")'

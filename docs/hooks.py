@@ -18,7 +18,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from lmtune.cli.main import app
@@ -31,12 +30,15 @@ HOMES = {
     "CONTRIBUTING.md": "architecture.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
+    "course/README.md": "course/index.md",
+    **{f"course/{path.name}": f"course/{path.stem}.md" for path in (ROOT / "course").glob("*.ipynb")},
 }
 """Which page a link to a text of the repository leads to."""
 
 _INCLUDED = re.compile(r"^\{\{ ([^:\n]+?)(?:: (.+?))? \}\}$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 _CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
+_BRACES = re.compile(r"\{(.+?)(?:\.\.\.)?\}(?=\.\.\.| |$)")
 _HEADING = re.compile(r"^(#+) (.+)$|^(```)", re.MULTILINE)
 
 
@@ -108,22 +110,46 @@ def command_pages() -> Iterator[tuple[str, str, str]]:
     lmtune: Any = get_command(app)
     context = lmtune.make_context("lmtune", [], resilient_parsing=True)
     for name in lmtune.list_commands(context):
-        text = "\n".join(helped(lmtune, context, ["lmtune", name]))
-        yield name, f"commands/{name}.md", _CODE_OR_LESS.sub(lambda found: found[1] or "&lt;", text)
+        yield name, f"commands/{name}.md", "\n".join(helped(lmtune, context, ["lmtune", name]))
 
 
 def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:
-    """Yield the help of a group's member, and of its own members."""
+    """Yield the help of a group's member and of its own members, options below their groups' headings."""
     _, command, _ = group.resolve_command(context, path[-1:])
-    within = " ".join(path[:-1])
-    if not hasattr(command, "resolve_command"):
-        yield get_docs_for_click(
-            obj=command, ctx=context, indent=len(path) - 2, call_prefix=within, name=path[-1]
-        )
+    level, name = "#" * (len(path) - 1), " ".join(path)
+    yield f"{level} `{name}`\n\n{command.help}\n"
+    if hasattr(command, "resolve_command"):
+        for member in command.list_commands(context):
+            yield from helped(command, context, [*path, member])
         return
-    yield f"{'#' * (len(path) - 1)} `{' '.join(path)}`\n\n{command.help}\n"
-    for name in command.list_commands(context):
-        yield from helped(command, context, [*path, name])
+    own = command.context_class(command, info_name=name)
+    usage = _BRACES.sub(r"\1", " ".join([name, *command.collect_usage_pieces(own)]))
+    yield f"```console\n$ {usage}\n```\n"
+    panels: dict[str, list[str]] = {}
+    for parameter in command.params:
+        title = getattr(parameter, "rich_help_panel", None) or "Arguments"
+        panels.setdefault(title, []).append(described(parameter))
+    for title, entries in panels.items():
+        yield f"{level}# {title}\n\n" + "\n".join(entries)
+    yield plain(command.epilog or "")
+
+
+def described(parameter: Any) -> str:
+    """Return an argument or an option as an entry of a list: its names, what it is, bounds, default."""
+    names, given, default = [], parameter.metavar or "", parameter.default
+    if parameter.param_type_name == "option":
+        names = [*parameter.opts, *parameter.secondary_opts]
+        default = names[0] if parameter.is_flag and default else default
+    text, _, bounds = parameter.help.removesuffix("]").partition(r" \[")
+    words = ", ".join(default) if isinstance(default, list) else default
+    values = " ".join(filter(None, [words and f"Default: `{words}`.", bounds and f"Accepts {bounds}."]))
+    entry = "<br>".join(filter(None, [plain(text), values]))
+    return f"`{' '.join([', '.join(names), given]).strip()}`\n:   {entry}\n"
+
+
+def plain(text: str) -> str:
+    """Return a help's text as Markdown: what it has in angle brackets is no element."""
+    return _CODE_OR_LESS.sub(lambda found: found[1] or "&lt;", text)
 
 
 def package_pages() -> Iterator[tuple[str, str, str]]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+PathLike = str | os.PathLike[str]
+"""What names a file or folder."""
 
 _LONGEST_VALUE = 80
 _LONGEST_MESSAGE = 400
@@ -37,7 +41,7 @@ class InputError(ValueError):
         self,
         message: str,
         *,
-        file: str | os.PathLike[str] | None = None,
+        file: PathLike | None = None,
         line: int | None = None,
         value: Any = None,
         accepted: str | None = None,
@@ -64,6 +68,18 @@ class InputError(ValueError):
         # Worker processes send their errors to the parent by pickle, which would drop the keywords.
         arguments = (self.message, self.file, self.line, self.value, self.accepted)
         return _rebuild, (type(self), *arguments)
+
+
+def check_choice(problem: str, value: object, accepted: Collection[str]) -> None:
+    """Raise `InputError` unless a value is among those that are accepted."""
+    if value not in accepted:
+        raise InputError(problem, value=value, accepted=", ".join(accepted))
+
+
+def check_least(problem: str, value: float, least: int) -> None:
+    """Raise `InputError` for a value below the least that is accepted."""
+    if value < least:
+        raise InputError(problem, value=value, accepted=f"{least} or more")
 
 
 class MissingExtraError(InputError):
@@ -106,7 +122,7 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def name_of(path: str | os.PathLike[str]) -> str:
+def name_of(path: PathLike) -> str:
     """Return the name of a file or folder as text that any file can hold.
 
     Bytes that are not UTF-8 stand as escapes, where Python's own would have characters that cannot

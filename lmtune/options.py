@@ -148,10 +148,11 @@ def _check(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
         bounds["below"] is None or value < bounds["below"],
     ]
     if not all(inside):
-        raise InputError(f"bad {name}", value=value, accepted=_accepted(bounds))
+        raise InputError(f"bad {name}", value=value, accepted=accepted(bounds) or "a finite number")
 
 
-def _accepted(bounds: Mapping[str, Any]) -> str:
+def accepted(bounds: Mapping[str, Any]) -> str:
+    """Return an option's bounds in words, of its field's metadata; empty where it has none."""
     low, high, above, below = (bounds[name] for name in ("low", "high", "above", "below"))
     if low is not None and high is not None:
         return f"{low} to {high}"
@@ -163,7 +164,7 @@ def _accepted(bounds: Mapping[str, Any]) -> str:
         "" if high is None else f"up to {high}",
         "" if below is None else f"below {below}",
     ]
-    return ", ".join(filter(None, words)) or "a finite number"
+    return ", ".join(filter(None, words))
 
 
 def kinds(settings: type[Any]) -> dict[str, Any]:

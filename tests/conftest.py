@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from forked_commands import Commands
     from selenium.webdriver import Chrome
 
 # Before a library reads it: no test asks a network.
@@ -37,6 +38,14 @@ _CHROMIUM = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+# A cluster that waits for tests looks after itself less often: it would take a tenth of a core.
+_IDLE = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "5s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
 
 collect_ignore = ["toy_lab.py"]  # its import is the change; looking for doctests would import it
 
@@ -63,9 +72,12 @@ def one_thread() -> Iterator[None]:
 def start_cluster(workers: int = 2) -> Any:
     """Start a Dask cluster on this machine, to be closed; or skip with the reason."""
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
-    return distributed.LocalCluster(
-        workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
-    )
+    import dask
+
+    with dask.config.set(_IDLE):
+        return distributed.LocalCluster(
+            workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+        )
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +92,22 @@ def own_cluster() -> Iterator[str]:
     """Give the address of a scheduler whose two workers are the test's alone, to kill."""
     with start_cluster() as made:
         yield made.scheduler_address
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Give commands forked from a process that has done each, in a small world of its own."""
+    from forked_commands import forked_commands
+    from small_world import ORDERS, make_world, modules
+
+    home = tmp_path_factory.mktemp("prepared")
+    make_world(home)
+    with forked_commands(*modules()) as made:
+        for order in ORDERS:
+            # Java does not outlive a fork; the report's pictures are the plot's.
+            if order.is_here and order.name not in ("index-lucene", "report"):
+                made.prepare(order.arguments, cwd=home)
+        yield made
 
 
 @pytest.fixture(scope="module")

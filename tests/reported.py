@@ -33,7 +33,8 @@ def made_picture(title: str, alt: str, group: str, part: str = "", width: float 
     """Make a picture of a point."""
     figure, [[ax]] = new_figure(width, 1.0)
     ax.plot([1.0], [2.0], "o")
-    return Picture("made", title, figure, alt, group, part)
+    figure.set_label(alt)
+    return Picture("made", title, figure, group, part)
 
 
 def made_results(

@@ -87,9 +87,9 @@ def test_formulas_are_drawn_and_the_picture_has_each_term(site: dict[Path, Page]
     folder = Path(os.path.commonpath(site))
     assert [page.path for page in site.values() if "math:" in page.path.read_text(encoding="utf-8")] == []
     assert "<mi>ψ</mi>" in html.unescape((folder / "concepts" / "song.html").read_text(encoding="utf-8"))
-    picture = (folder / "concepts" / "terms.svg").read_text(encoding="utf-8")
+    picture = (folder / "concepts" / "terms-little.svg").read_text(encoding="utf-8")
     for term in ("return", "ham", "window", "sum"):
-        assert f"<!-- {term} -->" in picture
+        assert f">{term}</text>" in picture
 
 
 def test_no_page_fetches_anything_from_another_host(site: dict[Path, Page]) -> None:
@@ -112,6 +112,11 @@ def test_each_command_and_each_public_name_has_its_place(site: dict[Path, Page])
     for command in commands:
         text = (folder / "commands" / f"{command}.html").read_text(encoding="utf-8")
         assert f"lmtune {command}" in text
+    text = re.sub("<[^>]+>", " ", (folder / "commands" / "tune.html").read_text(encoding="utf-8"))
+    restarts = "--restarts N Random restarts of the coordinate ascent. Default: 2 . Accepts 0 or more."
+    shown = " ".join(text.split())
+    assert shown.rindex("How an experiment searches") < shown.index(restarts)
+    assert shown.index(restarts) < shown.rindex("Where to look for parameters")
     headings = {name.rpartition(".")[2] for name in site[folder / "python" / "lmtune.html"].names}
     assert {name for name in dir(lmtune) if name[0] != "_"} <= headings
 

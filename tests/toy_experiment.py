@@ -58,7 +58,7 @@ class Powers(Experiment):
         return {"powers": pd.DataFrame(rows)}
 
     def pictures(self, found: Tables) -> list[Picture]:
-        return [Picture("powers", "Powers", draw(found["powers"]), "Powers.")]
+        return [Picture("powers", "Powers", draw(found["powers"]))]
 
     def conclusions(self, found: Tables) -> list[str]:
         return [f"the highest power is {found['powers']['value'].max():g}"]

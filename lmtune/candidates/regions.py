@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from lmtune.candidates import region_kernels as kernels
 from lmtune.candidates.dominance import LARGEST_LOG, rounding
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 OUTSIDE = -1
@@ -76,7 +77,7 @@ class Regions:
         shape: tuple[int, int] = (16, 16),
         depth: int = 1000,
         threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | None = None,
     ) -> Regions:
         """Cut a range of parameters into cells and find the candidates of each.
 
@@ -107,12 +108,7 @@ class Regions:
             For arguments outside their domain, a range or a depth that a pruned pool was not
             made for, or another model.
         """
-        if pool.formula.name not in _SCORED:
-            raise InputError(
-                "the proof of pruning by regions is for other models",
-                value=pool.formula.name,
-                accepted=", ".join(_SCORED),
-            )
+        check_choice("the proof of pruning by regions is for other models", pool.formula.name, _SCORED)
         ends = _ends(pool.formula, ranges or {})
         if min(shape) < 1 or depth < 1:
             raise InputError(

@@ -7,7 +7,7 @@ beats another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from lmtune.candidates import skyband_kernels as kernels
 from lmtune.candidates.dominance import e_is_finite, e_is_safe, margin, polynomials, ranked, smallest_factor
 from lmtune.candidates.pool import CandidatePool, Pruning
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice, check_least
 from lmtune.models.formula import Formula
 from lmtune.models.two_stage import require_two_stage
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 Margins: TypeAlias = tuple[float, float]
@@ -49,7 +50,7 @@ def skyband(
     pool: CandidatePool,
     *,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     **exactness: Unpack[Exactness],
 ) -> CandidatePool:
     """Drop the candidates that cannot be among the best `depth` at any parameter setting.
@@ -111,10 +112,8 @@ def check_exactness(formula: Formula, exactness: Exactness) -> Exactness:
     wanted = DEFAULT | exactness
     depth, mode = wanted["depth"], wanted["mode"]
     lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
-    if mode not in MODES:
-        raise InputError("unknown mode of pruning", value=mode, accepted=", ".join(MODES))
-    if depth < 1:
-        raise InputError("pruning needs a depth", value=depth, accepted="1 or more")
+    check_choice("unknown mode of pruning", mode, MODES)
+    check_least("pruning needs a depth", depth, 1)
     if not (0.0 <= lambda_high <= 1.0 and 0.0 < mu_low <= mu_high):
         raise InputError(
             "the range of parameters is outside its domain",
@@ -141,10 +140,7 @@ class Keep(Protocol):
 
 
 def pruned(
-    pool: CandidatePool,
-    keep: Keep,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    pool: CandidatePool, keep: Keep, threads: int | None = None, progress: Count | None = None
 ) -> CandidatePool:
     """Return a pool with the candidates that are kept; see `skyband` for the others."""
     kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)

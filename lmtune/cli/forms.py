@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError
-from lmtune.options import check, kinds, options_of, read
+from lmtune.options import accepted, check, kinds, options_of, read
 
 if TYPE_CHECKING:
     import typer
@@ -181,7 +181,7 @@ def _options(part: _Part) -> Iterator[inspect.Parameter]:
     for field, kind in part.fields():
         names, choices = flags(field), field.metadata["choices"]
         shown: dict[str, Any] = {
-            "help": field.metadata["help"].replace("[", r"\["),
+            "help": _explained(field).replace("[", r"\["),
             "rich_help_panel": panel,
             "autocompletion": choices and _completion(choices),
         }
@@ -198,6 +198,12 @@ def _options(part: _Part) -> Iterator[inspect.Parameter]:
             yield _keyword(
                 field.name, Annotated[str, found], separator.replace(",", ", ").join(words) or None
             )
+
+
+def _explained(field: Field) -> str:
+    """Return an option's help with its bounds, where the help does not name them."""
+    text, bounds = field.metadata["help"], accepted(field.metadata)
+    return f"{text} [{bounds}]" if bounds and bounds not in text else text
 
 
 def _completion(choices: Sequence[str]) -> Callable[[], list[str]]:

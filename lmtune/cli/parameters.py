@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmtune.datasets.collection import Collection
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
@@ -186,8 +186,7 @@ def _by_name(
     names, fixed = list(find_model(model).default), find_model(model).fixed
     found: dict[str, T] = {}
     for option_, name, value in named:
-        if name not in names:
-            raise InputError(f"{option_}: no parameter of {model}", value=name, accepted=", ".join(names))
+        check_choice(f"{option_}: no parameter of {model}", name, names)
         if name in fixed:
             raise InputError(
                 f"{option_} beside --model {model}, which fixes {name}",

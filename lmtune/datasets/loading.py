@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,13 +16,12 @@ from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
-from lmtune.progress import detail, note
+from lmtune.progress import Count, detail, note
 
-PathLike = str | os.PathLike[str]
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
 
@@ -60,7 +59,7 @@ def load(
     split: str | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> Dataset:
     """Load a test collection.
 
@@ -168,13 +167,13 @@ def _locate(
     """Say where each part of a folder, or of nothing but given files, is."""
     if name is None:
         lacking = [part for part in PARTS if part in need and given[part] is None]
-        if lacking:
+        paths = [os.fspath(path) for path in given.values() if path is not None]
+        if lacking or not paths:
             raise InputError(
-                f"nothing says where the {' and the '.join(lacking)} are",
+                f"nothing says where the {' and the '.join(lacking or PARTS)} are",
                 accepted="the name of a collection, or --documents (or --index), --topics and --qrels",
             )
-        first = next(os.fspath(path) for path in given.values() if path is not None)
-        stem = name_of(first)
+        stem = name_of(paths[0])
         return Dataset(stem.partition(".")[0] or stem, None, {}, {}), given
     home = Path(name)
     if not home.is_dir():

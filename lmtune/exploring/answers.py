@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.exploring.background import Surfaces
 from lmtune.exploring.view import SHOWN, View, stamp_of
 from lmtune.measures.significance.comparison import compare
@@ -146,8 +146,7 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
 def surface(view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool) -> dict[str, Any]:
     """Return what is known so far of a measure over the grid, or of its smooth form: means over topics."""
     names = [str(own) for own in view.measures]
-    if measure not in names:
-        raise InputError("not among the page's measures", value=measure, accepted=", ".join(names))
+    check_choice("not among the page's measures", measure, names)
     place = names.index(measure)
     points = surfaces.ask(view.vector(setting), view.measures[place] if smooth else None)
     values = points.values if smooth else points.values[:, place]

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 
 
 class Document(NamedTuple):
@@ -107,8 +107,7 @@ def parts_of(source: DocumentSource, count: int, digest: str) -> Sequence[Docume
     InputError
         Where it cannot be cut, or not into so many.
     """
-    if count < 1:
-        raise InputError("bad number of shards", value=count, accepted="1 or more")
+    check_least("bad number of shards", count, 1)
     parts = source.parts(count, digest) if isinstance(source, Divisible) else [source]
     if len(parts) != count:
         raise InputError(

@@ -33,6 +33,7 @@ from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check, option
 from lmtune.progress import Progress, note, silent
+from lmtune.showing import Shown
 
 Doubles = NDArray[np.float64]
 
@@ -92,7 +93,7 @@ class FusionOptions:
         "What a document gets that a run lacks: the topic's minimum, or zero.",
         choices=(MINIMUM, ZERO),
     )
-    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0.0)
+    rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
     search: str = option(
         "surrogate",
         "Where exact line searches begin: at the end of a smooth measure's gradient, of ranknet's, or "
@@ -104,7 +105,7 @@ class FusionOptions:
     in_sample: bool = option(False, "No cross-validation.")
     bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
     certify: float | None = option(
-        None, "Prove that no weights do better in sample than linear's by more than this.", low=0.0
+        None, "Prove that no weights do better in sample than linear's by more than this.", low=0
     )
     seconds: float = option(60.0, "How long a proof may take.", above=0.0)
     depth: int = option(DEPTH, "Run depth.", low=1)
@@ -177,13 +178,18 @@ class FusedRow:
     folds: tuple[Chosen, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The method's, or a single run's own."""
+        return next(iter(self.chosen.weights)) if self.chosen.method == "single" else self.chosen.method
+
+    @property
     def mean(self) -> float:
         """What is reported: on topics that were held out, where there are any."""
         return float(self.values.mean())
 
 
-@dataclass(frozen=True)
-class FusionResult:
+@dataclass(frozen=True, repr=False)
+class FusionResult(Shown):
     """All rows, and how they came about.
 
     Attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 Doubles = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class ExactLineSearch(Tuner):
     """Climb a measure along lines of weights, each time to the best step of the whole line.
 
@@ -56,25 +58,16 @@ class ExactLineSearch(Tuner):
         Lines searched.
     """
 
-    bound_: float
-    n_lines_: int
+    bound_: float = field(init=False)
+    n_lines_: int = field(init=False)
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        starts: Sequence[Setting] | None = None,
-        restarts: int = 0,
-        directions: int = 8,
-        seed: int = 0,
-        depth: int = DEPTH,
-    ) -> None:
-        self.measure = measure
-        self.starts = starts
-        self.restarts = restarts
-        self.directions = directions
-        self.seed = seed
-        self.depth = depth
+    measure: object = "AP"
+    _: KW_ONLY
+    starts: Sequence[Setting] | None = None
+    restarts: int = 0
+    directions: int = 8
+    seed: int = 0
+    depth: int = DEPTH
 
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.gradient_free.estimates import check_even, differences, one_by_one, random_signs
 from lmtune.gradient_free.gains import Gains
 from lmtune.gradient_free.points import Box, Counted, Objective, Vector, generator, inside
@@ -158,8 +158,7 @@ def _steps(evaluations: int, per_step: int, least: int) -> Iterator[int]:
 
 
 def _per_step(method: str, given: int | None, d: int) -> int:
-    if method not in METHODS:
-        raise InputError("unknown method", value=method, accepted=", ".join(METHODS))
+    check_choice("unknown method", method, METHODS)
     if method == "fdsa":
         if given not in (None, 2 * d):
             raise InputError(

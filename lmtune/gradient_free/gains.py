@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.gradient_free.estimates import check_even, checked_width, differences, random_signs
 from lmtune.gradient_free.points import Box, Counted, Objective, generator, inside
 
@@ -110,8 +110,7 @@ class Gains:
         InputError
             For numbers outside their domain, or an objective that is not finite.
         """
-        if steps < 1:
-            raise InputError("bad number of steps", value=steps, accepted="1 or more")
+        check_least("bad number of steps", steps, 1)
         if not (math.isfinite(first_step) and first_step > 0.0):
             raise InputError("bad first step", value=first_step, accepted="a positive number")
         check_even(evaluations)

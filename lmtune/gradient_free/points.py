@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 
 Vector = NDArray[np.float64]
 Objective = Callable[[Vector], Any]
@@ -66,6 +66,5 @@ def inside(start: ArrayLike, box: Box | None) -> tuple[Vector, Vector, Vector]:
 
 def generator(seed: int, stream: int) -> np.random.Generator:
     """Return one of a seed's independent generators."""
-    if seed < 0:
-        raise InputError("bad seed", value=seed, accepted="0 or more")
+    check_least("bad seed", seed, 0)
     return np.random.default_rng([seed, stream])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import heapq
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
 from lmtune.formats.folders import atomic_directory, check_directory
-from lmtune.indexing.builder import duplicate, no_field, workers_for, write_index
+from lmtune.indexing.builder import How, duplicate, no_field, workers_for, write_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import StoredColumn, write_column
 from lmtune.indexing.docnos import DuplicateDocnoError
@@ -33,6 +33,7 @@ from lmtune.indexing.sharded import (
     write_shards,
 )
 from lmtune.parallel import Task, run_all, width
+from lmtune.progress import Count
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
@@ -48,15 +49,11 @@ class HowBuilt(TypedDict, total=False):
     positions: bool
     workers: int | None
     memory_bytes: int
-    progress: Callable[[int, int], None] | None
+    progress: Count | None
 
 
 def build_sharded_index(
-    source: DocumentSource,
-    path: str | os.PathLike[str],
-    analyzer: Analyzer,
-    shards: int,
-    **how: Unpack[HowBuilt],
+    source: DocumentSource, path: PathLike, analyzer: Analyzer, shards: int, **how: Unpack[HowBuilt]
 ) -> ShardedIndex:
     """Index a collection in shards, parts of consecutive documents of about equal size.
 
@@ -110,9 +107,7 @@ def build_sharded_index(
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 
-def join_indexes(
-    paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, name: str | None = None
-) -> ShardedIndex:
+def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None = None) -> ShardedIndex:
     """Make one index of several that are there and stay where they are.
 
     Parameters
@@ -164,11 +159,12 @@ def join_indexes(
 def _write_shard(part: DocumentSource, place: Path, analyzer: Analyzer, how: HowBuilt) -> None:
     memory = how.get("memory_bytes", 1 << 30)
     place.mkdir()
-    write_index(part, place, analyzer, 1, memory, None, how.get("positions", False))
+    own = How(analyzer, 1, memory, positions=how.get("positions", False))
+    write_index(part, place, own)
     for field in how.get("fields", ()):
         below = place / FIELDS / field
         below.mkdir(parents=True)
-        write_index(field_of(part, field), below, analyzer, 1, memory, None)
+        write_index(field_of(part, field), below, own._replace(positions=False))
 
 
 def _write_ranks(folder: Path, shards: Sequence[AnyShard]) -> StoredColumn:

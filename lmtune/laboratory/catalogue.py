@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from lmtune.errors import InputError, MissingExtraError
+from lmtune.errors import MissingExtraError, check_choice
 from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory`, imported when asked for; their classes; whether they need torch.
@@ -60,8 +60,7 @@ def find_experiment(name: str) -> type[Experiment]:
     InputError
         For another name, or where the extra ``neural`` is needed and not installed.
     """
-    if name not in _ALL:
-        raise InputError("no such experiment", value=name, accepted=", ".join(_ALL))
+    check_choice("no such experiment", name, _ALL)
     module, kind, neural = _ALL[name]
     if neural and any(find_spec(needed) is None for needed in ("torch", "safetensors")):
         raise MissingExtraError(f"the experiment {name}", "neural")

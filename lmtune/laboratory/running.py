@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmtune import parallel
-from lmtune.errors import InputError
+from lmtune.errors import check_choice
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write
 from lmtune.formats.folders import FolderKind, check_directory
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.reporting.figures.style import Picture, alt_text, save
+from lmtune.reporting.figures.style import Picture, save
 from lmtune.reporting.provenance import installed, versions
 from lmtune.reporting.table import FILES, RENDERED, Table, render
 
@@ -296,8 +296,7 @@ def _write(order: Order, folder: Path, result: Result) -> None:
         **order.made,
         **{name: value for name, value in _identity(order).items() if name != "experiment"},
         "pictures": {
-            picture.name: {"title": picture.title, "alt": alt_text(picture.figure)}
-            for picture in result.pictures
+            picture.name: {"title": picture.title, "alt": picture.alt} for picture in result.pictures
         },
         "files": files,
     }
@@ -332,6 +331,5 @@ def settings_of(experiment: type[E], given: Mapping[str, Any], *, quick: bool = 
     """
     names = [field.name for field in dataclasses.fields(experiment)]
     for name in given:
-        if name not in names:
-            raise InputError(f"{experiment.name} has no such setting", value=name, accepted=", ".join(names))
+        check_choice(f"{experiment.name} has no such setting", name, names)
     return experiment(**{**(experiment.quick if quick else {}), **given})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import OUTSIDE, Regions
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.measures import kernels
 from lmtune.measures.from_runs import from_runs
 from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.parameter import Setting, as_settings
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def measure_settings(
     depth: int = DEPTH,
     regions: Regions | None = None,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> NDArray[np.float64]:
     """Measure every (topic, setting) pair.
 
@@ -92,8 +93,7 @@ def measure_settings(
     settings = as_settings(pool.formula.parameters, settings)
     if not measures:
         raise InputError("no measures", accepted=ACCEPTED)
-    if depth < 1:
-        raise InputError("bad run depth", value=depth, accepted="1 or more")
+    check_least("bad run depth", depth, 1)
     pool.require(settings, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
     out = np.zeros((topics.size, len(settings), len(measures)))

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.measures import list_kernels as kernels
 from lmtune.measures.measure import EXPONENTIAL, LINEAR, Measure, parse_list_measure
 from lmtune.measures.order import trec_eval_order
@@ -102,8 +102,7 @@ def ndcg(
     array([[0.    , 0.659]])
     """
     for name, value, known in (("empty", empty, tuple(_EMPTY)), ("dcg", dcg, (EXPONENTIAL, LINEAR))):
-        if value not in known:
-            raise InputError(f"unknown {name}", value=value, accepted=", ".join(known))
+        check_choice(f"unknown {name}", value, known)
     for cutoff in cutoffs:
         if cutoff is not None and cutoff < 1:
             raise InputError("bad cutoff", value=cutoff, accepted="1 or more, or None for all")
@@ -372,8 +371,7 @@ def _checked(scores: ArrayLike, lists: LabelledLists, dimensions: int, ties: Tie
     if np.isnan(values).any():
         row = int(np.argmax(np.isnan(values).ravel())) % rows
         raise InputError(f"the score of row {row} is not a number", accepted="no NaN")
-    if ties not in _TIES:
-        raise InputError("unknown ties", value=ties, accepted=", ".join(_TIES))
+    check_choice("unknown ties", ties, _TIES)
     table = values.reshape(-1, rows)
     if ties == "mean":
         return table

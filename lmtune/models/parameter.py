@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 
 Setting = Mapping[str, float]
 """Values of a model's parameters by name."""
@@ -130,8 +130,7 @@ class Parameter:
     share: str = ""
 
     def __post_init__(self) -> None:
-        if self.scale not in _SCALES:
-            raise InputError("unknown scale of a parameter", value=self.scale, accepted=", ".join(_SCALES))
+        check_choice("unknown scale of a parameter", self.scale, _SCALES)
         self.require(self.low)
         self.require(self.high)
         if self.low > self.high:
@@ -282,6 +281,5 @@ def as_settings(
 def _as_row(parameters: Sequence[Parameter], setting: Setting) -> list[float]:
     names = [parameter.name for parameter in parameters]
     for name in setting:
-        if name not in names:
-            raise InputError("the model has no such parameter", value=name, accepted=", ".join(names))
+        check_choice("the model has no such parameter", name, names)
     return [float(setting.get(parameter.name, parameter.default)) for parameter in parameters]

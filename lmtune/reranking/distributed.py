@@ -91,18 +91,21 @@ def part_of(rows: int) -> slice:
 
 
 def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
-    """Add the processes' gradients up, in place, in one message."""
+    """Add the processes' gradients up, in place, in one message.
+
+    A parameter that no process has a gradient of keeps none, so that no optimizer lets it decay.
+    """
     if world_size() == 1:
         return
-    listed = list(parameters)
-    for parameter in listed:
-        if parameter.grad is None:  # no item of this part reached it
-            parameter.grad = torch.zeros_like(parameter)
-    grads = [p.grad for p in listed if p.grad is not None]
-    flat = torch.cat([grad.reshape(-1) for grad in grads])
+    listed = [parameter for parameter in parameters if parameter.requires_grad]
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in listed]
+    reached = grads[0].new_tensor([p.grad is not None for p in listed])
+    flat = torch.cat([*(grad.reshape(-1) for grad in grads), reached])
     dist.all_reduce(flat)
-    for grad, total in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
-        grad.copy_(total.view_as(grad))
+    *totals, anywhere = torch.split(flat, [*(grad.numel() for grad in grads), len(listed)])
+    for parameter, grad, total, count in zip(listed, grads, totals, anywhere.tolist(), strict=True):
+        if count:
+            parameter.grad = grad.copy_(total.view_as(grad))
 
 
 class _SumOverProcesses(torch.autograd.Function):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.measures.lists import Measurer
 from lmtune.measures.significance.comparison import compare
 from lmtune.measures.significance.contrasts import Comparison
@@ -64,8 +64,7 @@ def permutation_importance(
         For fewer repeats than one, other features than the model's, or fewer than two queries
         with a relevant document.
     """
-    if repeats < 1:
-        raise InputError("bad number of shuffles", value=repeats, accepted="1 or more")
+    check_least("bad number of shuffles", repeats, 1)
     measurer = Measurer(measure or model.scorer.settings.measure, data)
     topics = [query for query, counts in zip(data.queries, measurer.counted.tolist(), strict=True) if counts]
     if len(topics) < 2:

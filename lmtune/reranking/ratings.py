@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.formats.ratings import Ratings
 from lmtune.measures.list_kernels import count_above
 from lmtune.measures.lists import ndcg_of_ranks
@@ -41,8 +41,7 @@ def leave_out(ratings: Ratings, *, validation: int = 1, test: int = 1) -> Rating
         For numbers below 1, or where no user has enough ratings.
     """
     for name, value in (("validation", validation), ("test", test)):
-        if value < 1:
-            raise InputError(f"{name} is too small", value=value, accepted="1 or more")
+        check_least(f"{name} is too small", value, 1)
     order = np.lexsort((ratings.items, ratings.times, ratings.users))
     counts = np.bincount(ratings.users)
     enough = counts > validation + test

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.formats.frames import as_qrels, as_run, as_topics
 from lmtune.formats.runs import Ranking
 from lmtune.indexing.index import Index
 from lmtune.measures.order import trec_eval_order
 from lmtune.models.two_stage import check_parameters
+from lmtune.progress import Count
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import compute_features, features_of
 from lmtune.reranking.ranked_documents import look_up
@@ -30,7 +31,7 @@ def run_data(
     mu: float = 2500.0,
     depth: int = 1000,
     fields: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     on_missing: Callable[[int, str], None] | None = None,
 ) -> RankingData:
     """Make the features of a run's documents.
@@ -74,8 +75,7 @@ def run_data(
         finite, or parameters are outside their domain.
     """
     check_parameters(lambda_, mu)
-    if depth < 1:
-        raise InputError("bad depth", value=depth, accepted="1 or more")
+    check_least("bad depth", depth, 1)
     ranked = {topic: scores for topic, scores in as_run(run).items() if scores}
     texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
     for topic in ranked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ _HALVINGS = 5
 _FEW = 2
 
 
+@dataclass(eq=False, repr=False)
 class CoordinateAscent(Tuner):
     """Climb a measure along each parameter in turn.
 
@@ -66,27 +68,17 @@ class CoordinateAscent(Tuner):
         How many climbs ended within .001 of the best; 1 says that no other found it.
     """
 
-    ends_: pd.DataFrame
-    n_agreeing_: int
+    ends_: pd.DataFrame = field(init=False)
+    n_agreeing_: int = field(init=False)
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        space: ParameterSpace | None = None,
-        starts: Sequence[Setting] | None = None,
-        restarts: int = 4,
-        steps: Mapping[str, float] | None = None,
-        seed: int = 0,
-        depth: int = DEPTH,
-    ) -> None:
-        self.measure = measure
-        self.space = space
-        self.starts = starts
-        self.restarts = restarts
-        self.steps = steps
-        self.seed = seed
-        self.depth = depth
+    measure: object = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    starts: Sequence[Setting] | None = None
+    restarts: int = 4
+    steps: Mapping[str, float] | None = None
+    seed: int = 0
+    depth: int = DEPTH
 
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import check_choice, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.tuning.descent import Point, coordinate_descent, l_bfgs
@@ -105,12 +105,9 @@ class GradientTuner(Tuner):
 
     def _check(self) -> list[Measure]:
         """Check the constructor's arguments, and return the measures."""
-        if self.optimizer not in OPTIMIZERS:
-            raise InputError("unknown optimizer", value=self.optimizer, accepted=", ".join(OPTIMIZERS))
-        if self.starts < 1:
-            raise InputError("a descent needs a start", value=self.starts, accepted="1 or more")
-        if self.seed < 0:
-            raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        check_choice("unknown optimizer", self.optimizer, OPTIMIZERS)
+        check_least("a descent needs a start", self.starts, 1)
+        check_least("bad seed", self.seed, 0)
         return parse_measures(self.measures)
 
     def _close(self, record: SearchRecord, measures: Sequence[Measure]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.progress import counted
+from lmtune.progress import Count, counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
@@ -56,7 +56,7 @@ class Surface:
         shape: Sequence[int],
         topics: NDArray[np.int64] | None = None,
         depth: int = DEPTH,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | None = None,
     ) -> Surface:
         """Measure the grid of `shape` points over `space`.
 
@@ -86,6 +86,7 @@ class Surface:
         return [int(place) for place in order[:count]]
 
 
+@dataclass(eq=False, repr=False)
 class GridSearch(Tuner):
     """Find the grid point with the best mean of a measure; the first of equals.
 
@@ -108,18 +109,11 @@ class GridSearch(Tuner):
     {'lambda': 0.5, 'mu': 100.0}
     """
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        space: ParameterSpace | None = None,
-        shape: Sequence[int] | None = None,
-        depth: int = DEPTH,
-    ) -> None:
-        self.measure = measure
-        self.space = space
-        self.shape = shape
-        self.depth = depth
+    measure: object = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    shape: Sequence[int] | None = None
+    depth: int = DEPTH
 
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, Columns
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import check_least
 from lmtune.threads import over_slices
 from lmtune.tuning.space import ParameterSpace
 
@@ -58,8 +58,7 @@ class Lists:
         InputError
             For a depth below 1, or one that the candidates were not made for.
         """
-        if depth < 1:
-            raise InputError("bad depth of lists", value=depth, accepted="1 or more")
+        check_least("bad depth of lists", depth, 1)
         rng = np.random.default_rng(seed)
         settings = np.array([space.start, *(space.random(rng) for _ in range(_SETTINGS - 1))])
         pool.require(settings, depth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord
 
 
+@dataclass(eq=False, repr=False)
 class RankNetTuner(GradientTuner):
     """Fit a formula's parameters to preference pairs (Metzler, SIGIR 2007).
 
@@ -50,29 +52,18 @@ class RankNetTuner(GradientTuner):
     >>> tuner.best_params_  # doctest: +SKIP
     """
 
-    n_pairs_: int
-    pairs_rule_: str
+    n_pairs_: int = field(init=False)
+    pairs_rule_: str = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        optimizer: str = "coordinate-descent",
-        space: ParameterSpace | None = None,
-        starts: int = 4,
-        seed: int = 0,
-        rel: int = 1,
-        stand_ins: int = STAND_INS,
-        measures: Sequence[str] = (),
-        depth: int = DEPTH,
-    ) -> None:
-        self.optimizer = optimizer
-        self.space = space
-        self.starts = starts
-        self.seed = seed
-        self.rel = rel
-        self.stand_ins = stand_ins
-        self.measures = measures
-        self.depth = depth
+    _: KW_ONLY
+    optimizer: str = "coordinate-descent"
+    space: ParameterSpace | None = None
+    starts: int = 4
+    seed: int = 0
+    rel: int = 1
+    stand_ins: int = STAND_INS
+    measures: Sequence[str] = ()
+    depth: int = DEPTH
 
     def fit(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import Parameter, Setting, as_settings, shares
@@ -55,8 +55,7 @@ class ParameterSpace:
         ranges = ranges or {}
         names = [parameter.name for parameter in model.parameters]
         for name in ranges:
-            if name not in names:
-                raise InputError(f"{model.name} has no such parameter", value=name, accepted=", ".join(names))
+            check_choice(f"{model.name} has no such parameter", name, names)
         for name, value in model.fixed.items():
             if ranges.get(name, (value, value)) != (value, value):
                 raise InputError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.gradient_free import Gains, minimise
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measure
@@ -41,23 +42,13 @@ class _Search(Tuner):
 
     gains_: Gains | None
 
-    def __init__(
-        self,
-        measure: object,
-        space: ParameterSpace | None,
-        start: Setting | None,
-        evaluations: int,
-        gains: Gains | None,
-        seed: int,
-        depth: int,
-    ) -> None:
-        self.measure = measure
-        self.space = space
-        self.start = start
-        self.evaluations = evaluations
-        self.gains = gains
-        self.seed = seed
-        self.depth = depth
+    measure: object
+    space: ParameterSpace | None
+    start: Setting | None
+    evaluations: int
+    gains: Gains | None
+    seed: int
+    depth: int
 
     @property
     def _per_step(self) -> int | None:
@@ -84,8 +75,7 @@ class _Search(Tuner):
         """
         if self.evaluations < FEWEST:
             raise InputError("too few evaluations", value=self.evaluations, accepted=f"{FEWEST} or more")
-        if self.seed < 0:
-            raise InputError("bad seed", value=self.seed, accepted="0 or more")
+        check_least("bad seed", self.seed, 0)
         report = counted(progress, type(self).__name__)
         record = SearchRecord(
             pool, parse_measure(self.measure), space=self.space, topics=topics, depth=self.depth, repeats=True
@@ -151,6 +141,7 @@ class _Search(Tuner):
         return [0] * spent + [min(int(number), found.steps) for number in numbers]
 
 
+@dataclass(eq=False, repr=False)
 class SPSA(_Search):
     """Climb a measure along gradients estimated by simultaneous perturbations.
 
@@ -189,20 +180,15 @@ class SPSA(_Search):
 
     method = "spsa"
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        space: ParameterSpace | None = None,
-        start: Setting | None = None,
-        evaluations: int = EVALUATIONS,
-        evaluations_per_step: int = 2,
-        gains: Gains | None = None,
-        seed: int = 0,
-        depth: int = DEPTH,
-    ) -> None:
-        super().__init__(measure, space, start, evaluations, gains, seed, depth)
-        self.evaluations_per_step = evaluations_per_step
+    measure: object = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    start: Setting | None = None
+    evaluations: int = EVALUATIONS
+    evaluations_per_step: int = 2
+    gains: Gains | None = None
+    seed: int = 0
+    depth: int = DEPTH
 
     @property
     def _per_step(self) -> int:
@@ -213,6 +199,7 @@ class SPSA(_Search):
         return self.evaluations_per_step
 
 
+@dataclass(eq=False, repr=False)
 class FDSA(_Search):
     """Climb a measure along gradients estimated one coordinate at a time.
 
@@ -223,18 +210,14 @@ class FDSA(_Search):
 
     method = "fdsa"
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        space: ParameterSpace | None = None,
-        start: Setting | None = None,
-        evaluations: int = EVALUATIONS,
-        gains: Gains | None = None,
-        seed: int = 0,
-        depth: int = DEPTH,
-    ) -> None:
-        super().__init__(measure, space, start, evaluations, gains, seed, depth)
+    measure: object = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    start: Setting | None = None
+    evaluations: int = EVALUATIONS
+    gains: Gains | None = None
+    seed: int = 0
+    depth: int = DEPTH
 
 
 SEARCHES: dict[str, type[SPSA | FDSA]] = {"spsa": SPSA, "fdsa": FDSA}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -36,6 +37,7 @@ _STEEPNESS = (1e-2, 1e3)
 _MOST_ROUNDS, _STILL = 30, 1e-4
 
 
+@dataclass(eq=False, repr=False)
 class SurrogateTuner(GradientTuner):
     """Fit a formula's parameters by an objective that stands in for a measure.
 
@@ -77,30 +79,18 @@ class SurrogateTuner(GradientTuner):
     >>> tuner.best_params_  # doctest: +SKIP
     """
 
-    objective_: Objective
+    objective_: Objective = field(init=False)
 
-    def __init__(
-        self,
-        objective: str = "approx-ap",
-        *,
-        alpha: float | Sequence[float] = ALPHAS,
-        optimizer: str = "l-bfgs",
-        space: ParameterSpace | None = None,
-        starts: int = 4,
-        seed: int = 0,
-        list_depth: int | None = None,
-        measures: Sequence[str] = (),
-        depth: int = DEPTH,
-    ) -> None:
-        self.objective = objective
-        self.alpha = alpha
-        self.optimizer = optimizer
-        self.space = space
-        self.starts = starts
-        self.seed = seed
-        self.list_depth = list_depth
-        self.measures = measures
-        self.depth = depth
+    objective: str = "approx-ap"
+    _: KW_ONLY
+    alpha: float | Sequence[float] = ALPHAS
+    optimizer: str = "l-bfgs"
+    space: ParameterSpace | None = None
+    starts: int = 4
+    seed: int = 0
+    list_depth: int | None = None
+    measures: Sequence[str] = ()
+    depth: int = DEPTH
 
     def fit(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import check_choice
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.progress import Count
@@ -76,10 +76,7 @@ class Tuner(Plotted, ABC):
         """
         known = self.get_params()
         for name, value in params.items():
-            if name not in known:
-                raise InputError(
-                    f"{type(self).__name__} has no such parameter", value=name, accepted=", ".join(known)
-                )
+            check_choice(f"{type(self).__name__} has no such parameter", name, known)
             setattr(self, name, value)
         return self
 

@@ -108,7 +108,7 @@ def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert "─ The kitchen ─" in text
     assert "─ The table ─" in text
     for line in (
-        "--hours N how long [at least] [default: 3]",
+        "--hours N how long [at least] [1 or more] [default: 3]",
         "--rates X,... how hot [default: 0.1, 2]",
         "--spice -s TEXT what goes in [default: salt]",
         "--shape N,... of the cake [default: 2x3]",

@@ -78,6 +78,7 @@ def test_pydocs_with_other_topics() -> None:
     [
         ("nowhere", {}, "no such collection: 'nowhere'; accepted: pydocs, FOLDER, irds:ID"),
         (None, {}, "where the documents and the topics and the qrels are"),
+        (None, {"need": []}, "where the documents and the topics and the qrels are"),
         (None, {"topics": "named"}, "where the documents and the qrels are"),
         (None, {"topics": "named", "need": ["topics", "qrels"]}, "where the qrels are"),
         ("tiny", {"topics": "nope"}, "topics: no such name or file: 'nope'"),

@@ -92,7 +92,7 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
         f"No cost: {_list(without)}."
     )
     title = "Which lambdas come from a cost"
-    return Picture("violations", title, finish(figure, alt), alt)
+    return Picture("violations", title, finish(figure, alt))
 
 
 @in_style
@@ -131,7 +131,7 @@ def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
     alt = f"Relative violations of {name}, test by test: {verdict}. Beyond errors: {_list(bad_tests)}."
     title = f"Does {name} come from a cost?"
-    return Picture("violations", title, finish(figure, alt), alt)
+    return Picture("violations", title, finish(figure, alt))
 
 
 @in_style
@@ -174,7 +174,7 @@ def margin_costs(margin: pd.DataFrame) -> Picture:
         f"{largest:.1e} away."
     )
     title = "The two-document example's cost, rebuilt"
-    return Picture("margin", title, finish(figure, alt), alt)
+    return Picture("margin", title, finish(figure, alt))
 
 
 @in_style
@@ -223,7 +223,7 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
         f"{sides[middle]:.4f} beside it."
     )
     title = "Why LambdaRank has no cost"
-    return Picture("walk", title, finish(figure, alt), alt)
+    return Picture("walk", title, finish(figure, alt))
 
 
 def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:

@@ -140,7 +140,7 @@ class MapOptimality(Experiment):
         """Draw cost and measure along lines, and the share of ascending directions by step."""
         from lmtune.laboratory.smoothing.map_optimality_pictures import ascending
         from lmtune.reporting.figures.profiles import cost_and_measure
-        from lmtune.reporting.figures.style import Picture, alt_text
+        from lmtune.reporting.figures.style import Picture
 
         name = parse_measure(self.measure).title
         lines = cost_and_measure(found["lines"], measure=name)
@@ -148,13 +148,9 @@ class MapOptimality(Experiment):
         shares = ascending(found["ascents"], measure=name)
         return [
             Picture(
-                "lines",
-                f"{name} and the RankNet cost along lines through RankNet's choice",
-                lines,
-                alt_text(lines),
-                group,
+                "lines", f"{name} and the RankNet cost along lines through RankNet's choice", lines, group
             ),
-            Picture("ascents", f"Directions in which {name} ascends", shares, alt_text(shares), group),
+            Picture("ascents", f"Directions in which {name} ascends", shares, group),
         ]
 
     def conclusions(self, found: Tables) -> list[str]:

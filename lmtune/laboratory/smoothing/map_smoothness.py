@@ -181,7 +181,7 @@ class MapSmoothness(Experiment):
     def pictures(self, found: Tables) -> list[Picture]:
         """Draw each measure's curves, and roughness against topics."""
         from lmtune.laboratory.smoothing.map_smoothness_pictures import curves, roughness_by_topics
-        from lmtune.reporting.figures.style import Picture, alt_text
+        from lmtune.reporting.figures.style import Picture
 
         drawn, group = [], short_name(self.dataset)
         for measure in found["needed"]["measure"].unique():
@@ -196,7 +196,7 @@ class MapSmoothness(Experiment):
                 ),
             ):
                 name = f"{kind}-{file_name(measure)}"
-                drawn.append(Picture(name, f"{title}: {words}", figure, alt_text(figure), group))
+                drawn.append(Picture(name, f"{title}: {words}", figure, group))
         return drawn
 
     def conclusions(self, found: Tables) -> list[str]:

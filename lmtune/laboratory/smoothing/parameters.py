@@ -191,11 +191,11 @@ class Parameters(Experiment):
     def pictures(self, found: Tables) -> list[Picture]:
         """Draw work and quality by the number of parameters."""
         from lmtune.laboratory.smoothing.parameters_pictures import growth
-        from lmtune.reporting.figures.style import Picture, alt_text
+        from lmtune.reporting.figures.style import Picture
 
         figure = growth(found["methods"], parse_measure(self.measure).title)
         title = "What tuning takes and reaches as parameters grow in number"
-        return [Picture("growth", title, figure, alt_text(figure))]
+        return [Picture("growth", title, figure)]
 
     def conclusions(self, found: Tables) -> list[str]:
         """Say what each method takes and reaches, and which models differ."""

@@ -39,7 +39,7 @@ from lmtune.laboratory.smoothing.surrogate_splits import (
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.measures.significance.resampling import corrected_resampling, topics_and_sets
 from lmtune.options import option
-from lmtune.reporting.results_files import file_name
+from lmtune.reporting.results_files import check_names, file_name
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
 from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.spsa import FEWEST
@@ -103,9 +103,7 @@ class Surrogates(Experiment):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._fitted()
-        names = [short_name(dataset) for dataset in self.datasets]
-        if len(set(names)) < len(names):
-            raise InputError("two collections have one name", value=names, accepted="different names")
+        check_names([short_name(dataset) for dataset in self.datasets])
 
     def units(self) -> list[Unit]:
         """Return units of a few training sets each."""
@@ -280,28 +278,26 @@ class Surrogates(Experiment):
             dimensions,
             mends,
         )
-        from lmtune.reporting.figures.style import Picture, alt_text
+        from lmtune.reporting.figures.style import Picture
 
         drawn = []
         table = found["equivalence"]
         for measure in table["measure"].unique().tolist():
             figure = differences(table[table["measure"] == measure], margin=self.margin)
             title = f"{parse_measure(measure).title} on test topics, minus Direct's"
-            drawn.append(Picture(f"differences-{file_name(measure)}", title, figure, alt_text(figure)))
+            drawn.append(Picture(f"differences-{file_name(measure)}", title, figure))
         if len(found["causes"]):
             figure = mends(found["causes"])
-            drawn.append(
-                Picture("causes", "What mends RankNet's cost, step by step", figure, alt_text(figure))
-            )
+            drawn.append(Picture("causes", "What mends RankNet's cost, step by step", figure))
             for dataset, own in found["surfaces"].groupby("dataset", sort=False):
                 figure = cost_surfaces(own)
                 title = "MAP, RankNet's cost and the smooth AP over lambda and mu"
                 name = f"surfaces-{file_name(str(dataset))}"
-                drawn.append(Picture(name, title, figure, alt_text(figure), str(dataset)))
+                drawn.append(Picture(name, title, figure, str(dataset)))
         if len(found["parameters"]):
             figure = dimensions(found["parameters"])
             title = "MAP reached and evaluations as parameters grow in number"
-            drawn.append(Picture("parameters", title, figure, alt_text(figure)))
+            drawn.append(Picture("parameters", title, figure))
         return drawn
 
     def conclusions(self, found: Tables) -> list[str]:

@@ -72,7 +72,7 @@ def draw_directions(counts: pd.DataFrame, *, title: str, share: float) -> Pictur
         f"trained nets, by step: {'; '.join(words)}."
     )
     caption = f"Random directions in which {title} ascends from trained nets"
-    return Picture("directions", caption, finish(figure, alt), alt)
+    return Picture("directions", caption, finish(figure, alt))
 
 
 def _line(panel: Axes, height: float, words: str, above: float) -> None:
@@ -126,4 +126,4 @@ def draw_sweeps(sweeps: pd.DataFrame, *, title: str) -> Picture:
         f"{', '.join(words)}."
     )
     caption = f"{title} through trained weights, one at a time"
-    return Picture("sweeps", caption, finish(figure, alt), alt)
+    return Picture("sweeps", caption, finish(figure, alt))

@@ -59,7 +59,7 @@ def draw_curves(curves: pd.DataFrame, rough: pd.DataFrame, *, title: str) -> Pic
         f"variation over range, median over weights: {', '.join(words)}."
     )
     caption = f"{title} against the shift of single weights"
-    return Picture("smoothness", caption, finish(figure, alt), alt)
+    return Picture("smoothness", caption, finish(figure, alt))
 
 
 def _panel(panel: Axes, curves: pd.DataFrame) -> None:

@@ -11,7 +11,6 @@ from lmtune.reporting.figures.style import (
     COLUMN,
     Look,
     Picture,
-    alt_text,
     finish,
     in_style,
     legend_below,
@@ -71,7 +70,7 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
         )
     finish(figure, f"{text}The minimum is {minimum:.4f}.", f"A linear net on {data}")
     title = "Cross-entropy by function evaluations: mean of the runs, and their range"
-    return Picture("costs", title, figure, alt_text(figure))
+    return Picture("costs", title, figure)
 
 
 @in_style
@@ -101,4 +100,4 @@ def draw_steps(steps: pd.DataFrame) -> Picture:
     ax.set_ylabel("function evaluations a step")
     ax.legend(loc="upper left")
     finish(figure, text)
-    return Picture("steps", "Function evaluations a step", figure, alt_text(figure))
+    return Picture("steps", "Function evaluations a step", figure)

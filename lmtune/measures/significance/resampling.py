@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.measures.significance.effects import Equivalence, check_margin
 
 
@@ -121,8 +121,7 @@ def topics_and_sets(by_set: ArrayLike, by_topic: ArrayLike, *, independent: int)
         For fewer than two sets or topics, values that are not finite, or no independent set.
     """
     sets, topics = _checked(by_set), _checked(by_topic)
-    if independent < 1:
-        raise InputError("no independent training set", value=independent, accepted="1 or more")
+    check_least("no independent training set", independent, 1)
     parts = [
         (float(sets.var(ddof=1)) / min(independent, sets.size), sets.size - 1),
         (float(topics.var(ddof=1)) / topics.size, topics.size - 1),

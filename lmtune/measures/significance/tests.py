@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import check_choice, check_least
 from lmtune.measures.significance.differences import Differences, paired_differences
 from lmtune.measures.significance.sign_patterns import Alternative, drawn, enumerated
 
@@ -231,8 +231,7 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
     >>> adjusted([0.01, 0.04, 0.03], "bonferroni")
     [0.03, 0.12, 0.09]
     """
-    if correction not in CORRECTIONS:
-        raise InputError("unknown correction", value=correction, accepted=", ".join(CORRECTIONS))
+    check_choice("unknown correction", correction, CORRECTIONS)
     p = np.asarray(p_values, np.float64)
     if correction == "none" or not p.size:
         return [float(value) for value in p]
@@ -271,16 +270,13 @@ def adjusted_confidence(confidence: float, comparisons: int, correction: str = "
 
 def check_alternative(alternative: str) -> None:
     """Raise InputError unless `alternative` is known."""
-    if alternative not in ALTERNATIVES:
-        raise InputError("unknown alternative", value=alternative, accepted=", ".join(ALTERNATIVES))
+    check_choice("unknown alternative", alternative, ALTERNATIVES)
 
 
 def check_drawing(permutations: int, seed: int) -> None:
     """Raise InputError unless these can draw sign patterns."""
-    if permutations < 1:
-        raise InputError("bad number of permutations", value=permutations, accepted="1 or more")
-    if seed < 0:
-        raise InputError("bad seed", value=seed, accepted="0 or more")
+    check_least("bad number of permutations", permutations, 1)
+    check_least("bad seed", seed, 0)
 
 
 def _exact(values: NDArray[np.float64], room: float, alternative: Alternative) -> Tested:

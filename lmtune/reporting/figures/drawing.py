@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
 from lmtune.reporting.figures.recall import recall_precision_curves
 from lmtune.reporting.figures.searches import Search, at_lowest, best_so_far, convergence
 from lmtune.reporting.figures.spread import parameter_spread
-from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture, alt_text
+from lmtune.reporting.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.reporting.figures.surfaces import SurfacePanel, pairs, surface
 from lmtune.reporting.figures.topics import topic_differences
 from lmtune.reporting.results_files import PROFILES, RECALL, SMOOTH, SURFACE, TRACE, UNCHANGED, file_name
@@ -36,7 +35,7 @@ _MANY = 100.0
 _CERTIFICATE = ("boxes", "best", "bound")
 
 
-def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> Iterator[Picture]:
+def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Picture]:
     """Draw all pictures of a results folder, one at a time.
 
     Parameters
@@ -130,7 +129,7 @@ class _Collection:
 
     def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")
-        return Picture(stem, title, figure, alt_text(figure), self.result.name, part)
+        return Picture(stem, title, figure, self.result.name, part)
 
     def differences(self, system: Row, baseline: Row) -> Picture:
         measure = system.measure

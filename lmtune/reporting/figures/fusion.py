@@ -17,7 +17,6 @@ from lmtune.reporting.figures.style import (
     COLUMN,
     PAGE,
     Picture,
-    alt_text,
     drawable,
     finish,
     in_style,
@@ -75,7 +74,7 @@ def fusion_pictures(
             )
         for name, figure in figures.items():
             stem = file_name(f"{row.measure}-{row.chosen.method}-{name}")
-            yield Picture(stem, f"{title}: {name}", figure, alt_text(figure))
+            yield Picture(stem, f"{title}: {name}", figure)
 
 
 @in_style

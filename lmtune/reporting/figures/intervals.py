@@ -13,7 +13,6 @@ from lmtune.reporting.figures.style import (
     COLUMN,
     PAGE,
     Picture,
-    alt_text,
     drawable,
     finish,
     in_style,
@@ -104,12 +103,12 @@ def contrast_differences(
 def comparison_pictures(comparison: Comparison) -> Iterator[Picture]:
     """Draw all intervals, then each contrast's differences on each topic."""
     figure = difference_intervals(comparison)
-    yield Picture("intervals", "Mean differences and their intervals", figure, alt_text(figure))
+    yield Picture("intervals", "Mean differences and their intervals", figure)
     for own in comparison.contrasts:
         title = f"{own.measure}: {own.system} minus {own.against}"
         figure = _topics(comparison, own, "")
         name = file_name(f"{own.measure}-{own.system}-{own.against}-topics")
-        yield Picture(name, f"{title} on each topic", figure, alt_text(figure))
+        yield Picture(name, f"{title} on each topic", figure)
 
 
 def _topics(comparison: Comparison, contrast: Contrast, title: str) -> Figure:

@@ -6,13 +6,12 @@ import contextlib
 import functools
 import io
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from lmtune.errors import InputError, visible
+from lmtune.errors import InputError, PathLike, check_choice, visible
 from lmtune.formats.files import atomic_write
 from lmtune.reporting.table import short as short
 
@@ -149,8 +148,6 @@ class Picture:
         A caption.
     figure : matplotlib.figure.Figure
         The figure.
-    alt : str
-        What it shows, in a sentence or two with the main numbers.
     group, part : str
         The collection, and within it the measure and fold that it belongs to.
     """
@@ -158,9 +155,13 @@ class Picture:
     name: str
     title: str
     figure: Figure
-    alt: str
     group: str = ""
     part: str = ""
+
+    @property
+    def alt(self) -> str:
+        """What it shows, in a sentence or two with the main numbers."""
+        return alt_text(self.figure)
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
@@ -233,8 +234,10 @@ def finish(figure: Figure, alt: str, title: str = "") -> Figure:
             _write_plain_numbers(axis)
     figure.set_label(visible(" ".join(alt.split())))
     # Once and for all: laying out what is laid out already would move it a little each time.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine(None)
     vars(figure)["_repr_png_"] = functools.partial(_on_screen, figure)  # shows it in notebooks
     return figure
 
@@ -283,8 +286,7 @@ def render(figure: Figure, format_: str) -> bytes:
     InputError
         For another format.
     """
-    if format_ not in FORMATS:
-        raise InputError("unknown picture format", value=format_, accepted=", ".join(FORMATS))
+    check_choice("unknown picture format", format_, FORMATS)
     metadata = dict(_METADATA[format_])
     if alt_text(figure):
         metadata["Title" if format_ == "pdf" else "Description"] = alt_text(figure)
@@ -294,7 +296,7 @@ def render(figure: Figure, format_: str) -> bytes:
     return stream.getvalue()
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save(figure: Figure, path: PathLike) -> None:
     """Write a figure whole or not at all; equal figures give equal bytes.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any, Self
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.texts import open_texts
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.progress import Progress, silent
 from lmtune.reranking.runs import in_order
 from lmtune.reranking.sources import RunFeatures
@@ -50,8 +50,7 @@ class TextSource:
         InputError
             For a bad depth, an empty run, a topic without text, or texts that cannot be had.
         """
-        if self.depth < 1:
-            raise InputError("bad depth", value=self.depth, accepted="1 or more")
+        check_least("bad depth", self.depth, 1)
         texts = open_texts(collection, dataset, self.options.template, progress=progress)
         taken = {
             topic: {

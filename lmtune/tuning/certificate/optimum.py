@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ _GRID = (12, 12)
 _ASCENTS = 5
 
 
+@dataclass(eq=False, repr=False)
 class CertifiedOptimum(Tuner):
     """Find the best setting of a range and bound the measure over the whole range.
 
@@ -85,32 +87,22 @@ class CertifiedOptimum(Tuner):
     (0.2930..., 0.2938...)
     """
 
-    bound_: float
-    gap_: float
-    certified_: bool
-    stopped_: str | None
-    n_boxes_: int
-    bounds_: pd.DataFrame
-    boxes_: pd.DataFrame
+    bound_: float = field(init=False)
+    gap_: float = field(init=False)
+    certified_: bool = field(init=False)
+    stopped_: str | None = field(init=False)
+    n_boxes_: int = field(init=False)
+    bounds_: pd.DataFrame = field(init=False)
+    boxes_: pd.DataFrame = field(init=False)
 
-    def __init__(
-        self,
-        measure: object = "AP",
-        *,
-        tolerance: float = 1e-3,
-        space: ParameterSpace | None = None,
-        starts: Sequence[Setting] = (),
-        depth: int = DEPTH,
-        workers: int | None = None,
-        max_seconds: float | None = None,
-    ) -> None:
-        self.measure = measure
-        self.tolerance = tolerance
-        self.space = space
-        self.starts = starts
-        self.depth = depth
-        self.workers = workers
-        self.max_seconds = max_seconds
+    measure: object = "AP"
+    _: KW_ONLY
+    tolerance: float = 1e-3
+    space: ParameterSpace | None = None
+    starts: Sequence[Setting] = ()
+    depth: int = DEPTH
+    workers: int | None = None
+    max_seconds: float | None = None
 
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: Progress | None = None

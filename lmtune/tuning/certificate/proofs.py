@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_choice
 from lmtune.models.bm25_taylor_kernels import slack_of
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import product_is_safe
@@ -97,10 +97,7 @@ def proof_of(formula: Formula) -> Proof:
     InputError
         Where there is none.
     """
-    if formula.name not in _PROOFS:
-        raise InputError(
-            "no certificate's proof holds for this model", value=formula.name, accepted=", ".join(_PROOFS)
-        )
+    check_choice("no certificate's proof holds for this model", formula.name, _PROOFS)
     return _PROOFS[formula.name]
 
 

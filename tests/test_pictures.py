@@ -1,0 +1,37 @@
+"""The kept pictures: small, described, shown with the commands that make them, and made by these."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "pictures"
+MAKER = runpy.run_path(str(FOLDER / "make.py"))
+SHOWN = re.compile(r"^!\[([^\]]+)\]\(docs/pictures/([^)]+)\.png\)\n\n(\*[^*]+\*)$", re.M)
+
+
+def test_each_picture_is_small_and_shown_with_its_commands() -> None:
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "FINDINGS.md")]
+    shown = {name: (alt, caption) for text in texts for alt, name, caption in SHOWN.findall(text)}
+    assert shown.keys() == MAKER["KEPT"].keys() == {path.stem for path in FOLDER.glob("*.png")}
+    for name, (alt, caption) in shown.items():
+        assert len(alt) > 40, name
+        for command in MAKER["KEPT"][name].commands:
+            assert f"`{command}`" in " ".join(caption.split()), name
+        assert (FOLDER / f"{name}.png").stat().st_size < 60_000, name
+
+
+@pytest.mark.slow
+def test_a_picture_made_again_is_the_same(tmp_path: Path) -> None:
+    MAKER["make"]("burges", tmp_path / "again.png")
+    pixels = []
+    for path in (tmp_path / "again.png", FOLDER / "burges.png"):
+        with Image.open(path) as image:
+            pixels.append(np.asarray(image.convert("RGB"), np.float64))
+    assert np.abs(pixels[0] - pixels[1]).mean() < 0.5
