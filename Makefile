@@ -56,6 +56,7 @@ $(BIN)/python:
 
 $(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable .
+	$(BIN)/python -m lmtune.tuning.experiment.compiling &
 	touch $@
 
 $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt

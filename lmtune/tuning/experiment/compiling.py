@@ -1,0 +1,28 @@
+"""Compile what ``lmtune tune`` runs, while something else goes on: ``python -m`` and this module's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold
+from lmtune.formats.documents import Document, ListDocuments
+from lmtune.indexing.analysis import Analyzer
+from lmtune.indexing.builder import build_index
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.run import run_experiment
+
+
+def compile_kernels() -> None:
+    """Tune on three documents, so that the kernels of two-stage smoothing are compiled and kept."""
+    texts = {"a": "zebra", "b": "zebra crossing", "c": "zebra zebra stripes"}
+    documents = ListDocuments("zebras", [Document(*pair) for pair in texts.items()])
+    with TemporaryDirectory() as folder:
+        index = build_index(documents, Path(folder, "index"), Analyzer())
+        pool = CandidatePool.build(index, {"1": "zebra crossing"}, {"1": {"a": 0, "b": 1, "c": 0}})
+        run_experiment(pool, [Fold(("1",), ("1",))], Plan(grid=(2, 2), final=False))
+
+
+if __name__ == "__main__":
+    compile_kernels()
