@@ -27,11 +27,17 @@ class Kept(NamedTuple):
     file: str
 
 
-KEPT = {"burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png")}
+KEPT = {
+    "metzler": Kept(("lmtune lab estimators --output DIR",), "losses-small.png"),
+    "yue": Kept(("lmtune lab smoothness --networks linear --output DIR",), "smoothness.png"),
+    "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
+    "bruch": Kept(("lmtune lab alpha --output DIR",), "alpha.png"),
+    "qiu": Kept(("lmtune lab full-items --quick --output DIR",), "full-items.png"),
+}
 
 
 def make(name: str, target: Path) -> None:
-    """Make a picture, small enough to be kept.
+    """Make a picture and keep it.
 
     Parameters
     ----------
@@ -49,9 +55,14 @@ def make(name: str, target: Path) -> None:
         for command in KEPT[name].commands:
             words = [word.replace("DIR", f"{folder}/made") for word in command.split()[1:]]
             subprocess.run([sys.executable, "-m", "lmtune", *words], check=True)
-        with Image.open(Path(folder, "made", KEPT[name].file)) as drawn:
-            height = round(drawn.height * WIDTH / drawn.width)
-            small = drawn.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
+        keep(Path(folder, "made", KEPT[name].file), target)
+
+
+def keep(drawn: Path, target: Path) -> None:
+    """Write a picture small."""
+    with Image.open(drawn) as image:
+        size = WIDTH, round(image.height * WIDTH / image.width)
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     out = io.BytesIO()
     small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
