@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import io
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,16 +20,33 @@ from lmtune.formats.files import atomic_write
 
 FOLDER = Path(__file__).parent
 WIDTH, COLOURS = 1400, 48  # twice the width of a page's column, and few enough for a small file
+SETTLED = 60  # seconds until a page's surface is drawn
 
 
 class Kept(NamedTuple):
-    """What makes a picture: commands, in which DIR is a new folder, and the file they leave there."""
+    """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
+
+    Without a file the last command opens a page, and the picture is of that.
+    """
 
     commands: tuple[str, ...]
-    file: str
+    file: str | None = None
 
 
-KEPT = {"burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png")}
+TUNE = "lmtune tune pydocs -m AP --output DIR"
+KEPT = {
+    "burges.png": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
+    "surface.png": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
+    "weights.svg": Kept(
+        (
+            "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR-bm25",
+            "lmtune search pydocs --lambda 0 --mu 50 --hits 100 --output DIR-dirichlet",
+            "lmtune fuse qrels/qrels.pydocs.txt DIR-bm25 DIR-dirichlet --method linear,rrf --plot DIR",
+        ),
+        "nDCG@10-linear-weights.svg",
+    ),
+    "explore.png": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser")),
+}
 
 
 def make(name: str, target: Path) -> None:
@@ -38,28 +57,56 @@ def make(name: str, target: Path) -> None:
     name : str
         Of `KEPT`.
     target : pathlib.Path
-        Where to write it, a PNG.
+        Where to write it, a PNG or SVG as its name says.
 
     Raises
     ------
     subprocess.CalledProcessError
         Where a command fails.
     """
+    commands, file = KEPT[name]
     with tempfile.TemporaryDirectory() as folder:
-        for command in KEPT[name].commands:
-            words = [word.replace("DIR", f"{folder}/made") for word in command.split()[1:]]
-            subprocess.run([sys.executable, "-m", "lmtune", *words], check=True)
-        with Image.open(Path(folder, "made", KEPT[name].file)) as drawn:
-            height = round(drawn.height * WIDTH / drawn.width)
-            small = drawn.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
+        split = [command.replace("DIR", f"{folder}/made").split()[1:] for command in commands]
+        *before, last = [[sys.executable, "-m", "lmtune", *words] for words in split]
+        for command in before:
+            subprocess.run(command, check=True)
+        if file is None:
+            drawn = photographed(last)
+        else:
+            subprocess.run(last, check=True)
+            drawn = Path(folder, "made", file).read_bytes()
+    with atomic_write(target, mode="binary") as stream:
+        stream.write(drawn if target.suffix == ".svg" else smaller(drawn))
+
+
+def smaller(drawn: bytes) -> bytes:
+    """Return a PNG as one of `WIDTH` pixels and `COLOURS` colours."""
+    with Image.open(io.BytesIO(drawn)) as image:
+        height = round(image.height * WIDTH / image.width)
+        small = image.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
     )
-    with atomic_write(target, mode="binary") as stream:
-        stream.write(out.getvalue())
+    return out.getvalue()
+
+
+def photographed(command: list[str]) -> bytes:
+    """Return the page that a command opens and prints the address of, as a PNG."""
+    from selenium.webdriver import Chrome, ChromeOptions
+
+    options = ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1000"):
+        options.add_argument(argument)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving, Chrome(options) as browser:
+        assert serving.stdout is not None
+        browser.get(serving.stdout.readline().strip())
+        time.sleep(SETTLED)
+        drawn: bytes = browser.get_screenshot_as_png()
+        serving.send_signal(signal.SIGINT)
+    return drawn
 
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or KEPT:
-        make(wanted, FOLDER / f"{wanted}.png")
+        make(wanted, FOLDER / wanted)
