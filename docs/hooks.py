@@ -30,6 +30,8 @@ HOMES = {
     "CONTRIBUTING.md": "architecture.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
+    "course/README.md": "course/index.md",
+    **{f"course/{path.name}": f"course/{path.stem}.md" for path in (ROOT / "course").glob("*.ipynb")},
 }
 """Which page a link to a text of the repository leads to."""
 

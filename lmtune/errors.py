@@ -8,6 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+PathLike = str | os.PathLike[str]
+"""What names a file or folder."""
+
 _LONGEST_VALUE = 80
 _LONGEST_MESSAGE = 400
 # Control characters, and those that turn the direction of writing.
@@ -38,7 +41,7 @@ class InputError(ValueError):
         self,
         message: str,
         *,
-        file: str | os.PathLike[str] | None = None,
+        file: PathLike | None = None,
         line: int | None = None,
         value: Any = None,
         accepted: str | None = None,
@@ -119,7 +122,7 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def name_of(path: str | os.PathLike[str]) -> str:
+def name_of(path: PathLike) -> str:
     """Return the name of a file or folder as text that any file can hold.
 
     Bytes that are not UTF-8 stand as escapes, where Python's own would have characters that cannot

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache
 
+from lmtune.progress import Count
+
 # Slices a thread: enough that none idles while another finishes a long one.
 _SHARES = 4
 # Items in a slice whose progress is shown, so that the bar moves and Ctrl-C is answered.
@@ -14,11 +16,7 @@ _SHOWN_STEP = 32
 
 
 def over_slices(
-    work: Callable[[slice], None],
-    total: int,
-    *,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    work: Callable[[slice], None], total: int, *, threads: int | None = None, progress: Count | None = None
 ) -> None:
     """Run `work` over consecutive slices of ``range(total)``.
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import io
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,25 +19,30 @@ from PIL import Image
 from lmtune.formats.files import atomic_write
 
 FOLDER = Path(__file__).parent
-WIDTH, COLOURS = 1400, 48  # twice the width of a page's column, and few enough for a small file
-SETTLED = 60  # seconds until a page's surface is drawn
+WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file
+VIEW = "#lambda=0.41&mu=47&topic=126"  # about where direct search ends, and a topic that gains by it
 
 
 class Kept(NamedTuple):
     """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
 
-    Without a file the last command opens a page, and the picture is of that.
+    Without a file the last command opens a page, and the picture is `VIEW` of that.
     """
 
     commands: tuple[str, ...]
     file: str | None = None
 
+    @property
+    def kind(self) -> str:
+        """Return the picture's suffix."""
+        return Path(self.file or ".png").suffix
+
 
 TUNE = "lmtune tune pydocs -m AP --output DIR"
 KEPT = {
-    "burges.png": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
-    "surface.png": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
-    "weights.svg": Kept(
+    "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
+    "surface": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
+    "weights": Kept(
         (
             "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR-bm25",
             "lmtune search pydocs --lambda 0 --mu 50 --hits 100 --output DIR-dirichlet",
@@ -45,7 +50,7 @@ KEPT = {
         ),
         "nDCG@10-linear-weights.svg",
     ),
-    "explore.png": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser")),
+    "explore": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser")),
 }
 
 
@@ -57,26 +62,26 @@ def make(name: str, target: Path) -> None:
     name : str
         Of `KEPT`.
     target : pathlib.Path
-        Where to write it, a PNG or SVG as its name says.
+        Where to write it, a PNG or SVG.
 
     Raises
     ------
     subprocess.CalledProcessError
         Where a command fails.
     """
-    commands, file = KEPT[name]
+    kept = KEPT[name]
     with tempfile.TemporaryDirectory() as folder:
-        split = [command.replace("DIR", f"{folder}/made").split()[1:] for command in commands]
+        split = [command.replace("DIR", f"{folder}/made").split()[1:] for command in kept.commands]
         *before, last = [[sys.executable, "-m", "lmtune", *words] for words in split]
         for command in before:
             subprocess.run(command, check=True)
-        if file is None:
+        if kept.file is None:
             drawn = photographed(last)
         else:
             subprocess.run(last, check=True)
-            drawn = Path(folder, "made", file).read_bytes()
+            drawn = Path(folder, "made", kept.file).read_bytes()
     with atomic_write(target, mode="binary") as stream:
-        stream.write(drawn if target.suffix == ".svg" else smaller(drawn))
+        stream.write(drawn if kept.kind == ".svg" else smaller(drawn))
 
 
 def smaller(drawn: bytes) -> bytes:
@@ -85,7 +90,7 @@ def smaller(drawn: bytes) -> bytes:
         height = round(image.height * WIDTH / image.width)
         small = image.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
     out = io.BytesIO()
-    small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+    small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
     )
     return out.getvalue()
@@ -93,20 +98,24 @@ def smaller(drawn: bytes) -> bytes:
 
 def photographed(command: list[str]) -> bytes:
     """Return the page that a command opens and prints the address of, as a PNG."""
-    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+    from selenium.webdriver.support.ui import WebDriverWait
 
     options = ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1000"):
         options.add_argument(argument)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving, Chrome(options) as browser:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None
-        browser.get(serving.stdout.readline().strip())
-        time.sleep(SETTLED)
-        drawn: bytes = browser.get_screenshot_as_png()
+        address = serving.stdout.readline().strip()
+        with Chrome(options, ChromeService(shutil.which("chromedriver"))) as browser:
+            browser.get(address + VIEW)
+            measured = "return document.querySelector('[data-part=progress]')?.hidden"
+            WebDriverWait(browser, 600).until(lambda _: browser.execute_script(measured))
+            drawn: bytes = browser.get_screenshot_as_png()
         serving.send_signal(signal.SIGINT)
     return drawn
 
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or KEPT:
-        make(wanted, FOLDER / wanted)
+        make(wanted, FOLDER / f"{wanted}{KEPT[wanted].kind}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Unpack
 
@@ -28,6 +28,7 @@ from lmtune.models.formula import Formula
 from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count
 
 _TOPICS_AT_A_TIME = 16
 
@@ -40,7 +41,7 @@ def extract_pruned(
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     **exactness: Unpack[Exactness],
 ) -> CandidatePool:
     """Build a pool and prune it, holding few topics' whole candidates at a time.
@@ -87,7 +88,7 @@ def extract_best(
     hits: int,
     *,
     name: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> CandidatePool:
     """Build a pool of each topic's best documents at one setting, some topics at a time.
 
@@ -145,7 +146,7 @@ def _pruned_from_shards(
     topics: Mapping[str, str],
     formula: Formula,
     name: str | None,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     exactness: Exactness,
 ) -> CandidatePool:
     wanted = check_exactness(formula, exactness)

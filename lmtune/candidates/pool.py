@@ -6,7 +6,7 @@ scored and measured on it without touching the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from typing import Any
@@ -178,7 +178,7 @@ class CandidatePool(Shown):
         *,
         name: str | None = None,
         model: str | Model | Formula = TWO_STAGE,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | None = None,
     ) -> Iterator[CandidatePool]:
         """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:

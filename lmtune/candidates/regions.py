@@ -23,6 +23,7 @@ from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.parameter import as_settings
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 OUTSIDE = -1
@@ -76,7 +77,7 @@ class Regions:
         shape: tuple[int, int] = (16, 16),
         depth: int = 1000,
         threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | None = None,
     ) -> Regions:
         """Cut a range of parameters into cells and find the candidates of each.
 

@@ -25,6 +25,7 @@ from lmtune.errors import InputError
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import ShardedIndex, over_shards
 from lmtune.models.formula import Formula, QueryColumn
+from lmtune.progress import Count
 
 Queries: TypeAlias = Mapping[str, Sequence[QueryColumn]]
 
@@ -110,7 +111,7 @@ def extract_from_shards(
     formula: Formula,
     name: str | None,
     make_keep: Callable[[list[CandidatePool], list[ColumnCounts]], Keep],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> Extracted:
     """Extract candidates shard by shard.
 

@@ -7,7 +7,7 @@ beats another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
@@ -20,6 +20,7 @@ from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError, check_choice, check_least
 from lmtune.models.formula import Formula
 from lmtune.models.two_stage import require_two_stage
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 Margins: TypeAlias = tuple[float, float]
@@ -49,7 +50,7 @@ def skyband(
     pool: CandidatePool,
     *,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     **exactness: Unpack[Exactness],
 ) -> CandidatePool:
     """Drop the candidates that cannot be among the best `depth` at any parameter setting.
@@ -139,10 +140,7 @@ class Keep(Protocol):
 
 
 def pruned(
-    pool: CandidatePool,
-    keep: Keep,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    pool: CandidatePool, keep: Keep, threads: int | None = None, progress: Count | None = None
 ) -> CandidatePool:
     """Return a pool with the candidates that are kept; see `skyband` for the others."""
     kept: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(pool.topics)

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from lmtune.candidates.columns import UNJUDGED, Columns, starts
 from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
+from lmtune.errors import PathLike
 from lmtune.formats.digests import parse_json
 from lmtune.formats.files import atomic_write
 from lmtune.formats.locks import locked, tidy
@@ -32,6 +32,7 @@ from lmtune.indexing.index import Index, field_index
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.progress import Count
 
 FORMAT = "lmtune candidates 2"
 """Raised whenever the file's content changes its meaning."""
@@ -62,7 +63,7 @@ def pool_for(
     model: str | Model | Formula = TWO_STAGE,
     depth: int = 1000,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> CandidatePool:
     """Return whole candidates of a small index, and pruned ones, kept beside it, of a large one.
@@ -108,7 +109,7 @@ def pool_for(
 
 
 def stored_pool(
-    folder: str | os.PathLike[str],
+    folder: PathLike,
     index: Index,
     topics: Mapping[str, str],
     qrels: Mapping[str, Mapping[str, int]] | None = None,
@@ -116,7 +117,7 @@ def stored_pool(
     name: str | None = None,
     model: str | Model | Formula = TWO_STAGE,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     on_build: Callable[[Path, str], None] | None = None,
     **exactness: Unpack[skyband.Exactness],
 ) -> CandidatePool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import document_files
 
 _PACKED = r"(\.gz|\.bz2|\.zst)?"
@@ -29,7 +28,7 @@ _ACCEPTED = {
 _USUAL_SPLIT = "test"
 
 
-def find_documents(folder: str | os.PathLike[str]) -> list[Path]:
+def find_documents(folder: PathLike) -> list[Path]:
     """Find a folder's document files.
 
     Parameters
@@ -67,7 +66,7 @@ def find_documents(folder: str | os.PathLike[str]) -> list[Path]:
     return loose
 
 
-def find_topics(folder: str | os.PathLike[str], split: str | None = None) -> Path:
+def find_topics(folder: PathLike, split: str | None = None) -> Path:
     """Find a folder's topics.
 
     Parameters
@@ -96,7 +95,7 @@ def find_topics(folder: str | os.PathLike[str], split: str | None = None) -> Pat
     return found
 
 
-def find_qrels(folder: str | os.PathLike[str], split: str | None = None) -> Path:
+def find_qrels(folder: PathLike, split: str | None = None) -> Path:
     """Find a folder's judgements.
 
     Parameters
@@ -134,7 +133,7 @@ def find_qrels(folder: str | os.PathLike[str], split: str | None = None) -> Path
     return found
 
 
-def splits(folder: str | os.PathLike[str]) -> list[str]:
+def splits(folder: PathLike) -> list[str]:
     """List the names of a folder's splits: each has judgements of its own."""
     home = Path(folder)
     files = [path.name for path in home.glob("qrels.*")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lmtune.datasets.selection import select_topics
-from lmtune.errors import InputError, as_text
+from lmtune.errors import InputError, PathLike, as_text
 from lmtune.formats.digests import read_json
 
 
@@ -161,7 +160,7 @@ def from_parts(topics: Sequence[str], parts: Sequence[Sequence[str]]) -> list[Fo
     return folds
 
 
-def read_parts(path: str | os.PathLike[str]) -> list[list[str]]:
+def read_parts(path: PathLike) -> list[list[str]]:
     """Read a partition: a JSON list of lists of topic identifiers, as Anserini's folds are.
 
     Raises

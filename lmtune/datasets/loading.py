@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,13 +16,12 @@ from lmtune.datasets.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.datasets.pydocs import NAME as PYDOCS
 from lmtune.datasets.pydocs import load_pydocs
 from lmtune.datasets.synthetic import source as synthetic
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import FileDocuments, document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.topics import read_topics
-from lmtune.progress import detail, note
+from lmtune.progress import Count, detail, note
 
-PathLike = str | os.PathLike[str]
 Part = Literal["documents", "topics", "qrels"]
 PARTS: tuple[Part, ...] = ("documents", "topics", "qrels")
 
@@ -60,7 +59,7 @@ def load(
     split: str | None = None,
     topic_fields: Sequence[str] = ("title",),
     need: Collection[str] = PARTS,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> Dataset:
     """Load a test collection.
 

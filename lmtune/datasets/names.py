@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from pathlib import Path
 from typing import Literal
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.indexing.lucene.names import fetch_file
 
 Role = Literal["topics", "qrels"]
@@ -16,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FORMATS = r"\.(?:txt|tsv|jsonl)(?:\.(?:gz|bz2|zst))?"
 
 
-def named_files(role: Role, home: str | os.PathLike[str] = ".") -> dict[str, list[Path]]:
+def named_files(role: Role, home: PathLike = ".") -> dict[str, list[Path]]:
     """List the files that can be named.
 
     Parameters
@@ -51,7 +50,7 @@ def is_file(name: str) -> bool:
         return False
 
 
-def find_named(role: Role, name: str, home: str | os.PathLike[str] = ".") -> Path:
+def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
     """Find topics or judgements by name, or else by path.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.docstrings import Docstring, split_docstring
 from lmtune.datasets.public_names import NAMESPACES, public_docstrings
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.qrels import write_qrels
 from lmtune.formats.topics import write_topics
@@ -110,7 +110,7 @@ def load_pydocs() -> Dataset:
     )
 
 
-def write_pydocs(home: str | os.PathLike[str], dataset: Dataset) -> Written:
+def write_pydocs(home: PathLike, dataset: Dataset) -> Written:
     """Write the topics and the judgements in TREC format, where TREC users look for them.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.compression import is_compressed
 from lmtune.formats.files import read_bytes, read_lines
 from lmtune.formats.labelled import LabelledExamples, Lists
@@ -36,13 +35,13 @@ _Attribute = dict[str, int] | None
 class _Table:
     """A file's header."""
 
-    path: str | os.PathLike[str]
+    path: PathLike
     relation: str = ""
     names: list[str] = field(default_factory=list)
     kinds: list[_Attribute] = field(default_factory=list)
 
 
-def read_arff(path: str | os.PathLike[str]) -> LabelledExamples:
+def read_arff(path: PathLike) -> LabelledExamples:
     """Read an ARFF file of MEKA or Mulan, dense or sparse.
 
     Which attributes are labels is told by Mulan's ``NAME.xml`` in the same folder (for

@@ -6,22 +6,21 @@ Each format's library is imported where a file needs it: short commands read pla
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.limits import check_expansion
 
 SUFFIXES = (".gz", ".bz2", ".zst")
 
 
-def is_compressed(path: str | os.PathLike[str]) -> bool:
+def is_compressed(path: PathLike) -> bool:
     """Tell from its suffix, in either case, whether a file is compressed."""
     return Path(path).suffix.lower() in SUFFIXES
 
 
-def decompressing(raw: BinaryIO, path: str | os.PathLike[str]) -> BinaryIO:
+def decompressing(raw: BinaryIO, path: PathLike) -> BinaryIO:
     """Return a stream of the decompressed bytes of `raw`, the opened file `path`.
 
     Closing it closes `raw`; a plain file is `raw` itself. Reads raise InputError where the
@@ -67,7 +66,7 @@ def compressing(raw: IO[bytes], suffix: str) -> Any:
 class _StrictReader(io.RawIOBase):
     """Decompressed bytes; damage becomes an InputError that names the file."""
 
-    def __init__(self, source: Any, raw: BinaryIO, path: str | os.PathLike[str]) -> None:
+    def __init__(self, source: Any, raw: BinaryIO, path: PathLike) -> None:
         self._source = source
         self._raw = raw
         self._path = path

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import read_lines
 
 _NAMES: dict[type | None, str] = {int: "a count", float: "a number", None: "a number"}
@@ -21,7 +20,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_csv(
-    path: str | os.PathLike[str], columns: Mapping[str, type], *, accepted: str = ""
+    path: PathLike, columns: Mapping[str, type], *, accepted: str = ""
 ) -> tuple[list[int], dict[str, list[Any]]]:
     """Read a CSV file with a header line.
 
@@ -94,7 +93,7 @@ def _value(text: str, kind: type | None) -> Any:
     return number
 
 
-def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
     """Yield each row with its line, the header first, all with as many columns."""
     reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
     columns = 0

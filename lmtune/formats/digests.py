@@ -7,7 +7,6 @@ one in 2**32. They guard against accidents, not against a forger.
 from __future__ import annotations
 
 import json
-import os
 import typing
 import zlib
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import read_bytes, unreadable
 
 BLOCK_BYTES = 1 << 14
@@ -106,9 +105,7 @@ def parse_json(raw: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def read_json(
-    path: str | os.PathLike[str], kinds: Mapping[str, Any] | None = None, *, accepted: str | None = None
-) -> Any:
+def read_json(path: PathLike, kinds: Mapping[str, Any] | None = None, *, accepted: str | None = None) -> Any:
     """Read a file of JSON.
 
     Parameters
@@ -237,9 +234,7 @@ class Blocks:
         What to have instead, for messages.
     """
 
-    def __init__(
-        self, content: memoryview, digests: Any, path: str | os.PathLike[str], accepted: str
-    ) -> None:
+    def __init__(self, content: memoryview, digests: Any, path: PathLike, accepted: str) -> None:
         self._content = content
         self._digests: NDArray[np.uint32] = np.frombuffer(digests, "<u4")
         self._path = path

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from lmtune.errors import InputError, check_least
+from lmtune.errors import InputError, PathLike, check_least
 from lmtune.formats.compression import is_compressed
 from lmtune.formats.document import Document, cut
 from lmtune.formats.files import BOM, open_bytes, unreadable
@@ -108,7 +108,7 @@ class FileDocuments:
     """
 
     name: str
-    files: Sequence[str | os.PathLike[str]]
+    files: Sequence[PathLike]
     _: KW_ONLY
     batch_bytes: int = 8 << 20
     field: str | None = None
@@ -246,7 +246,7 @@ def _locate(batches: Iterable[FileBatch], docno: str) -> list[tuple[str, int]]:
     return places
 
 
-def document_files(path: str | os.PathLike[str]) -> list[Path]:
+def document_files(path: PathLike) -> list[Path]:
     """List the files of a collection.
 
     Parameters
@@ -292,7 +292,7 @@ def document_files(path: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda file: file.relative_to(top).parts)
 
 
-def _kind(path: str | os.PathLike[str]) -> _Format:
+def _kind(path: PathLike) -> _Format:
     with open_bytes(path) as stream:
         head = stream.read(1 << 12).removeprefix(BOM)
         while head.isspace() and (more := stream.read(1 << 16)):
@@ -312,14 +312,14 @@ def _kind(path: str | os.PathLike[str]) -> _Format:
     )
 
 
-def _first_fields(path: str | os.PathLike[str]) -> list[str]:
+def _first_fields(path: PathLike) -> list[str]:
     with open_bytes(path) as stream:
         head = stream.read(_BLOCK_BYTES).removeprefix(BOM)
     kind = _kind(path)
     return [] if kind == "tsv" else keys_with_text(head) if kind == "jsonl" else element_names(head)
 
 
-def _next_start(path: str | os.PathLike[str], kind: _Format, offset: int, size: int) -> int:
+def _next_start(path: PathLike, kind: _Format, offset: int, size: int) -> int:
     """Return where the first document (of TREC, else line) at or after `offset` begins."""
     with open_bytes(path) as stream:
         # From one byte before, so that a line that begins right there counts.
@@ -330,11 +330,11 @@ def _next_start(path: str | os.PathLike[str], kind: _Format, offset: int, size: 
     return min(position, size)
 
 
-def _file_size(path: str | os.PathLike[str]) -> int:
+def _file_size(path: PathLike) -> int:
     return _status(path).st_size
 
 
-def _status(path: str | os.PathLike[str]) -> os.stat_result:
+def _status(path: PathLike) -> os.stat_result:
     try:
         return Path(path).stat()
     except OSError as error:

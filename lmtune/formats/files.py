@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.compression import compressing, decompressing, is_compressed
 from lmtune.formats.limits import within_lines
 from lmtune.formats.temporaries import temporary
@@ -23,7 +23,7 @@ BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 17
 
 
-def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
+def open_bytes(path: PathLike) -> BinaryIO:
     """Open a file for reading its decompressed bytes.
 
     Parameters
@@ -49,7 +49,7 @@ def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
     return decompressing(raw, path)
 
 
-def read_bytes(path: str | os.PathLike[str], *, text: bool = False) -> bytes:
+def read_bytes(path: PathLike, *, text: bool = False) -> bytes:
     """Read a whole file, decompressed, or ``-``, standard input, without its UTF-8 byte order mark.
 
     Raises
@@ -66,7 +66,7 @@ def read_bytes(path: str | os.PathLike[str], *, text: bool = False) -> bytes:
         return stream.read().removeprefix(BOM)
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     r"""Yield a text file's lines with their numbers.
 
     Parameters
@@ -113,7 +113,7 @@ def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield last
 
 
-def decode_line(line: bytes, path: str | os.PathLike[str], number: int) -> str:
+def decode_line(line: bytes, path: PathLike, number: int) -> str:
     """Decode one line strictly, or name its invalid bytes in an InputError."""
     try:
         return line.decode()
@@ -128,20 +128,14 @@ def decode_line(line: bytes, path: str | os.PathLike[str], number: int) -> str:
 
 
 @overload
-def atomic_write(
-    path: str | os.PathLike[str], *, mode: Literal["text"] = "text"
-) -> AbstractContextManager[TextIO]: ...
+def atomic_write(path: PathLike, *, mode: Literal["text"] = "text") -> AbstractContextManager[TextIO]: ...
 
 
 @overload
-def atomic_write(
-    path: str | os.PathLike[str], *, mode: Literal["binary"]
-) -> AbstractContextManager[BinaryIO]: ...
+def atomic_write(path: PathLike, *, mode: Literal["binary"]) -> AbstractContextManager[BinaryIO]: ...
 
 
-def atomic_write(
-    path: str | os.PathLike[str], *, mode: Literal["text", "binary"] = "text"
-) -> AbstractContextManager[Any]:
+def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") -> AbstractContextManager[Any]:
     r"""Write a file whole or not at all.
 
     The stream goes to a temporary file beside the target, which replaces the target when the
@@ -170,7 +164,7 @@ def atomic_write(
     return _atomic_write(Path(path), text=mode == "text")
 
 
-def check_no_directory(path: str | os.PathLike[str]) -> None:
+def check_no_directory(path: PathLike) -> None:
     """Raise InputError where a file is to be written in a directory's place."""
     try:
         found = Path(path).is_dir()
@@ -226,18 +220,18 @@ def _replace(source: Path, target: Path) -> None:
         raise unwritable(target, error) from error
 
 
-def named(error: BaseException, path: str | os.PathLike[str]) -> None:
+def named(error: BaseException, path: PathLike) -> None:
     """Say of a write that failed where it was: a full disk or a limit names no file."""
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and error.filename is None:
         error.filename = os.fspath(path)
 
 
-def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
+def unreadable(path: PathLike, error: OSError) -> InputError:
     """Return the InputError for a file that the system will not give us."""
     accepted = "a readable file" if not isinstance(error, FileNotFoundError) else None
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 
 
-def unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
+def unwritable(path: PathLike, error: OSError) -> InputError:
     """Return the InputError for a file or folder that the system will not let us write."""
     return InputError(f"cannot write: {error.strerror or error}", file=path)

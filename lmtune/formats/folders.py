@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import digest, parse_json, unsealed
 from lmtune.formats.files import named, unwritable
 from lmtune.formats.outputs import check_apart, check_writable
@@ -39,9 +39,7 @@ class FolderKind(NamedTuple):
     records: tuple[str, ...] = ()
 
 
-def check_directory(
-    path: str | os.PathLike[str], kind: FolderKind, *, reads: Iterable[str | os.PathLike[str]] = ()
-) -> None:
+def check_directory(path: PathLike, kind: FolderKind, *, reads: Iterable[PathLike] = ()) -> None:
     """Raise at once what writing a folder would raise in the end.
 
     Parameters
@@ -64,7 +62,7 @@ def check_directory(
     _check_ours(path, kind)
 
 
-def _check_ours(path: str | os.PathLike[str], kind: FolderKind) -> None:
+def _check_ours(path: PathLike, kind: FolderKind) -> None:
     target = Path(os.path.realpath(path))
     sweep(target)
     while target.is_dir():
@@ -133,7 +131,7 @@ def _matches(name: str, pattern: str) -> bool:
     return name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
 
 
-def is_folder(path: str | os.PathLike[str]) -> bool:
+def is_folder(path: PathLike) -> bool:
     """Tell whether a folder is there, and put it back where a killed process had moved it aside."""
     if not os.path.lexists(path):
         sweep(Path(os.path.realpath(path)))
@@ -141,7 +139,7 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def atomic_directory(path: str | os.PathLike[str], kind: FolderKind | None = None) -> Iterator[Path]:
+def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator[Path]:
     """Write a folder whole or not at all.
 
     Parameters
@@ -186,7 +184,7 @@ def atomic_directory(path: str | os.PathLike[str], kind: FolderKind | None = Non
             remove(aside)
 
 
-def _check_replaceable(path: str | os.PathLike[str], kind: FolderKind | None) -> None:
+def _check_replaceable(path: PathLike, kind: FolderKind | None) -> None:
     if kind is not None:
         _check_ours(path, kind)
     elif Path(path).exists() and not Path(path).is_dir():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lmtune.progress import Count
 
 
 class InvertedCollection(NamedTuple):
@@ -34,7 +36,7 @@ class InvertedCollection(NamedTuple):
 class Invertible(Protocol):
     """A document source that can give its postings without going through its text."""
 
-    def invert(self, progress: Callable[[int, int], None] | None = None) -> InvertedCollection:
+    def invert(self, progress: Count | None = None) -> InvertedCollection:
         """Return the postings of every term.
 
         Parameters

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import decode_line, line_blocks
 
 ID_KEYS = ("id", "_id", "docid", "docno")
@@ -18,7 +17,7 @@ _loads = json.JSONDecoder().decode
 
 
 def parse_jsonl(
-    blocks: Iterable[bytes], path: str | os.PathLike[str], field: str | None = None
+    blocks: Iterable[bytes], path: PathLike, field: str | None = None
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of JSON documents, one a line; blank lines are skipped.
 
@@ -77,7 +76,7 @@ def keys_with_text(head: bytes) -> list[str]:
     return []
 
 
-def _decoded_lines(block: bytes, path: str | os.PathLike[str], before: int) -> list[str]:
+def _decoded_lines(block: bytes, path: PathLike, before: int) -> list[str]:
     try:
         lines = block.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -89,7 +88,7 @@ def _decoded_lines(block: bytes, path: str | os.PathLike[str], before: int) -> l
     return lines
 
 
-def _other_spelling(path: str | os.PathLike[str], number: int, line: str, record: Any) -> tuple[Any, Any]:
+def _other_spelling(path: PathLike, number: int, line: str, record: Any) -> tuple[Any, Any]:
     if not isinstance(record, dict):
         raise _bad(path, number, "not a JSON object", line)
     key = next((key for key in ID_KEYS if key in record), None)
@@ -115,7 +114,7 @@ def _field_text(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _checked_docno(path: str | os.PathLike[str], number: int, docno: Any) -> str:
+def _checked_docno(path: PathLike, number: int, docno: Any) -> str:
     if isinstance(docno, int) and not isinstance(docno, bool):
         return str(docno)
     if not isinstance(docno, str) or docno.split() != [docno]:
@@ -124,13 +123,13 @@ def _checked_docno(path: str | os.PathLike[str], number: int, docno: Any) -> str
     return docno
 
 
-def _checked_text(path: str | os.PathLike[str], number: int, text: Any) -> str:
+def _checked_text(path: PathLike, number: int, text: Any) -> str:
     if not isinstance(text, str):
         raise _bad(path, number, "the text is no string", text, "a string")
     return text
 
 
-def _without_surrogates(path: str | os.PathLike[str], number: int, docno: str, text: str) -> tuple[str, str]:
+def _without_surrogates(path: PathLike, number: int, docno: str, text: str) -> tuple[str, str]:
     # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
     try:
         docno.encode()
@@ -141,11 +140,7 @@ def _without_surrogates(path: str | os.PathLike[str], number: int, docno: str, t
 
 
 def _bad(
-    path: str | os.PathLike[str],
-    number: int,
-    message: str,
-    value: Any,
-    accepted: str = "one JSON object a line",
+    path: PathLike, number: int, message: str, value: Any, accepted: str = "one JSON object a line"
 ) -> InputError:
     shown = str(value) if value is None or isinstance(value, bool) else value
     return InputError(message, file=path, line=number, value=shown, accepted=accepted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats import labelled_kernels as kernels
 from lmtune.formats.files import BOM, line_blocks, open_bytes, read_lines
 from lmtune.formats.letor_parsing import BLOCK_BYTES, nearest_float32
@@ -86,9 +85,7 @@ class LabelledExamples:
         return LabelledExamples(self.features, self.labels, bags, self.values[bag], relevant)
 
 
-def read_labelled(
-    path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None
-) -> LabelledExamples:
+def read_labelled(path: PathLike, labels: PathLike | None = None) -> LabelledExamples:
     """Read examples as the extreme-classification repository writes them.
 
     The first line has the numbers of examples, features and labels; then comes a line an example,
@@ -121,7 +118,7 @@ def read_labelled(
     return LabelledExamples(features, count, bags, values, relevant)
 
 
-def read_rows(path: str | os.PathLike[str], examples: int, column: int) -> NDArray[np.int64]:
+def read_rows(path: PathLike, examples: int, column: int) -> NDArray[np.int64]:
     """Read a column of a file of splits: numbers of examples from 1, one a line; returned from 0."""
     rows = []
     for number, line in read_lines(path):
@@ -143,7 +140,7 @@ class _Read(NamedTuple):
     values: NDArray[np.float32]
 
 
-def _read(path: str | os.PathLike[str], numbers: int) -> _Read:
+def _read(path: PathLike, numbers: int) -> _Read:
     """Read a file whose header has so many numbers."""
     with open_bytes(path) as stream:
         blocks = line_blocks(within_lines(iter(partial(stream.read, BLOCK_BYTES), b""), path))
@@ -165,7 +162,7 @@ def _read(path: str | os.PathLike[str], numbers: int) -> _Read:
     return _Read(sizes, labels, bags, values)
 
 
-def _sizes(path: str | os.PathLike[str], line: bytes, numbers: int) -> tuple[int, ...]:
+def _sizes(path: PathLike, line: bytes, numbers: int) -> tuple[int, ...]:
     fields = line.split()
     if len(fields) != numbers or not all(re.fullmatch(rb"0*[1-9][0-9]{0,9}", own) for own in fields):
         accepted = f"{_HEADER if numbers == 3 else 'ROWS COLUMNS'}, each 1 to {HIGHEST}"
@@ -206,7 +203,7 @@ def parse_block(raw: bytes, features: int, labels: int) -> kernels.Rows | Failur
 
 
 def _parse(
-    path: str | os.PathLike[str], blocks: Iterable[bytes], examples: int, features: int, labels: int = 0
+    path: PathLike, blocks: Iterable[bytes], examples: int, features: int, labels: int = 0
 ) -> Iterator[kernels.Rows]:
     """Parse blocks of whole lines, of which the first is the file's second."""
     del examples

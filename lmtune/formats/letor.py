@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import atomic_write
 from lmtune.formats.letor_cache import cached
 from lmtune.formats.letor_parsing import HIGHEST_ID
@@ -16,9 +15,9 @@ from lmtune.formats.letor_rows import Letor, collect
 
 
 def read_letor(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
-    cache: bool | str | os.PathLike[str] = True,
+    cache: bool | PathLike = True,
     width: int | None = None,
     repeated: Literal["error", "last"] = "error",
     docids: bool = True,
@@ -87,7 +86,7 @@ def _stacked(blocks: list[NDArray[np.float32]], width: int) -> NDArray[np.float3
     return out
 
 
-def write_letor(path: str | os.PathLike[str], data: Letor) -> None:
+def write_letor(path: PathLike, data: Letor) -> None:
     """Write a LETOR file, whole or not at all, that `read_letor` reads back to the last bit.
 
     Every feature is written, also where it is 0; documents' names become comments, ``#docid = X``.

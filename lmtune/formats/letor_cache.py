@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
 from lmtune.formats.files import unreadable
 from lmtune.formats.folders import FolderKind, atomic_directory
@@ -43,9 +43,7 @@ _MARKER = "letor.json"
 _KIND = FolderKind(_MARKER, (_MARKER, "features", "labels", "starts", "queries", "docids"))
 
 
-def cached(
-    path: str | os.PathLike[str], cache: bool | str | os.PathLike[str], *, repeated: str, docids: bool
-) -> Letor | None:
+def cached(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: bool) -> Letor | None:
     """Read a file through its columnar form, made where there is none that is current.
 
     Parameters

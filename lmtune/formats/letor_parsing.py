@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_05UP, Context
@@ -14,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats import letor_kernels as kernels
 from lmtune.formats.files import BOM, decode_line, line_blocks, open_bytes
 from lmtune.formats.limits import within_lines
@@ -75,9 +74,7 @@ class Block:
         return out
 
 
-def read_blocks(
-    path: str | os.PathLike[str], *, repeated: str, block_bytes: int = BLOCK_BYTES
-) -> Iterator[Block]:
+def read_blocks(path: PathLike, *, repeated: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Parse a file block by block; see `lmtune.formats.letor.read_letor`."""
     seen = np.full(HIGHEST_ID + 1, -1, np.int64)
     line, row = 1, 0
@@ -116,7 +113,7 @@ def nearest_float32(text: str) -> np.float32:
     return min(near, key=distance)
 
 
-def _whole_lines(stream: BinaryIO, size: int, path: str | os.PathLike[str]) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]:
     """Yield bytes that end in a line feed, about `size` at a time."""
     first = True
     for block in line_blocks(within_lines(iter(partial(stream.read, size), b""), path)):
@@ -126,7 +123,7 @@ def _whole_lines(stream: BinaryIO, size: int, path: str | os.PathLike[str]) -> I
             yield whole if whole.endswith(b"\n") else whole + b"\n"
 
 
-def _parse(path: str | os.PathLike[str], raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
+def _parse(path: PathLike, raw: bytes, line: int, stamp: int, seen: NDArray[np.int64]) -> Block:
     text = np.frombuffer(raw, np.uint8)
     found = _empty(raw.count(b"\n"), raw.count(b":"))
     code, begin, end = kernels.parse(text, stamp, seen, found)
@@ -179,9 +176,7 @@ def _empty(rows: int, values: int) -> kernels.Rows:
     )
 
 
-def _error(
-    path: str | os.PathLike[str], raw: bytes, line: int, code: int, begin: int, end: int
-) -> InputError:
+def _error(path: PathLike, raw: bytes, line: int, code: int, begin: int, end: int) -> InputError:
     token = raw[begin:end].decode(errors="backslashreplace")
     finite = "a finite number within float32's range, such as 0.25 or -1e-3; NULL where it is missing"
     message, accepted = {

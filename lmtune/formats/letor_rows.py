@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.letor_kernels import fill_missing
 from lmtune.formats.letor_parsing import read_blocks
 from lmtune.progress import note
@@ -60,7 +60,7 @@ class Rest(NamedTuple):
     width: int
     missing: int
 
-    def complete(self, features: NDArray[np.float32], path: str | os.PathLike[str]) -> None:
+    def complete(self, features: NDArray[np.float32], path: PathLike) -> None:
         """Fill in what is missing, and say so."""
         if self.missing:
             fill_missing(self.starts, features)
@@ -69,11 +69,7 @@ class Rest(NamedTuple):
 
 
 def collect(
-    path: str | os.PathLike[str],
-    keep: Callable[[NDArray[np.float32]], object],
-    *,
-    repeated: str,
-    docids: bool,
+    path: PathLike, keep: Callable[[NDArray[np.float32]], object], *, repeated: str, docids: bool
 ) -> Rest:
     """Read a file, giving its features to `keep` block by block, none narrower than that before."""
     labels: list[NDArray[np.float32]] = []
@@ -114,10 +110,7 @@ def collect(
 
 
 def _named(
-    path: str | os.PathLike[str],
-    docids: Sequence[str | None],
-    starts: Sequence[int],
-    lines: NDArray[np.int64],
+    path: PathLike, docids: Sequence[str | None], starts: Sequence[int], lines: NDArray[np.int64]
 ) -> tuple[str, ...] | None:
     """Return the docids, None where there are none; each must come once in its query."""
     named = tuple(docid for docid in docids if docid is not None)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.options import check, option, read
 
 _PREFIX = "LMTUNE_"
@@ -39,9 +39,7 @@ def limits() -> Limits:
     return found
 
 
-def within_lines(
-    blocks: Iterable[bytes], path: str | os.PathLike[str], end: bytes = b"\n"
-) -> Iterator[bytes]:
+def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") -> Iterator[bytes]:
     """Give blocks on, until too many without an end have passed.
 
     Parameters
@@ -72,7 +70,7 @@ def within_lines(
         yield block
 
 
-def check_expansion(path: str | os.PathLike[str], compressed: int, plain: int) -> None:
+def check_expansion(path: PathLike, compressed: int, plain: int) -> None:
     """Raise InputError where `compressed` bytes of a file have become too many `plain` ones."""
     if plain > _HARMLESS_BYTES and plain > limits().expansion * compressed:
         raise InputError(

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from lmtune.errors import PathLike
 from lmtune.formats.temporaries import hold, lock_path, sweep
 
 
 @contextlib.contextmanager
-def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+def locked(path: PathLike) -> Iterator[None]:
     """Keep other processes and threads that ask for the same lock waiting meanwhile.
 
     The lock is a file ``.NAME.lock`` beside the path, removed at the end. The system frees it when
@@ -34,7 +35,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
             os.close(held)
 
 
-def tidy(path: str | os.PathLike[str]) -> None:
+def tidy(path: PathLike) -> None:
     """Remove what killed processes left beside something that is whole: half-written ones, their lock."""
     target = Path(os.path.realpath(path))
     sweep(target)

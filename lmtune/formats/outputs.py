@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import check_no_directory, unwritable
 from lmtune.formats.temporaries import temporary
 
 _OTHER = "another place"
 
 
-def check_file(path: str | os.PathLike[str], *, reads: Iterable[str | os.PathLike[str]] = ()) -> None:
+def check_file(path: PathLike, *, reads: Iterable[PathLike] = ()) -> None:
     """Raise at once what `lmtune.formats.files.atomic_write` would raise in the end.
 
     Parameters
@@ -34,9 +34,7 @@ def check_file(path: str | os.PathLike[str], *, reads: Iterable[str | os.PathLik
     check_writable(path)
 
 
-def check_apart(
-    path: str | os.PathLike[str], reads: Iterable[str | os.PathLike[str]], *, whole: bool
-) -> None:
+def check_apart(path: PathLike, reads: Iterable[PathLike], *, whole: bool) -> None:
     """Raise InputError where a target is something that is read.
 
     Parameters
@@ -76,7 +74,7 @@ def _same(one: Path, two: Path) -> bool:
         return False
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
+def check_writable(path: PathLike) -> None:
     """Raise InputError where a file or folder cannot be made; what is missing above it is not made."""
     target = Path(os.path.realpath(path))
     try:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from itertools import groupby
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.columns import blocks, split_columns
 from lmtune.formats.files import atomic_write, decode_line, read_bytes
 
@@ -16,7 +15,7 @@ _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _GAIN = re.compile(rb"[+-]?[0-9]{1,9}")
 
 
-def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
     """Read relevance judgements.
 
     Parameters
@@ -43,7 +42,7 @@ def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     }
 
 
-def read_judgements(path: str | os.PathLike[str]) -> dict[bytes, dict[bytes, int]]:
+def read_judgements(path: PathLike) -> dict[bytes, dict[bytes, int]]:
     """Read what `read_qrels` reads, with topics and docnos as UTF-8 bytes: half the time.
 
     Raises
@@ -82,7 +81,7 @@ def _uniform(data: bytes) -> dict[bytes, dict[bytes, int]] | None:
     return qrels
 
 
-def _line_by_line(path: str | os.PathLike[str], data: bytes) -> dict[bytes, dict[bytes, int]]:
+def _line_by_line(path: PathLike, data: bytes) -> dict[bytes, dict[bytes, int]]:
     lines = data.split(b"\n")
     first = _first_line(lines)
     width = 3 if _is_beir_header(lines[first].split()) else 4
@@ -108,7 +107,7 @@ def _line_by_line(path: str | os.PathLike[str], data: bytes) -> dict[bytes, dict
     return qrels
 
 
-def write_qrels(path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, int]]) -> None:
+def write_qrels(path: PathLike, qrels: Mapping[str, Mapping[str, int]]) -> None:
     """Write relevance judgements in TREC's format, whole or not at all.
 
     Parameters
@@ -138,7 +137,7 @@ def write_qrels(path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, i
                 stream.write(f"{topic} 0 {docno} {int(gain)}\n")
 
 
-def find_judgement(path: str | os.PathLike[str], topic: str, docno: str | None = None) -> int | None:
+def find_judgement(path: PathLike, topic: str, docno: str | None = None) -> int | None:
     """Find the first judgement of a topic, or of a document for it, for messages.
 
     Returns
@@ -171,7 +170,7 @@ def _is_beir_header(columns: list[bytes]) -> bool:
     return names == _BEIR_HEADER
 
 
-def _parse_gain(path: str | os.PathLike[str], number: int, written: bytes) -> int:
+def _parse_gain(path: PathLike, number: int, written: bytes) -> int:
     if _GAIN.fullmatch(written) is None:
         large = re.fullmatch(rb"[+-]?[0-9]+", written) is not None
         raise InputError(
@@ -184,7 +183,7 @@ def _parse_gain(path: str | os.PathLike[str], number: int, written: bytes) -> in
     return int(written)
 
 
-def _wrong_columns(path: str | os.PathLike[str], number: int, line: bytes, width: int) -> InputError:
+def _wrong_columns(path: PathLike, number: int, line: bytes, width: int) -> InputError:
     text = decode_line(line, path, number)
     accepted = f"4 columns: {_COLUMNS}" if width == 4 else f"3 columns: {', '.join(_BEIR_HEADER)}"
     if width == 4 and len(line.split()) == 3:
@@ -194,9 +193,7 @@ def _wrong_columns(path: str | os.PathLike[str], number: int, line: bytes, width
     )
 
 
-def _duplicate(
-    path: str | os.PathLike[str], number: int, lines: list[bytes], topic: str, docno: str
-) -> InputError:
+def _duplicate(path: PathLike, number: int, lines: list[bytes], topic: str, docno: str) -> InputError:
     first = _find(lines, topic, docno)
     return InputError(
         f"document judged twice for topic {topic}, first in line {first}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.files import BOM, line_blocks, open_bytes
 from lmtune.formats.limits import within_lines
@@ -73,7 +72,7 @@ _CSV = _Form(b",", f"user,item,rating,time, {_RATING}")
 _NETFLIX = _Form(b",", "item: alone, or user,rating,YYYY-MM-DD, the rating above 0", by_item=True)
 
 
-def read_ratings(path: str | os.PathLike[str]) -> Ratings:
+def read_ratings(path: PathLike) -> Ratings:
     """Read ratings as they are distributed.
 
     Parameters
@@ -100,7 +99,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     return _numbered(path, blocks)
 
 
-def rating_files(path: str | os.PathLike[str]) -> list[Path]:
+def rating_files(path: PathLike) -> list[Path]:
     """Return the files to read: the one that is named, or a folder's.
 
     Raises
@@ -118,7 +117,7 @@ def rating_files(path: str | os.PathLike[str]) -> list[Path]:
     raise InputError("no ratings in the folder", file=path, accepted=", ".join(_NAMES))
 
 
-def _numbered(path: str | os.PathLike[str], blocks: list[list[NDArray[Any]]]) -> Ratings:
+def _numbered(path: PathLike, blocks: list[list[NDArray[Any]]]) -> Ratings:
     import pandas as pd
 
     def numbered(column: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

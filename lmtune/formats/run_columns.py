@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections import Counter
 from itertools import groupby
 from typing import NamedTuple
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.columns import blocks, split_columns
 from lmtune.formats.files import read_bytes
 
@@ -35,9 +34,7 @@ class RunColumns(NamedTuple):
     passed: dict[str, int]
 
 
-def read_run_columns(
-    path: str | os.PathLike[str], *, lenient: bool = False, like_trec_eval: bool = False
-) -> RunColumns:
+def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: bool = False) -> RunColumns:
     """Read a TREC run.
 
     Parameters
@@ -109,9 +106,7 @@ class _DefectError(Exception):
         self.kind, self.message, self.value, self.accepted = kind, message, value, accepted
 
 
-def _line_by_line(
-    path: str | os.PathLike[str], data: bytes, lenient: bool, like_trec_eval: bool
-) -> RunColumns:
+def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bool) -> RunColumns:
     topics: dict[bytes, tuple[list[bytes], list[float]]] = {}
     lines: dict[bytes, dict[bytes, int]] = {}
     passed: Counter[str] = Counter()
@@ -184,7 +179,7 @@ def _let_pass(rank: bytes, tag: bytes, ours: bytes) -> list[_DefectError]:
     return defects
 
 
-def _input_error(defect: _DefectError, path: str | os.PathLike[str], number: int) -> InputError:
+def _input_error(defect: _DefectError, path: PathLike, number: int) -> InputError:
     value = defect.value
     if isinstance(value, bytes) and defect.kind != "invalid UTF-8":
         value = value.decode(errors="backslashreplace")

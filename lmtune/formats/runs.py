@@ -11,7 +11,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import atomic_write
 from lmtune.formats.run_columns import read_run_columns
 
@@ -104,7 +104,7 @@ def check_tag(tag: str) -> None:
         raise InputError("bad run tag", value=tag, accepted="a name without white space, such as two-stage")
 
 
-def write_run(target: str | os.PathLike[str] | TextIO, rankings: Iterable[Ranking], *, tag: str) -> None:
+def write_run(target: PathLike | TextIO, rankings: Iterable[Ranking], *, tag: str) -> None:
     """Write a TREC run, one topic at a time, a file whole or not at all.
 
     Parameters
@@ -146,13 +146,13 @@ def write_run(target: str | os.PathLike[str] | TextIO, rankings: Iterable[Rankin
             )
 
 
-def _opened(target: str | os.PathLike[str] | TextIO) -> AbstractContextManager[TextIO]:
+def _opened(target: PathLike | TextIO) -> AbstractContextManager[TextIO]:
     if isinstance(target, str | os.PathLike):
         return atomic_write(target)
     return nullcontext(target)
 
 
-def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
+def read_run(path: PathLike) -> dict[str, dict[str, float]]:
     """Read a TREC run.
 
     Parameters
@@ -178,7 +178,7 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     }
 
 
-def _check_names(path: str | os.PathLike[str], topic: str, docnos: list[str]) -> None:
+def _check_names(path: PathLike, topic: str, docnos: list[str]) -> None:
     names = [topic, *docnos]
     joined = "\n".join(names)
     if "\n".join(joined.split()) != joined:

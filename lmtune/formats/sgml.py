@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 
 FIELDS = ("title", "desc", "narr")
 """The fields that a query can be made of."""
@@ -35,7 +34,7 @@ class _Open:
     current: str | None = None
 
 
-def parse_sgml_topics(path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]) -> Iterator[SgmlTopic]:
+def parse_sgml_topics(path: PathLike, lines: Iterable[tuple[int, str]]) -> Iterator[SgmlTopic]:
     """Yield the topics of numbered lines.
 
     Raises
@@ -69,7 +68,7 @@ def parse_sgml_topics(path: str | os.PathLike[str], lines: Iterable[tuple[int, s
         raise _unclosed(path, topic)
 
 
-def format_topic(path: str | os.PathLike[str], identifier: str, text: str) -> str:
+def format_topic(path: PathLike, identifier: str, text: str) -> str:
     """Return a topic as TREC SGML, checked to read back as it is.
 
     Raises
@@ -106,9 +105,7 @@ def _pieces(line: str) -> Iterator[tuple[bool, str | None, str]]:
         yield bool(match[1]), match[2].lower(), line[match.end() : end]
 
 
-def _turn(
-    path: str | os.PathLike[str], number: int, topic: _Open | None, name: str, *, closing: bool
-) -> None:
+def _turn(path: PathLike, number: int, topic: _Open | None, name: str, *, closing: bool) -> None:
     if topic is None:
         if name in _LABELS:
             raise _stray(path, number, f"<{name}>")
@@ -126,7 +123,7 @@ def _turn(
         topic.current = name
 
 
-def _finish(path: str | os.PathLike[str], topic: _Open) -> SgmlTopic:
+def _finish(path: PathLike, topic: _Open) -> SgmlTopic:
     texts = {
         name: _strip_label(name, " ".join(" ".join(pieces).split())) for name, pieces in topic.pieces.items()
     }
@@ -148,9 +145,9 @@ def _strip_label(name: str, text: str) -> str:
     return rest.lstrip() if colon and word.strip().lower() == _LABELS[name] else text
 
 
-def _stray(path: str | os.PathLike[str], line: int, value: str) -> InputError:
+def _stray(path: PathLike, line: int, value: str) -> InputError:
     return InputError("text outside <top>", file=path, line=line, value=value, accepted="<top> ... </top>")
 
 
-def _unclosed(path: str | os.PathLike[str], topic: _Open) -> InputError:
+def _unclosed(path: PathLike, topic: _Open) -> InputError:
     return InputError("unclosed <top>", file=path, line=topic.line, accepted="<top> ... </top>")

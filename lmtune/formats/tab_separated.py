@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import decode_line, line_blocks
 
 FIRST = re.compile(rb"[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
@@ -14,7 +13,7 @@ FIRST = re.compile(rb"[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
 
 
 def parse_tab_separated(
-    blocks: Iterable[bytes], path: str | os.PathLike[str], field: str | None = None
+    blocks: Iterable[bytes], path: PathLike, field: str | None = None
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of documents, one a line; blank lines are skipped.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.files import atomic_write, read_lines
 from lmtune.formats.sgml import FIELDS, format_topic, parse_sgml_topics
 
@@ -25,7 +24,7 @@ class Topic(NamedTuple):
     line: int
 
 
-def read_topics(path: str | os.PathLike[str], *, fields: Sequence[str] = ("title",)) -> dict[str, str]:
+def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[str, str]:
     """Read topics.
 
     Parameters
@@ -73,7 +72,7 @@ def read_topics(path: str | os.PathLike[str], *, fields: Sequence[str] = ("title
     return _collect(path, found)
 
 
-def write_topics(path: str | os.PathLike[str], topics: Mapping[str, str]) -> None:
+def write_topics(path: PathLike, topics: Mapping[str, str]) -> None:
     """Write topics as TREC SGML with titles, whole or not at all.
 
     Parameters
@@ -105,7 +104,7 @@ def _check_fields(fields: Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _collect(path: str | os.PathLike[str], found: Iterator[Topic]) -> dict[str, str]:
+def _collect(path: PathLike, found: Iterator[Topic]) -> dict[str, str]:
     topics: dict[str, str] = {}
     lines: dict[str, int] = {}
     for identifier, text, line in found:
@@ -129,7 +128,7 @@ def _collect(path: str | os.PathLike[str], found: Iterator[Topic]) -> dict[str, 
 
 
 def _sgml_topics(
-    path: str | os.PathLike[str], lines: Iterable[tuple[int, str]], wanted: tuple[str, ...]
+    path: PathLike, lines: Iterable[tuple[int, str]], wanted: tuple[str, ...]
 ) -> Iterator[Topic]:
     for topic in parse_sgml_topics(path, lines):
         missing = [field for field in wanted if field not in topic.texts]
@@ -144,7 +143,7 @@ def _sgml_topics(
         yield Topic(topic.identifier, text, topic.line)
 
 
-def _tsv_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> Iterator[Topic]:
+def _tsv_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]:
     for position, (number, line) in enumerate(lines):
         columns = line.strip("\r\n ").split("\t")
         if len(columns) != 2:
@@ -162,7 +161,7 @@ def _tsv_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> I
         yield Topic(identifier, columns[1], number)
 
 
-def _json_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> Iterator[Topic]:
+def _json_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic]:
     for number, line in lines:
         try:
             record = json.loads(line)
@@ -197,7 +196,7 @@ def _json_topics(path: str | os.PathLike[str], lines: list[tuple[int, str]]) -> 
         yield Topic(str(identifier), text.encode("utf-8", "replace").decode(), number)
 
 
-def _check_identifier(path: str | os.PathLike[str], line: int, identifier: str) -> None:
+def _check_identifier(path: PathLike, line: int, identifier: str) -> None:
     if identifier.split() != [identifier] or not identifier.isprintable():
         raise InputError(
             "bad topic identifier",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import AnyStr
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 
 TEXT_ELEMENTS = ("TEXT", "HEADLINE", "TITLE", "HL", "HEAD", "TTL", "DD", "DATE", "LP", "LEADPARA")
 """The elements whose text is indexed, those that Anserini's TrecCollection takes."""
@@ -27,7 +26,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]
 
 
 def parse_trec(
-    blocks: Iterable[bytes], path: str | os.PathLike[str], field: str | None = None
+    blocks: Iterable[bytes], path: PathLike, field: str | None = None
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of TREC documents; one with ``<DOCHDR>`` is a web page.
 
@@ -125,7 +124,7 @@ def without_markup(markup: str) -> str:
     return text.strip()
 
 
-def _docno(path: str | os.PathLike[str], line: int, source: str) -> tuple[str, str]:
+def _docno(path: PathLike, line: int, source: str) -> tuple[str, str]:
     found = _DOCNO.search(source)
     end = None if found is None else _DOCNO_END.search(source, found.end())
     if found is None or end is None:
@@ -144,7 +143,7 @@ def _docno(path: str | os.PathLike[str], line: int, source: str) -> tuple[str, s
     return docno, source[end.end() :]
 
 
-def _records(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
+def _records(blocks: Iterable[bytes], path: PathLike) -> Iterator[tuple[int, bytes]]:
     """Yield each document's first line and what stands between its ``<DOC>`` and ``</DOC>``."""
     line = 1
     parts: list[bytes] = []
@@ -172,7 +171,7 @@ def _records(blocks: Iterable[bytes], path: str | os.PathLike[str]) -> Iterator[
         raise _outside(path, line, buffer)
 
 
-def _opened(path: str | os.PathLike[str], line: int, record: bytes) -> tuple[int, bytes]:
+def _opened(path: PathLike, line: int, record: bytes) -> tuple[int, bytes]:
     stop = _past_tags(record)
     start = START.search(record, 0, stop)
     if start is None:
@@ -186,11 +185,11 @@ def _opened(path: str | os.PathLike[str], line: int, record: bytes) -> tuple[int
     return first, record[start.end() :]
 
 
-def _unclosed(path: str | os.PathLike[str], line: int) -> InputError:
+def _unclosed(path: PathLike, line: int) -> InputError:
     return InputError("unclosed <DOC>", file=path, line=line, accepted="<DOC> ... </DOC>")
 
 
-def _outside(path: str | os.PathLike[str], line: int, text: bytes) -> InputError:
+def _outside(path: PathLike, line: int, text: bytes) -> InputError:
     blank = len(text) - len(text.lstrip())
     return InputError(
         "text outside <DOC>",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
 from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
@@ -24,6 +23,7 @@ from lmtune.indexing.inversion import Inversion, SortedRun, invert
 from lmtune.indexing.merging import load_kernels, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
 from lmtune.parallel import Task, run_all, width
+from lmtune.progress import Count
 from lmtune.threads import cores
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ _MEMORY_PER_INPUT = 8
 
 def build_index(
     source: DocumentSource,
-    path: str | os.PathLike[str],
+    path: PathLike,
     analyzer: Analyzer,
     *,
     fields: Sequence[str] = (),
     positions: bool = False,
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> ColumnarIndex:
     """Index a collection.
 
@@ -99,13 +99,13 @@ def build_index(
 
 def build_field(
     source: DocumentSource,
-    index: str | os.PathLike[str],
+    index: PathLike,
     field: str,
     analyzer: Analyzer,
     *,
     workers: int | None = None,
     memory_bytes: int = 1 << 30,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> ColumnarIndex:
     """Index one field of the documents beside the index that they have; see `ColumnarIndex.field`.
 
@@ -141,7 +141,7 @@ def write_index(
     analyzer: Analyzer,
     workers: int | None,
     memory_bytes: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     positions: bool = False,
 ) -> manifest.Manifest:
     """Write an index into an empty folder."""
@@ -175,7 +175,7 @@ def write_index(
 
 
 def _given_postings(
-    source: DocumentSource, analyzer: Analyzer, progress: Callable[[int, int], None] | None
+    source: DocumentSource, analyzer: Analyzer, progress: Count | None
 ) -> InvertedCollection | None:
     """Return the postings that a source gives, if its words are terms under this analysis."""
     if not isinstance(source, Invertible):
@@ -191,7 +191,7 @@ def _index_text(
     analyzer: Analyzer,
     workers: int | None,
     memory_bytes: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     positions: bool,
 ) -> tuple[dict[str, StoredColumn], int]:
     """Write the columns; return them and the number of postings."""
@@ -212,7 +212,7 @@ def _invert(
     analyzer: Analyzer,
     workers: int | None,
     memory_bytes: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
     positions: bool,
 ) -> list[SortedRun]:
     given = workers if workers is not None or width() else cores()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import FileDocuments, field_of
 from lmtune.formats.frames import as_documents
 from lmtune.formats.locks import locked, tidy
@@ -27,7 +27,7 @@ HOME = "indexes"
 """The folder, under the current one, that holds built indexes."""
 
 
-def cached_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathLike[str] = HOME) -> Path:
+def cached_path(source: DocumentSource, analyzer: Analyzer, home: PathLike = HOME) -> Path:
     """Return where a collection's index is kept: ``indexes/NAME.STEMMER.STOPWORDS.DIGEST``.
 
     The digest tells collections of one name apart: it is of the path of the documents where they
@@ -40,7 +40,7 @@ def cached_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathL
     return plain.with_name(f"{plain.name}.{digest[:8]}")
 
 
-def _plain_path(source: DocumentSource, analyzer: Analyzer, home: str | os.PathLike[str]) -> Path:
+def _plain_path(source: DocumentSource, analyzer: Analyzer, home: PathLike) -> Path:
     """Return where the index was kept before names had a digest."""
     parts = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
     return Path(home, ".".join(part.replace(os.sep, "_").replace(":", "_") for part in parts))
@@ -53,7 +53,7 @@ def index_for(
     name: str = "documents",
     fields: Sequence[str] = (),
     positions: bool = False,
-    home: str | os.PathLike[str] = HOME,
+    home: PathLike = HOME,
     progress: Count | bool | None = None,
     on_build: Callable[[Path, str], None] | None = None,
 ) -> ColumnarIndex:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.indexing.columns import REBUILD, SMALL_BYTES, Column, Strings, decode, encode
 from lmtune.indexing.docnos import Docnos
 from lmtune.indexing.index import CONTENTS, Positions, Postings
@@ -48,7 +47,7 @@ class ColumnarIndex:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, verify: bool | None = None, fingerprint: str | None = None
+        cls, path: PathLike, *, verify: bool | None = None, fingerprint: str | None = None
     ) -> ColumnarIndex:
         """Open an index.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import checked, parse_json, sealed, unsealed
 from lmtune.formats.files import read_bytes
 from lmtune.formats.folders import FolderKind, is_folder
@@ -126,7 +126,7 @@ class ShardedIndex:
         self._texts = KeptTexts(path, self.fingerprint)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, fingerprint: str | None = None) -> ShardedIndex:
+    def open(cls, path: PathLike, *, fingerprint: str | None = None) -> ShardedIndex:
         """Open an index.
 
         Parameters

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import heapq
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
 from lmtune.formats.folders import atomic_directory, check_directory
 from lmtune.indexing.builder import duplicate, no_field, workers_for, write_index
@@ -33,6 +33,7 @@ from lmtune.indexing.sharded import (
     write_shards,
 )
 from lmtune.parallel import Task, run_all, width
+from lmtune.progress import Count
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer
@@ -48,15 +49,11 @@ class HowBuilt(TypedDict, total=False):
     positions: bool
     workers: int | None
     memory_bytes: int
-    progress: Callable[[int, int], None] | None
+    progress: Count | None
 
 
 def build_sharded_index(
-    source: DocumentSource,
-    path: str | os.PathLike[str],
-    analyzer: Analyzer,
-    shards: int,
-    **how: Unpack[HowBuilt],
+    source: DocumentSource, path: PathLike, analyzer: Analyzer, shards: int, **how: Unpack[HowBuilt]
 ) -> ShardedIndex:
     """Index a collection in shards, parts of consecutive documents of about equal size.
 
@@ -110,9 +107,7 @@ def build_sharded_index(
     return ShardedIndex.open(path, fingerprint=fingerprints[""])
 
 
-def join_indexes(
-    paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, name: str | None = None
-) -> ShardedIndex:
+def join_indexes(paths: Sequence[PathLike], path: PathLike, *, name: str | None = None) -> ShardedIndex:
     """Make one index of several that are there and stay where they are.
 
     Parameters

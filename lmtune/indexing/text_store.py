@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from lmtune.formats.locks import locked
 from lmtune.indexing.columns import Column, ColumnWriter, StoredColumn, Strings, read_columns, write_strings
 from lmtune.indexing.index import CONTENTS, Index
 from lmtune.indexing.manifest import TEXTS
+from lmtune.progress import Count
 
 if TYPE_CHECKING:
     from lmtune.indexing.columnar import ColumnarIndex
@@ -157,7 +158,7 @@ def keep_texts(
     index: ColumnarIndex | ShardedIndex,
     field: str = CONTENTS,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> bool:
     """Keep one field's text of the documents beside their index, unless it is there and current.
 
@@ -199,9 +200,7 @@ def keep_texts(
     return True
 
 
-def _documents(
-    source: DocumentSource, index: Index, progress: Callable[[int, int], None] | None
-) -> Iterator[bytes]:
+def _documents(source: DocumentSource, index: Index, progress: Count | None) -> Iterator[bytes]:
     """Yield each document's text, once its docno was found to be the index's."""
     number = done = 0
     for batch in source.batches():

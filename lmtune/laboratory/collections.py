@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +11,7 @@ from lmtune.candidates.storage import pool_for
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.loading import load
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.indexing.cache import HOME, index_for
 
 COLLECTION_HELP = "pydocs, a folder, irds:ID, synthetic:NAME"
@@ -24,7 +23,7 @@ def short_name(name: str) -> str:
     return name if ":" in name else name_of(name)
 
 
-def index_collection(name: str, indexes: str | os.PathLike[str] = HOME, *, topics: int = 0) -> int:
+def index_collection(name: str, indexes: PathLike = HOME, *, topics: int = 0) -> int:
     """Build a collection's index unless a current one is there; return its usable topics' number.
 
     Called before processes share the work, it spares each of them to build the index.
@@ -46,9 +45,7 @@ def index_collection(name: str, indexes: str | os.PathLike[str] = HOME, *, topic
 
 
 @lru_cache(maxsize=2)
-def load_pool(
-    name: str, *, indexes: str | os.PathLike[str] = HOME, topics: int = 0, seed: int = 0
-) -> CandidatePool:
+def load_pool(name: str, *, indexes: PathLike = HOME, topics: int = 0, seed: int = 0) -> CandidatePool:
     """Load a collection and extract the candidates of its topics that have a relevant document.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from lmtune.measures.measure import ACCEPTED, Measure, parse_measures
 from lmtune.models.formula import Formula
 from lmtune.models.kernels import Documents
 from lmtune.models.parameter import Setting, as_settings
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def measure_settings(
     depth: int = DEPTH,
     regions: Regions | None = None,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> NDArray[np.float64]:
     """Measure every (topic, setting) pair.
 

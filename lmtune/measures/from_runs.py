@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import top_positions
 from lmtune.measures.from_ir_measures import calculated
+from lmtune.progress import Count
 
 
 def from_runs(
@@ -19,7 +20,7 @@ def from_runs(
     names: Sequence[str],
     topics: NDArray[np.int64],
     depth: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> NDArray[np.float64]:
     """Measure every (topic, setting) pair with ir_measures.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmtune.datasets.collection import Collection
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.measures.measure import parse_measure
 from lmtune.progress import note
 from lmtune.reporting.results_reader import StoredResults, read_results
@@ -36,7 +35,7 @@ class FinalSetting(NamedTuple):
 
 
 def take_final(
-    path: str | os.PathLike[str], collection: Collection, *, measure: str | None = None, method: str = DIRECT
+    path: PathLike, collection: Collection, *, measure: str | None = None, method: str = DIRECT
 ) -> FinalSetting:
     """Take the setting that a method chose on all topics for a measure.
 
@@ -92,7 +91,7 @@ def of_collection(stored: StoredResults, name: str | None) -> tuple[int, Collect
     return names.index(own), stored.results[names.index(own)]
 
 
-def _row(path: str | os.PathLike[str], rows: Sequence[Row], measure: str | None, method: str) -> Row:
+def _row(path: PathLike, rows: Sequence[Row], measure: str | None, method: str) -> Row:
     final = [row for row in rows if row.final is not None]
     if not final:
         raise InputError(

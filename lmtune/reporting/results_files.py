@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.csv_files import csv_text, read_csv
 from lmtune.formats.digests import digest, sealed
 from lmtune.formats.files import atomic_write
@@ -54,7 +53,7 @@ class CsvFile(NamedTuple):
     columns: Mapping[str, type]
     more: tuple[str, ...] = ()
 
-    def path(self, folder: str | os.PathLike[str], *names: str) -> Path:
+    def path(self, folder: PathLike, *names: str) -> Path:
         """Return where the file is."""
         return Path(folder) / self.place.format(*map(file_name, names))
 
@@ -64,7 +63,7 @@ class CsvFile(NamedTuple):
         return csv_text(chain.from_iterable(columns), rows)
 
     def read(
-        self, folder: str | os.PathLike[str], *names: str, parameters: Iterable[str] = ()
+        self, folder: PathLike, *names: str, parameters: Iterable[str] = ()
     ) -> tuple[list[int], dict[str, list[Any]]]:
         """Read each row's line, and the columns by name, those of some parameters among them.
 
@@ -77,9 +76,7 @@ class CsvFile(NamedTuple):
         columns |= {name: kind for name, kind in self.columns.items() if name != SETTING}
         return read_csv(self.path(folder, *names), columns, accepted=UNCHANGED)
 
-    def frame(
-        self, folder: str | os.PathLike[str], *names: str, parameters: Iterable[str] = ()
-    ) -> pd.DataFrame | None:
+    def frame(self, folder: PathLike, *names: str, parameters: Iterable[str] = ()) -> pd.DataFrame | None:
         """Read the columns as `read` does; None where there is no such file."""
         import pandas as pd
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from lmtune.datasets.folds import Fold
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import read_json, read_whole, unsealed
 from lmtune.formats.folders import is_folder
 from lmtune.measures.measure import Measure, parse_measure
@@ -61,7 +60,7 @@ class StoredResults:
     record: Mapping[str, Any]
 
 
-def read_results(path: str | os.PathLike[str]) -> StoredResults:
+def read_results(path: PathLike) -> StoredResults:
     """Read a results folder.
 
     ``made.json``, ``folds.json``, ``topics.csv``, ``parameters.csv`` and ``table.json`` have to be

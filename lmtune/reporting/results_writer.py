@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,13 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.errors import PathLike
 from lmtune.formats.digests import digest, sealed
 from lmtune.formats.folders import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import label
+from lmtune.progress import Count
 from lmtune.reporting import results_files as files
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import FILES
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def write_results(
-    path: str | os.PathLike[str],
+    path: PathLike,
     results: Sequence[CollectionResult],
     pools: Sequence[CandidatePool],
     record: Mapping[str, Any],
@@ -37,7 +38,7 @@ def write_results(
     lines: Sequence[Mapping[str, pd.DataFrame]] = (),
     smooth: Sequence[Mapping[str, pd.DataFrame]] = (),
     hits: int = 1000,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> None:
     """Write a results folder, whole or not at all; equal results give equal bytes.
 
@@ -214,7 +215,7 @@ def _write_runs(
     results: Sequence[CollectionResult],
     pools: Sequence[CandidatePool],
     hits: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
 ) -> None:
     runs: dict[Path, tuple[CollectionResult, CandidatePool, Row]] = {}
     for result, pool in zip(results, pools, strict=True):

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.files import atomic_write, read_bytes
 
@@ -28,10 +28,7 @@ _VERSION = 4
 
 
 def save_checkpoint(
-    folder: str | os.PathLike[str],
-    identity: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    record: Mapping[str, Any],
+    folder: PathLike, identity: Mapping[str, Any], tensors: Mapping[str, Tensor], record: Mapping[str, Any]
 ) -> None:
     """Keep a training's state; the one kept before is then removed.
 
@@ -68,7 +65,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: str | os.PathLike[str], identity: Mapping[str, Any]
+    folder: PathLike, identity: Mapping[str, Any]
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """Read a training's state back.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.letor import read_letor
 from lmtune.formats.letor_rows import Letor
 
@@ -77,9 +76,9 @@ class RankingData(Letor):
     @classmethod
     def read(
         cls,
-        path: str | os.PathLike[str],
+        path: PathLike,
         *,
-        cache: bool | str | os.PathLike[str] = True,
+        cache: bool | PathLike = True,
         width: int | None = None,
         repeated: Literal["error", "last"] = "error",
     ) -> RankingData:

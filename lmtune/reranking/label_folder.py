@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.arff import read_arff
 from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.labelled import LabelledExamples, read_labelled, read_rows
@@ -24,7 +23,7 @@ _LAYOUT = (
 
 
 def read_label_folder(
-    path: str | os.PathLike[str], *, split: int = 1, share: float = 0.3, seed: int = 0
+    path: PathLike, *, split: int = 1, share: float = 0.3, seed: int = 0
 ) -> tuple[LabelledExamples, LabelledExamples]:
     """Read examples to learn from and to test on.
 

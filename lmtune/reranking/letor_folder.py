@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from glob import escape
@@ -11,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from lmtune.errors import InputError, name_of
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.files import read_lines
 from lmtune.reranking.data import RankingData, RankingSplit
@@ -34,11 +33,11 @@ _LAYOUT = (
 
 
 def read_letor_folder(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     validation: str | None = None,
     seed: int = 0,
-    cache: str | os.PathLike[str] | None = None,
+    cache: PathLike | None = None,
     repeated: Literal["error", "last"] = "error",
 ) -> list[RankingSplit]:
     """Read a folder of LETOR files, or the folds in it.
@@ -98,7 +97,7 @@ def read_letor_folder(
     return splits
 
 
-def letor_home(path: str | os.PathLike[str]) -> tuple[Path, str]:
+def letor_home(path: PathLike) -> tuple[Path, str]:
     """Return the folder that a path means, and what the names of its files begin with.
 
     Raises

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.csv_files import csv_text
 from lmtune.formats.digests import digest, parse_json, read_json, read_whole, sealed, unsealed
 from lmtune.formats.files import read_bytes
@@ -49,12 +49,12 @@ _VERSION = 3
 _KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
 
 
-def check_folder(path: str | os.PathLike[str]) -> None:
+def check_folder(path: PathLike) -> None:
     """Raise InputError at once where `save_model` would in the end."""
     check_directory(path, KIND)
 
 
-def save_model(path: str | os.PathLike[str], reranker: Reranker, record: Mapping[str, Any]) -> None:
+def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) -> None:
     """Write a reranker's folder, whole or not at all.
 
     It holds ``model.safetensors`` (weights and normaliser) or ``trees.txt``, ``model.json``
@@ -125,7 +125,7 @@ def _course(trained: Training) -> dict[str, bytes]:
     }
 
 
-def read_record(path: str | os.PathLike[str]) -> Any:
+def read_record(path: PathLike) -> Any:
     """Return what a model's folder says of how it was made.
 
     Raises
@@ -136,14 +136,14 @@ def read_record(path: str | os.PathLike[str]) -> Any:
     return read_json(_model_home(path) / RECORD)
 
 
-def _model_home(path: str | os.PathLike[str]) -> Path:
+def _model_home(path: PathLike) -> Path:
     home = Path(path)
     if not is_folder(home) or not (home / _MODEL).is_file():
         raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
     return home
 
 
-def load_model(path: str | os.PathLike[str]) -> Reranker:
+def load_model(path: PathLike) -> Reranker:
     """Read a reranker's folder back.
 
     Raises

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, Unpack
@@ -10,7 +9,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measure
 from lmtune.reranking import lambdamart, training
@@ -92,7 +91,7 @@ class Reranker:
         scaled = data if self.normaliser is None else self.normaliser.transform(data)
         return self.scorer.score(scaled, device=device)
 
-    def check_features(self, names: Sequence[str], *, file: str | os.PathLike[str] | None = None) -> None:
+    def check_features(self, names: Sequence[str], *, file: PathLike | None = None) -> None:
         """Raise InputError unless features are those that the reranker was trained on."""
         known, given = list(self.names), list(names)
         if known == given:

@@ -15,6 +15,7 @@ from lmtune.formats.runs import Ranking
 from lmtune.indexing.index import Index
 from lmtune.measures.order import trec_eval_order
 from lmtune.models.two_stage import check_parameters
+from lmtune.progress import Count
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import compute_features, features_of
 from lmtune.reranking.ranked_documents import look_up
@@ -30,7 +31,7 @@ def run_data(
     mu: float = 2500.0,
     depth: int = 1000,
     fields: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
     on_missing: Callable[[int, str], None] | None = None,
 ) -> RankingData:
     """Make the features of a run's documents.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.progress import counted
+from lmtune.progress import Count, counted
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
@@ -56,7 +56,7 @@ class Surface:
         shape: Sequence[int],
         topics: NDArray[np.int64] | None = None,
         depth: int = DEPTH,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Count | None = None,
     ) -> Surface:
         """Measure the grid of `shape` points over `space`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from lmtune.datasets.synthetic import kernels, model
 from lmtune.datasets.synthetic.model import Shape, TermModel, TopicModel, topic_model
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 Postings = tuple[NDArray[np.int32], NDArray[np.uint16]]
@@ -60,11 +60,7 @@ class Drawn:
 
 
 def draw(
-    shape: Shape,
-    part: range | None = None,
-    *,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    shape: Shape, part: range | None = None, *, threads: int | None = None, progress: Count | None = None
 ) -> Drawn:
     """Draw lengths and the postings of all query terms.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from lmtune.datasets.synthetic import kernels
 from lmtune.datasets.synthetic.drawing import Drawn, TopicDraw
 from lmtune.datasets.synthetic.model import Shape
+from lmtune.progress import Count
 from lmtune.threads import over_slices
 
 # The parameters (lambda, mu) of runs that are pooled as they are, and of those with errors.
@@ -38,11 +38,7 @@ class JudgedTopic(NamedTuple):
 
 
 def judge(
-    shape: Shape,
-    drawn: Drawn,
-    *,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    shape: Shape, drawn: Drawn, *, threads: int | None = None, progress: Count | None = None
 ) -> list[JudgedTopic]:
     """Pool and assess every topic.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ from lmtune.datasets.synthetic.words import docnos, word
 from lmtune.errors import InputError
 from lmtune.formats.document import Document
 from lmtune.formats.inverted import InvertedCollection
+from lmtune.progress import Count
 
 PREFIX = "synthetic:"
 NAMED = {"robust04": Shape(REFERENCE, 250), "small": Shape(4000, 50, seed=6)}
@@ -59,10 +60,7 @@ def parse_shape(name: str) -> Shape:
 
 
 def load_synthetic(
-    name: str,
-    *,
-    need: Collection[str] = ("documents", "topics", "qrels"),
-    progress: Callable[[int, int], None] | None = None,
+    name: str, *, need: Collection[str] = ("documents", "topics", "qrels"), progress: Count | None = None
 ) -> Dataset:
     """Make a synthetic test collection.
 
@@ -143,7 +141,7 @@ class SyntheticDocuments:
         return {str(topic + 1): " ".join(self._terms(topic)) for topic in range(self.shape.topics)}
 
     def qrels(
-        self, *, threads: int | None = None, progress: Callable[[int, int], None] | None = None
+        self, *, threads: int | None = None, progress: Count | None = None
     ) -> dict[str, dict[str, int]]:
         """Return the judgements, docnos ascending.
 
@@ -166,9 +164,7 @@ class SyntheticDocuments:
             for topic, (docs, gains) in enumerate(judged, 1)
         }
 
-    def invert(
-        self, progress: Callable[[int, int], None] | None = None, *, threads: int | None = None
-    ) -> InvertedCollection:
+    def invert(self, progress: Count | None = None, *, threads: int | None = None) -> InvertedCollection:
         """Return the postings of all query terms, and of common words that hold the other tokens.
 
         Parameters
@@ -260,9 +256,7 @@ class SyntheticBatch:
             yield Document(docno, " ".join(np.repeat(words[self.terms[here]], self.tfs[here])))
 
 
-def _halves(
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Callable[[int, int], None] | None, Callable[[int, int], None] | None]:
+def _halves(progress: Count | None) -> tuple[Count | None, Count | None]:
     """Split one account of progress into those of two steps."""
     if progress is None:
         return None, None

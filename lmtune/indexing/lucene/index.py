@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError, check_choice, name_of
+from lmtune.errors import InputError, PathLike, check_choice, name_of
 from lmtune.indexing.index import CONTENTS, Positions, Postings
 from lmtune.indexing.lucene.names import find_prebuilt
 from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_digest
 from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
 from lmtune.indexing.lucene.writer import read_note, write_lucene_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH, load_stopwords
+from lmtune.progress import Count
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -61,7 +62,7 @@ class LuceneIndex:
         analysis: dict[str, Any],
         lengths_kind: Lengths,
         reader: LuceneReader | None,
-        progress: Callable[[int, int], None] | None,
+        progress: Count | None,
     ) -> None:
         self.path = path
         self.name = name
@@ -75,14 +76,14 @@ class LuceneIndex:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: PathLike,
         *,
         name: str | None = None,
         lengths: Lengths = "exact",
         stemmer: str | None = None,
         stopwords: str | None = None,
-        home: str | os.PathLike[str] = "indexes",
-        progress: Callable[[int, int], None] | None = None,
+        home: PathLike = "indexes",
+        progress: Count | None = None,
     ) -> LuceneIndex:
         """Open an index.
 
@@ -301,7 +302,7 @@ def _stopwords(name: str) -> tuple[frozenset[str], str | list[str]]:
     return words, name if words in (LUCENE_ENGLISH, _NONE) else sorted(words)
 
 
-def find_lucene_index(name: str, *, home: str | os.PathLike[str] = "indexes") -> Path:
+def find_lucene_index(name: str, *, home: PathLike = "indexes") -> Path:
     """Find a Lucene index.
 
     Parameters
@@ -337,7 +338,7 @@ def find_lucene_index(name: str, *, home: str | os.PathLike[str] = "indexes") ->
 
 def build_lucene_index(
     source: DocumentSource,
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     stemmer: str = "porter",
     stopwords: str = "lucene",

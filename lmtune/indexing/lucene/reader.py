@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.indexing.columns import SMALL_BYTES
 from lmtune.indexing.lucene.loops import FREQS, POSITIONS, loops
 from lmtune.indexing.lucene.stored_text import check_stored, field_text
+from lmtune.progress import Count
 
 CONTENTS = "contents"
 """The field that Anserini indexes text in."""
@@ -37,7 +37,7 @@ class _Leaf(NamedTuple):
     places: NDArray[np.int64] | None  # Lucene's numbers of the live ones
 
 
-def commit_digest(path: str | os.PathLike[str]) -> str:
+def commit_digest(path: PathLike) -> str:
     """Digest a Lucene index's last commit, without Java.
 
     The commit's file names every segment with its random identifier and its deletions, so that
@@ -86,7 +86,7 @@ class LuceneReader:
         Where pyserini is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         commit_digest(path)
         self.path = Path(path)
         self._loops = loops()
@@ -215,7 +215,7 @@ class LuceneReader:
         docs, places = np.concatenate([np.empty((0, 2), np.int32), *found]).T
         return (np.ascontiguousarray(docs), np.ascontiguousarray(places)) if docs.size else None
 
-    def lengths(self, progress: Callable[[int, int], None] | None = None) -> NDArray[np.int32]:
+    def lengths(self, progress: Count | None = None) -> NDArray[np.int32]:
         """Count every live document's tokens from all postings, shape (num_docs,).
 
         Parameters

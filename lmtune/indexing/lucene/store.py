@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
 from lmtune.formats.files import atomic_write
 from lmtune.formats.folders import FolderKind, atomic_directory
@@ -155,14 +155,14 @@ def _kept(
     return log.get(term)
 
 
-def store_path(home: str | os.PathLike[str], index: Path) -> Path:
+def store_path(home: PathLike, index: Path) -> Path:
     """Return where the store of a Lucene index is kept: ``HOME/lucene-NAME-DIGEST``."""
     whole = index.resolve()
     digest = zlib.crc32(os.fsencode(whole))
     return Path(home, f"lucene-{whole.name}-{digest:08x}")
 
 
-def stored_paths(home: str | os.PathLike[str], name: str) -> list[Path]:
+def stored_paths(home: PathLike, name: str) -> list[Path]:
     """Return the folders of indexes that were opened under a name before, without asking Java."""
     found = []
     for file in sorted(Path(home).glob(f"lucene-*/{_FILE}")):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.documents import DocumentSource, unchanged
 from lmtune.formats.folders import FolderKind, atomic_directory
@@ -30,7 +29,7 @@ _NO_TEXT = "."
 
 def write_lucene_index(
     source: DocumentSource,
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     stemmer: str = "porter",
     stopwords: frozenset[str] | None = None,
@@ -184,7 +183,7 @@ def _count(jnius: Any, folder: Path) -> int:
         directory.close()
 
 
-def read_note(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_note(path: PathLike) -> dict[str, Any]:
     """Return what `write_lucene_index` noted beside an index, {} for indexes of others.
 
     Raises

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, PathLike
 from lmtune.measures.measure import Measure
 from lmtune.models.model import known_model
 from lmtune.reporting.figures.profiles import best_profiles, cost_and_measure
@@ -36,7 +35,7 @@ _MANY = 100.0
 _CERTIFICATE = ("boxes", "best", "bound")
 
 
-def draw(path: str | os.PathLike[str], results: Sequence[CollectionResult]) -> Iterator[Picture]:
+def draw(path: PathLike, results: Sequence[CollectionResult]) -> Iterator[Picture]:
     """Draw all pictures of a results folder, one at a time.
 
     Parameters

@@ -6,13 +6,12 @@ import contextlib
 import functools
 import io
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from lmtune.errors import InputError, check_choice, visible
+from lmtune.errors import InputError, PathLike, check_choice, visible
 from lmtune.formats.files import atomic_write
 from lmtune.reporting.table import short as short
 
@@ -295,7 +294,7 @@ def render(figure: Figure, format_: str) -> bytes:
     return stream.getvalue()
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save(figure: Figure, path: PathLike) -> None:
     """Write a figure whole or not at all; equal figures give equal bytes.
 
     Parameters

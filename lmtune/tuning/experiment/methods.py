@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.progress import Progress, detail
+from lmtune.progress import Count, Progress, detail
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
 from lmtune.tuning.experiment.plan import Plan
@@ -57,7 +57,7 @@ class Steps:
         total = (folds + plan.final) * (1 + stopped + len(plan.measures) * rows)
         return cls(progress, total - plan.final * len(plan.measures))  # no Optimal at last
 
-    def begin(self, what: str) -> Callable[[int, int], None]:
+    def begin(self, what: str) -> Count:
         """Begin the next step; return what shows how much of it is done."""
         before, self.begun = self.begun, self.begun + 1
 
@@ -111,7 +111,7 @@ class FoldMethods:
         What to say of the fold, with its name, where a descent did not end as it should.
     """
 
-    _show: Callable[[int, int], None]
+    _show: Count
 
     def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
         self.traces: dict[str, pd.DataFrame] = {}
@@ -222,7 +222,7 @@ class FoldMethods:
             detail(f"{self.name}, {measure.title}, {row}: {values} in {choice.evaluations} evaluations")
         return chosen
 
-    def _begin(self, what: str) -> Callable[[int, int], None]:
+    def _begin(self, what: str) -> Count:
         return self.shared.steps.begin(f"{self.name}, {what}")
 
     def optimal(self, measure: Measure, chosen: Iterable[Choice]) -> Choice:

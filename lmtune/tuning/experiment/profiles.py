@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.progress import Count
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, CollectionResult, Fit
 from lmtune.tuning.pairs import Pairs
@@ -32,11 +32,7 @@ _POINTS = 31
 
 
 def measure_profiles(
-    pool: CandidatePool,
-    result: CollectionResult,
-    plan: Plan,
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count | None = None
 ) -> dict[str, pd.DataFrame]:
     """Compute the RankNet cost and the measure along three lines, for each measure and fold.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
+from lmtune.progress import Count
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import CollectionResult
 from lmtune.tuning.lists import Lists
@@ -58,11 +58,7 @@ def compile_smooth(known: dict[int, Lists], pool: CandidatePool, plan: Plan) -> 
 
 
 def smooth_surfaces(
-    pool: CandidatePool,
-    result: CollectionResult,
-    plan: Plan,
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count | None = None
 ) -> dict[str, pd.DataFrame]:
     """Compute the measures and their smooth forms over the grid.
 

@@ -1,0 +1,69 @@
+"""The course's notebooks as pages of the site: their cells, and what those have shown."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+COURSE = Path(__file__).resolve().parents[1] / "course"
+NOTEBOOKS = sorted(COURSE.glob("*.ipynb"))
+
+_STYLE = re.compile(r"<style.*?</style>\s*", re.DOTALL)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the notebooks' pages behind that of the course."""
+    for entry in config.nav or []:
+        if "Course" in entry:
+            entry["Course"] += [f"course/{path.stem}.md" for path in NOTEBOOKS]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages, their pictures, and the notebooks to take away."""
+    for path in NOTEBOOKS:
+        pictures: list[bytes] = []
+        text = "\n\n".join(blocks(path, pictures))
+        files.append(File.generated(config, f"course/{path.stem}.md", content=text))
+        files.append(File.generated(config, f"course/{path.name}", abs_src_path=str(path)))
+        for number, picture in enumerate(pictures, 1):
+            files.append(File.generated(config, f"course/{path.stem}-{number}.png", content=picture))
+    return files
+
+
+def blocks(path: Path, pictures: list[bytes]) -> Iterator[str]:
+    """Yield a notebook's cells as Markdown, answers folded; collect the pictures that they show."""
+    heading, notebook = "", nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    for place, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            heading = (re.findall(r"^#+ (.+)$", cell.source, re.M) or [heading])[-1]
+            yield cell.source.replace("<details>", '<details markdown="1">')
+        else:
+            shown = [f"```python\n{cell.source}\n```"]
+            shown += [block(output, path.stem, heading, pictures) for output in cell.outputs]
+            if "answer" in cell.metadata.get("tags", []):
+                title, _, shown[0] = shown[0].partition("\n")[2].partition("\n")
+                shown[0] = f"```python\n{shown[0]}"
+                summary = title.removeprefix("# @title ")
+                shown = [f'<details markdown="1">\n<summary>{summary}</summary>', *shown, "</details>"]
+            yield "\n\n".join(shown)
+        if not place:
+            yield f'<a href="{path.name}">This notebook</a>, to run it yourself.'
+
+
+def block(output: Any, stem: str, heading: str, pictures: list[bytes]) -> str:
+    """Return an output as Markdown."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        pictures.append(base64.b64decode(data["image/png"]))
+        return f"![{heading}]({stem}-{len(pictures)}.png)"
+    if "text/html" in data:
+        return _STYLE.sub("", data["text/html"])
+    return f"```text\n{(output.get('text') or data['text/plain']).rstrip()}\n```"
