@@ -35,7 +35,7 @@ class Kept(NamedTuple):
     @property
     def kind(self) -> str:
         """Return the picture's suffix."""
-        return Path(self.file or ".png").suffix
+        return Path(self.file or "page.png").suffix
 
 
 TUNE = "lmtune tune pydocs -m AP --output DIR"
