@@ -1,19 +1,17 @@
 """Add up the runs of three models with weights chosen on other topics than they are judged on."""
 
 import lmtune
-from lmtune.fusion.fusing import FusionOptions, fuse_runs, rankings
-from lmtune.fusion.runs import RunSet
+from lmtune.fusion import FusionOptions, RunSet, fuse_runs, rankings
 
 data = lmtune.load("pydocs")
 topics = dict(list(data.topics.items())[:150])
 index = lmtune.index_for(data.documents)
-models = {"dirichlet": {"mu": 50}, "jelinek-mercer": {"lambda": 0.5}, "bm25": {"k1": 0.9, "b": 0.4}}
+models = {"dirichlet": {"mu": 50}, "jelinek-mercer": {"lambda": 0.5, "mu": 0}, "bm25": {"k1": 0.9, "b": 0.4}}
 
 runs = {}
 for model, setting in models.items():
     pool = lmtune.CandidatePool.build(index, topics, model=model)
-    ranked = lmtune.rank(pool, setting, hits=100)
-    runs[model] = {own.topic: dict(zip(own.docnos, own.scores.tolist(), strict=True)) for own in ranked}
+    runs[model] = lmtune.run_frame(lmtune.rank(pool, setting, hits=100))
 
 side_by_side = RunSet.of(runs)
 options = FusionOptions(measure=("nDCG@10",), method=("linear", "rrf", "combmnz"), folds="2", bootstrap=0)

@@ -38,6 +38,14 @@ _CHROMIUM = (
     "--disable-sync",
 )
 
+# A cluster that waits for tests looks after itself less often: it would take a tenth of a core.
+_IDLE = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "5s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+
 collect_ignore = ["toy_lab.py"]  # its import is the change; looking for doctests would import it
 
 
@@ -63,9 +71,12 @@ def one_thread() -> Iterator[None]:
 def start_cluster(workers: int = 2) -> Any:
     """Start a Dask cluster on this machine, to be closed; or skip with the reason."""
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
-    return distributed.LocalCluster(
-        workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
-    )
+    import dask
+
+    with dask.config.set(_IDLE):
+        return distributed.LocalCluster(
+            workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+        )
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from support import random_collection
 
 import lmtune
 from lmtune.errors import InputError
+from lmtune.formats.frames import as_run
+from lmtune.fusion import FusionOptions, RunSet, fuse_runs
 from lmtune.measures import EvaluationOptions, Measure
 from lmtune.reporting.figures import alt_text
 
@@ -145,6 +147,24 @@ def test_comparisons_are_tables_frames_and_pictures() -> None:
     assert "like minus baseline" in alt_text(found.plot(system="like"))
     with pytest.raises(InputError, match=r"no such contrast.*accepted: <b> on value, like on value"):
         found.plot(system="nobody")
+
+
+def test_runs_of_any_kind_are_fused_and_shown(
+    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
+) -> None:
+    settings = {"a": {"lambda": 0.1, "mu": 10}, "b": {"lambda": 0.9, "mu": 1000}}
+    runs = {name: lmtune.run_frame(lmtune.rank(pool, own)) for name, own in settings.items()}
+    options = FusionOptions(measure=("AP",), method=("linear",), folds="2", bootstrap=0)
+    found = fuse_runs(RunSet.of(runs), judged, options)
+    same = fuse_runs(RunSet.of({name: as_run(run) for name, run in runs.items()}), judged, options)
+    assert repr(found) == repr(same)
+    assert "<caption>Runs fused</caption>" in found._repr_html_()
+    means = found.to_frame(per_topic=True).groupby("method")["value"].mean()
+    assert means.to_dict() == pytest.approx({row.name: row.mean for row in found.rows})
+    assert set(means.index) == {"a", "b", "linear", "rrf"}
+    alone = lmtune.measure(pool, settings["a"], measures="AP", topics=found.topics)["AP"].mean()
+    assert means["a"] == pytest.approx(alone)
+    assert found.to_frame()["held_out"].tolist() == [row.mean for row in found.rows]
 
 
 def test_pools_and_collections_are_small_tables(pool: lmtune.CandidatePool) -> None:

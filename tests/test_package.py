@@ -27,6 +27,7 @@ def test_import_is_light() -> None:
 
 PUBLIC = [
     "lmtune",
+    "lmtune.fusion",
     "lmtune.laboratory",
     "lmtune.measures",
     "lmtune.reporting",

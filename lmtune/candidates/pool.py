@@ -21,7 +21,7 @@ from lmtune.formats.frames import as_qrels, as_topics
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import shards_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
-from lmtune.models.kernels import Documents
+from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count, counted
@@ -217,6 +217,21 @@ class CandidatePool(Shown):
         """Return topic t's term frequencies in `columns`, shape (terms, documents)."""
         block = columns.tf[columns.tf_start[t] : columns.tf_start[t + 1]]
         return block.reshape(len(self.terms[t]), int(columns.start[t + 1] - columns.start[t]))
+
+    def topic_documents(
+        self, t: int, places: NDArray[np.int64], columns: Any = slice(None)
+    ) -> TopicDocuments:
+        """Return some of topic t's candidates, by some columns of its query alone where these are given."""
+        rows, terms = self.candidates.rows(t), self.term_rows(t)
+        return TopicDocuments(
+            np.ascontiguousarray(self.tf_block(self.candidates, t)[columns][:, places], np.int64),
+            self.candidates.length[rows][places].astype(np.int64),
+            self.value[terms][columns],
+            self.count[terms][columns],
+            self.group[terms][columns],
+            self.mean_length,
+            self.formula.field_lengths(self.index, self.candidates.doc[rows][places]),
+        )
 
     def positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
         """Return the places of topics in this pool; all of them by default.

@@ -33,6 +33,7 @@ from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check, option
 from lmtune.progress import Progress, note, silent
+from lmtune.showing import Shown
 
 Doubles = NDArray[np.float64]
 
@@ -177,13 +178,18 @@ class FusedRow:
     folds: tuple[Chosen, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The method's, or a single run's own."""
+        return next(iter(self.chosen.weights)) if self.chosen.method == "single" else self.chosen.method
+
+    @property
     def mean(self) -> float:
         """What is reported: on topics that were held out, where there are any."""
         return float(self.values.mean())
 
 
-@dataclass(frozen=True)
-class FusionResult:
+@dataclass(frozen=True, repr=False)
+class FusionResult(Shown):
     """All rows, and how they came about.
 
     Attributes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from lmtune.candidates.columns import UNJUDGED, ColumnLists
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import InputError
+from lmtune.formats.frames import as_run
 from lmtune.fusion.lines import in_band
 from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
@@ -95,14 +97,17 @@ class RunSet:
     scores: dict[str, Scores]
 
     @classmethod
-    def of(cls, runs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> RunSet:
-        """Put runs side by side, given by name as `lmtune.formats.runs.read_run` returns them.
+    def of(cls, given: Mapping[str, Any]) -> RunSet:
+        """Put runs side by side, by name: scores by topic and docno, or as `lmtune.formats.frames` has it.
 
         Raises
         ------
         InputError
             For a run that comes twice, runs without a common topic, or a score beyond 32 bits.
         """
+        runs: dict[str, Mapping[str, Mapping[str, float]]] = {
+            name: run if isinstance(run, dict) else as_run(run, name=name) for name, run in given.items()
+        }
         names = tuple(runs)
         for place, name in enumerate(names):
             for other in names[:place]:

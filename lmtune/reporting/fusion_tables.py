@@ -20,10 +20,15 @@ def fusion_table(result: FusionResult, style: str = "table") -> str:
     """Render a fusion in one of `lmtune.reporting.table.STYLES`."""
     return render(
         style,
-        lambda: [_values(result), *_sureness(result)],
+        lambda: fusion_tables(result),
         lambda: [_flattened(record) for record in as_records(result)],
         content=lambda: as_content(result),
     )
+
+
+def fusion_tables(result: FusionResult) -> list[Table]:
+    """Return each method's values, and how sure the weights are."""
+    return [_values(result), *_sureness(result)]
 
 
 def as_content(result: FusionResult) -> dict[str, Any]:
@@ -121,7 +126,7 @@ def _values(result: FusionResult) -> Table:
                 if row.p_values.get(name, 1.0) < SIGNIFICANCE and row.mean > other
             ]
             single, shares, k = row.chosen.method == "single", row.chosen.shares, _constant(row, result)
-            name = next(iter(shares)) if single else row.chosen.method + (f" (k = {k:g})" if k else "")
+            name = row.name + (f" (k = {k:g})" if k else "")
             cells = [Cell(str(measure)), Cell(name)]
             value = Cell(short(row.mean), "".join(marks))
             cells += [Cell(short(row.in_sample)), value] if held_out else [value]
@@ -144,31 +149,15 @@ def _sureness(result: FusionResult) -> list[Table]:
     for row in result.rows:
         for run, (low, high) in row.flat.items():
             interval = row.interval.get(run)
-            lines.append(
-                tuple(
-                    map(
-                        Cell,
-                        (
-                            str(row.measure),
-                            row.chosen.method,
-                            run,
-                            short(row.chosen.shares[run]),
-                            f"{short(low)} to {short(high)}",
-                            "" if interval is None else f"{short(interval[0])} to {short(interval[1])}",
-                        ),
-                    )
-                )
-            )
+            texts = [str(row.measure), row.chosen.method, run, short(row.chosen.shares[run])]
+            texts.append(f"{short(low)} to {short(high)}")
+            texts.append("" if interval is None else f"{short(interval[0])} to {short(interval[1])}")
+            lines.append(tuple(map(Cell, texts)))
     if not lines:
         return []
     return [
         Table(
-            [
-                *name_columns("Measure", "Method", "Run"),
-                Column("Share"),
-                Column("Within .001"),
-                Column("95%"),
-            ],
+            [*name_columns("Measure", "Method", "Run"), *map(Column, ("Share", "Within .001", "95%"))],
             [lines],
             caption="Weights",
             legend=(

@@ -11,10 +11,11 @@ import numpy as np
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
+from lmtune.fusion.fusing import FusionResult
 from lmtune.measures.from_files import Evaluation
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting import comparison_tables, tuning_tables
+from lmtune.reporting import comparison_tables, fusion_tables, tuning_tables
 from lmtune.reporting.run_tables import measure_table
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.tuning.experiment.result import CollectionResult
@@ -178,6 +179,24 @@ def _(shown: Comparison, *, title: str = "", **contrast: str) -> Figure:
     if not contrast:
         return difference_intervals(shown, title=title)
     return contrast_differences(shown, title=title, **contrast)
+
+
+@tables.register(FusionResult)
+def _(shown: FusionResult) -> Sequence[Table]:
+    return fusion_tables.fusion_tables(shown)
+
+
+@to_frame.register(FusionResult)
+def _(shown: FusionResult, per_topic: bool = False) -> pd.DataFrame:
+    import pandas as pd
+
+    if not per_topic:
+        return pd.DataFrame(fusion_tables.as_records(shown))
+    return pd.DataFrame(
+        {"measure": str(row.measure), "method": row.name, "topic": topic, "value": value}
+        for row in shown.rows
+        for topic, value in zip(shown.topics, row.values.tolist(), strict=True)
+    )
 
 
 @tables.register(CollectionResult)

@@ -5,6 +5,7 @@ from .comparison import compare as compare
 from .data import RankingData as RankingData
 from .data import RankingSplit as RankingSplit
 from .features import FEATURES as FEATURES
+from .importance import permutation_importance as permutation_importance
 from .lambdamart import LambdaMart as LambdaMart
 from .lambdamart import TreeSettings as TreeSettings
 from .letor_folder import read_letor_folder as read_letor_folder

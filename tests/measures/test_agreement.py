@@ -8,12 +8,13 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support import at
 
 import lmtune
 from lmtune.candidates.ranking import rank
 from lmtune.datasets.consistency import split_topics
-from lmtune.formats.runs import write_run
+from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 
@@ -44,10 +45,12 @@ POINTS = [
     (1 - 1e-15, 1e6),
 ]
 NAMES = ["AP", "Bpref", "P@10"]
-EACH = int(os.environ.get("LMTUNE_EACH_TOPIC", "10"))  # of pydocs; `make attack` takes every topic
+Scores = dict[str, dict[str, float]]
+# Of a collection's topics each one so many, where `make attack` takes every topic.
+EACH = {"pydocs": 50, "cranfield": 5, "npl": 6, "cacm": 2, "med": 1}
 
 
-def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, int, float]:
+def compare(name: str, tmp_path: Path, *, topics_step: int) -> tuple[int, int, float]:
     """Write a run at every point and measure it with ir_measures.
 
     Returns
@@ -70,17 +73,8 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
         path = tmp_path / "test.run"
         rankings = list(rank(pool, {"lambda": lambda_, "mu": mu}))
         write_run(path, rankings, tag="test")
-        run: dict[str, dict[str, float]] = {}
-        for line in path.read_text().splitlines():
-            topic, _, docno, _, score, _ = line.split()
-            run.setdefault(topic, {})[docno] = float(score)
-        for ranking in rankings:
-            printed = run.get(ranking.topic, {})
-            for precision in (np.float32, np.float64):
-                scores = np.array(list(printed.values()), precision).tolist()
-                read = sorted(zip(scores, printed, strict=True), reverse=True)
-                assert [docno for _, docno in read] == ranking.docnos, (name, ranking.topic, lambda_, mu)
-            documents += len(printed)
+        run = read_as_trec_eval(path, rankings, (name, lambda_, mu))
+        documents += sum(map(len, run.values()))
         seen = set()
         for value in evaluator.iter_calc(run):
             own = ours[place[value.query_id], s, column[value.measure]]
@@ -93,22 +87,36 @@ def compare(name: str, tmp_path: Path, *, topics_step: int = 1) -> tuple[int, in
     return values, documents, worst
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) for name in ("cranfield", "npl", "cacm")] + ["med"]
-)
-def test_classics_agree_with_trec_eval(name: str, shared_data: Path, tmp_path: Path) -> None:
-    values, documents, worst = compare(str(shared_data / name), tmp_path)
+def read_as_trec_eval(path: Path, rankings: list[Ranking], where: tuple[object, ...]) -> Scores:
+    """Read a run whose documents trec_eval must order as they were ranked, in either precision."""
+    fields = path.read_text().split()
+    topics, docnos, scores = fields[::6], fields[2::6], [float(field) for field in fields[4::6]]
+    assert set(fields[5::6]) <= {"test"}
+    run: Scores = {}
+    end = 0
+    for topic, ranked, _ in rankings:
+        rows = slice(end, end + len(ranked))
+        end = rows.stop
+        assert topics[rows] == [topic] * len(ranked), (topic, *where)
+        assert docnos[rows] == ranked, (topic, *where)
+        if ranked:
+            run[topic] = dict(zip(ranked, scores[rows], strict=True))
+        for precision in (np.float32, np.float64):
+            read: NDArray[np.floating] = np.array(scores[rows], precision)
+            assert (read[:-1] >= read[1:]).all(), (topic, *where)
+            for place in np.flatnonzero(read[:-1] == read[1:]).tolist():
+                assert ranked[place] > ranked[place + 1], (topic, *where)
+    assert end == len(docnos)
+    return run
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_files_make_trec_eval_see_what_was_measured(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = name if name == "pydocs" else str(request.getfixturevalue("shared_data") / name)
+    step = int(os.environ.get("LMTUNE_EACH_TOPIC", EACH[name]))
+    values, documents, worst = compare(path, tmp_path, topics_step=step)
     print(f"{name}: {values} values, {documents} ranked documents, largest difference {worst:g}")
     assert worst <= 1e-9
     assert values > 0
-
-
-def test_pydocs_sample_agrees_with_trec_eval(tmp_path: Path) -> None:
-    assert compare("pydocs", tmp_path, topics_step=50)[2] <= 1e-9
-
-
-@pytest.mark.slow
-def test_pydocs_agrees_with_trec_eval(tmp_path: Path) -> None:
-    values, documents, worst = compare("pydocs", tmp_path, topics_step=EACH)
-    print(f"pydocs: {values} values, {documents} ranked documents, largest difference {worst:g}")
-    assert worst <= 1e-9

@@ -188,11 +188,13 @@ def check_boxes(
     values: NDArray[np.float64],
 ) -> None:
     """No setting outside the boxes is better than the best; none inside exceeds its bound."""
-    low, high = optimum.boxes_[["lambda_low", "mu_low"]], optimum.boxes_[["lambda_high", "mu_high"]]
-    for lambda_, mu, value in zip(lambdas, mus, values, strict=True):
-        around = ((low.to_numpy() <= (lambda_, mu)) & (high.to_numpy() >= (lambda_, mu))).all(1)
-        bounds = optimum.boxes_["bound"].to_numpy()[around]
-        assert value <= max([optimum.best_value_ + 1e-12, *bounds])
+    low, high = (optimum.boxes_[[f"lambda_{end}", f"mu_{end}"]].to_numpy() for end in ("low", "high"))
+    bounds = optimum.boxes_["bound"].to_numpy()
+    points = np.column_stack((lambdas, mus))
+    for part in np.array_split(np.arange(values.size), 16):
+        inside = ((low <= points[part, None]) & (points[part, None] <= high)).all(axis=2)
+        allowed = np.where(inside, bounds, -np.inf).max(axis=1, initial=optimum.best_value_ + 1e-12)
+        assert (values[part] <= allowed).all()
     assert (optimum.boxes_["bound"] > optimum.best_value_).all()
     assert optimum.boxes_["bound"].max() <= optimum.bound_ or optimum.boxes_.empty
 
