@@ -20,7 +20,7 @@ CAPTION = re.compile(r"^!\[[^\]]+\]\(docs/pictures/([^).]+)\.png\)\n\n(\*[^*]+\*
 def test_each_picture_is_small_and_shown_with_its_commands() -> None:
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "FINDINGS.md")}
     shown = {name: alt for text in texts.values() for alt, name in SHOWN.findall(text)}
-    kept = {f"{name}{own.kind}" for name, own in MAKER["KEPT"].items()}
+    kept = {name + Path(own.file).suffix for name, own in MAKER["KEPT"].items()}
     assert shown.keys() == kept == {path.name for path in FOLDER.iterdir() if path.suffix in (".png", ".svg")}
     for name, alt in shown.items():
         assert len(alt) > 40, name

@@ -21,48 +21,53 @@ from lmtune.formats.files import atomic_write
 FOLDER = Path(__file__).parent
 WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file
 VIEW = "#lambda=0.41&mu=47&topic=126"  # about where direct search ends, and a topic that gains by it
+TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 
 class Kept(NamedTuple):
     """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
 
-    Without a file the last command opens a page, and the picture is `VIEW` of that.
+    Where the last one opens a page, the file is a picture of its `VIEW`.
     """
 
     commands: tuple[str, ...]
-    file: str | None = None
+    file: str
 
     @property
-    def kind(self) -> str:
-        """Return the picture's suffix."""
-        return Path(self.file or "page.png").suffix
+    def page(self) -> bool:
+        """Whether the last command opens a page."""
+        return self.commands[-1].startswith("lmtune explore")
 
 
-TUNE = "lmtune tune pydocs -m AP --output DIR"
 KEPT = {
-    "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
     "surface": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
     "weights": Kept(
         (
-            "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR-bm25",
-            "lmtune search pydocs --lambda 0 --mu 50 --hits 100 --output DIR-dirichlet",
-            "lmtune fuse qrels/qrels.pydocs.txt DIR-bm25 DIR-dirichlet --method linear,rrf --plot DIR",
+            "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR/bm25.run",
+            "lmtune search pydocs --lambda 0 --mu 50 --hits 100 --output DIR/dirichlet.run",
+            "lmtune fuse qrels/qrels.pydocs.txt DIR/bm25.run DIR/dirichlet.run --bootstrap 20 --method linear,rrf "
+            "--plot DIR",
         ),
         "nDCG@10-linear-weights.svg",
     ),
-    "explore": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser")),
+    "explore": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser"), "page.png"),
+    "metzler": Kept(("lmtune lab estimators --output DIR",), "losses-small.png"),
+    "yue": Kept(("lmtune lab smoothness --networks linear --output DIR",), "smoothness.png"),
+    "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
+    "bruch": Kept(("lmtune lab alpha --output DIR",), "alpha.png"),
+    "qiu": Kept(("lmtune lab full-items --quick --output DIR",), "full-items.png"),
 }
 
 
 def make(name: str, target: Path) -> None:
-    """Make a picture, small enough to be kept.
+    """Make a picture and keep it.
 
     Parameters
     ----------
     name : str
         Of `KEPT`.
     target : pathlib.Path
-        Where to write it, a PNG or SVG.
+        Where to write it, a PNG.
 
     Raises
     ------
@@ -71,33 +76,18 @@ def make(name: str, target: Path) -> None:
     """
     kept = KEPT[name]
     with tempfile.TemporaryDirectory() as folder:
-        split = [command.replace("DIR", f"{folder}/made").split()[1:] for command in kept.commands]
-        *before, last = [[sys.executable, "-m", "lmtune", *words] for words in split]
-        for command in before:
+        drawn = Path(folder, "made", kept.file)
+        words = [command.replace("DIR", f"{folder}/made").split()[1:] for command in kept.commands]
+        *before, last = [[sys.executable, "-m", "lmtune", *own] for own in words]
+        for command in before if kept.page else [*before, last]:
             subprocess.run(command, check=True)
-        if kept.file is None:
-            drawn = photographed(last)
-        else:
-            subprocess.run(last, check=True)
-            drawn = Path(folder, "made", kept.file).read_bytes()
-    with atomic_write(target, mode="binary") as stream:
-        stream.write(drawn if kept.kind == ".svg" else smaller(drawn))
+        if kept.page:
+            photograph(last, drawn)
+        keep(drawn, target)
 
 
-def smaller(drawn: bytes) -> bytes:
-    """Return a PNG as one of `WIDTH` pixels and `COLOURS` colours."""
-    with Image.open(io.BytesIO(drawn)) as image:
-        height = round(image.height * WIDTH / image.width)
-        small = image.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
-    out = io.BytesIO()
-    small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-        out, "PNG", optimize=True
-    )
-    return out.getvalue()
-
-
-def photographed(command: list[str]) -> bytes:
-    """Return the page that a command opens and prints the address of, as a PNG."""
+def photograph(command: list[str], target: Path) -> None:
+    """Save a picture of the page whose address a command prints, once its surface is measured."""
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -110,12 +100,28 @@ def photographed(command: list[str]) -> bytes:
         with Chrome(options, ChromeService(shutil.which("chromedriver"))) as browser:
             browser.get(address + VIEW)
             measured = "return document.querySelector('[data-part=progress]')?.hidden"
-            WebDriverWait(browser, 600).until(lambda _: browser.execute_script(measured))
-            drawn: bytes = browser.get_screenshot_as_png()
+            WebDriverWait(browser, 1800).until(lambda _: browser.execute_script(measured))
+            browser.save_screenshot(str(target))
         serving.send_signal(signal.SIGINT)
-    return drawn
+
+
+def keep(drawn: Path, target: Path) -> None:
+    """Write a picture small; one in SVG is."""
+    if drawn.suffix == ".svg":
+        with atomic_write(target, mode="binary") as stream:
+            stream.write(drawn.read_bytes())
+        return
+    with Image.open(drawn) as image:
+        size = WIDTH, round(image.height * WIDTH / image.width)
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+        out, "PNG", optimize=True
+    )
+    with atomic_write(target, mode="binary") as stream:
+        stream.write(out.getvalue())
 
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or KEPT:
-        make(wanted, FOLDER / f"{wanted}{KEPT[wanted].kind}")
+        make(wanted, FOLDER / (wanted + Path(KEPT[wanted].file).suffix))
