@@ -45,8 +45,8 @@ KEPT = {
         (
             "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR/bm25.run",
             "lmtune search pydocs --lambda 0 --mu 50 --hits 100 --output DIR/dirichlet.run",
-            "lmtune fuse qrels/qrels.pydocs.txt DIR/bm25.run DIR/dirichlet.run --bootstrap 20 --method linear,rrf "
-            "--plot DIR",
+            "lmtune fuse qrels/qrels.pydocs.txt DIR/bm25.run DIR/dirichlet.run --bootstrap 20 "
+            "--method linear,rrf --plot DIR",
         ),
         "nDCG@10-linear-weights.svg",
     ),
