@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from forked_commands import Commands
     from selenium.webdriver import Chrome
 
 # Before a library reads it: no test asks a network.
@@ -91,6 +92,22 @@ def own_cluster() -> Iterator[str]:
     """Give the address of a scheduler whose two workers are the test's alone, to kill."""
     with start_cluster() as made:
         yield made.scheduler_address
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Give commands forked from a process that has done each, in a small world of its own."""
+    from forked_commands import forked_commands
+    from small_world import ORDERS, make_world, modules
+
+    home = tmp_path_factory.mktemp("prepared")
+    make_world(home)
+    with forked_commands(*modules()) as made:
+        for order in ORDERS:
+            # Java does not outlive a fork; the report's pictures are the plot's.
+            if order.is_here and order.name not in ("index-lucene", "report"):
+                made.prepare(order.arguments, cwd=home)
+        yield made
 
 
 @pytest.fixture(scope="module")

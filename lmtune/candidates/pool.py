@@ -21,7 +21,7 @@ from lmtune.formats.frames import as_qrels, as_topics
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
 from lmtune.indexing.sharded import shards_of
 from lmtune.models.formula import Formula, QueryColumn, query_columns
-from lmtune.models.kernels import Documents
+from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count, counted
@@ -194,15 +194,9 @@ class CandidatePool(Shown):
     def with_judgements(self, qrels: Any) -> CandidatePool:
         """Return this pool with other judgements, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
-        read = read_judgements(self.index, self.formula, self.topics, self.columns, self.candidates, gains)
-        return replace(
-            self,
-            candidates=replace(self.candidates, gain=read.gain),
-            judged=read.judged,
-            judgement_start=read.start,
-            judgements=read.gains,
-            unknown_documents=read.unknown_documents,
-        )
+        known = self.index, self.formula, self.topics, self.columns, self.candidates
+        gain, judged = read_judgements(*known, gains)
+        return replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
 
     @property
     def columns(self) -> list[list[QueryColumn]]:
@@ -217,6 +211,21 @@ class CandidatePool(Shown):
         """Return topic t's term frequencies in `columns`, shape (terms, documents)."""
         block = columns.tf[columns.tf_start[t] : columns.tf_start[t + 1]]
         return block.reshape(len(self.terms[t]), int(columns.start[t + 1] - columns.start[t]))
+
+    def topic_documents(
+        self, t: int, places: NDArray[np.int64], columns: Any = slice(None)
+    ) -> TopicDocuments:
+        """Return some of topic t's candidates, by some columns of its query alone where these are given."""
+        rows, terms = self.candidates.rows(t), self.term_rows(t)
+        return TopicDocuments(
+            np.ascontiguousarray(self.tf_block(self.candidates, t)[columns][:, places], np.int64),
+            self.candidates.length[rows][places].astype(np.int64),
+            self.value[terms][columns],
+            self.count[terms][columns],
+            self.group[terms][columns],
+            self.mean_length,
+            self.formula.field_lengths(self.index, self.candidates.doc[rows][places]),
+        )
 
     def positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
         """Return the places of topics in this pool; all of them by default.
@@ -435,7 +444,8 @@ class PoolBuilder:
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return the pool of the topics that were added, and forget them."""
         candidates = self.candidates.join()
-        judgements = read_judgements(self.index, self.formula, self.topics, self.columns, candidates, qrels)
+        known = self.index, self.formula, self.topics, self.columns, candidates
+        gain, judged = read_judgements(*known, qrels)
         columns = [column for own in self.columns for column in own]
         pool = CandidatePool(
             name=name,
@@ -446,14 +456,11 @@ class PoolBuilder:
             value=np.array(self.value, np.float64),
             count=np.array([column.times for column in columns], np.int64),
             group=np.array([column.group for column in columns], np.int8),
-            candidates=replace(candidates, gain=judgements.gain),
-            judged=judgements.judged,
-            judgement_start=judgements.start,
-            judgements=judgements.gains,
+            candidates=replace(candidates, gain=gain),
             unknown_terms=self.unknown_terms,
-            unknown_documents=judgements.unknown_documents,
             formula=self.formula,
             given_extent=self.extent,
+            **judged._asdict(),
         )
         self.clear()
         return pool

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
 from lmtune.formats.runs import Ranking
-from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import Setting, as_settings
 
 
@@ -55,17 +54,8 @@ def rank(
     """
     check_least("bad number of hits", hits, 1)
     [vector] = as_settings(pool.formula.parameters, setting)
-    for t in pool.positions(topics):
-        top = top_positions(pool, int(t), vector, hits)
-        rows, terms = pool.candidates.rows(t), pool.term_rows(t)
-        topic = TopicDocuments(
-            np.ascontiguousarray(pool.tf_block(pool.candidates, t)[:, top], np.int64),
-            pool.candidates.length[rows][top].astype(np.int64),
-            pool.value[terms],
-            pool.count[terms],
-            pool.group[terms],
-            pool.mean_length,
-            pool.formula.field_lengths(pool.index, pool.candidates.doc[rows][top]),
-        )
-        scores, _ = pool.formula.differentiate(topic, vector)
-        yield Ranking(pool.topics[t], pool.index.docnos(pool.candidates.doc[rows][top]), scores)
+    for t in pool.positions(topics).tolist():
+        top = top_positions(pool, t, vector, hits)
+        scores, _ = pool.formula.differentiate(pool.topic_documents(t, top), vector)
+        docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)][top])
+        yield Ranking(pool.topics[t], docnos, scores)

@@ -17,7 +17,6 @@ from lmtune.errors import InputError
 from lmtune.indexing.index import Index
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.models.kernels import TopicDocuments
 from lmtune.models.parameter import Setting
 from lmtune.tuning.space import ParameterSpace
 
@@ -152,29 +151,13 @@ class View:
         self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
     ) -> NDArray[np.float64]:
         """Score some of topic t's candidates, by some columns of its query alone where these are given."""
-        return self._differentiate(t, places, vector, columns)[0]
+        return self.pool.formula.differentiate(self.pool.topic_documents(t, places, columns), vector)[0]
 
     def parts(self, t: int, place: int, vector: NDArray[np.float64]) -> dict[str, float]:
         """Return what each term of topic t gives a candidate alone; of runs, each one's part of the sum."""
         terms, at = self.pool.terms[t], np.array([place])
         if not self.model:
-            _, columns = self._differentiate(t, at, vector)
+            _, columns = self.pool.formula.differentiate(self.pool.topic_documents(t, at), vector)
             return dict(zip(self.space.names, (vector * columns[:, 0]).tolist(), strict=True))
         rows = {term: [row for row, other in enumerate(terms) if other == term] for term in terms}
         return {term: float(self.scores(t, at, vector, own)[0]) for term, own in rows.items()}
-
-    def _differentiate(
-        self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        pool, rows, terms = self.pool, self.pool.candidates.rows(t), self.pool.term_rows(t)
-        tf = pool.tf_block(pool.candidates, t)[columns][:, places]
-        topic = TopicDocuments(
-            np.ascontiguousarray(tf, np.int64),
-            pool.candidates.length[rows][places].astype(np.int64),
-            pool.value[terms][columns],
-            pool.count[terms][columns],
-            pool.group[terms][columns],
-            pool.mean_length,
-            pool.formula.field_lengths(pool.index, pool.candidates.doc[rows][places]),
-        )
-        return pool.formula.differentiate(topic, vector)

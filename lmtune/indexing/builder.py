@@ -7,11 +7,11 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, check_least
 from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
 from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
@@ -36,6 +36,16 @@ _SHARES_PER_WORKER = 4
 _LEAST_SHARE = 1 << 20
 # Tokens and postings take about 5 bytes of memory for each byte of text.
 _MEMORY_PER_INPUT = 8
+
+
+class How(NamedTuple):
+    """How an index is built, as `build_index` takes it."""
+
+    analyzer: Analyzer
+    workers: int | None
+    memory_bytes: int
+    progress: Count | None = None
+    positions: bool = False
 
 
 def build_index(
@@ -91,7 +101,7 @@ def build_index(
         as `build_field`.
     """
     with atomic_directory(path, manifest.KIND) as folder:
-        made = write_index(source, folder, analyzer, workers, memory_bytes, progress, positions)
+        made = write_index(source, folder, How(analyzer, workers, memory_bytes, progress, positions))
         for field in fields:
             build_field(source, folder, field, analyzer, workers=workers, memory_bytes=memory_bytes)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
@@ -119,7 +129,7 @@ def build_field(
     """
     path, view = Path(index, manifest.FIELDS, field), field_of(source, field)
     with atomic_directory(path, manifest.KIND) as folder:
-        made = write_index(view, folder, analyzer, workers, memory_bytes, progress)
+        made = write_index(view, folder, How(analyzer, workers, memory_bytes, progress))
         if not made.total_terms:
             raise no_field(source, field)
     return ColumnarIndex.open(path, verify=False, fingerprint=made.fingerprint)
@@ -135,28 +145,19 @@ def no_field(source: DocumentSource, field: str) -> InputError:
     )
 
 
-def write_index(
-    source: DocumentSource,
-    folder: Path,
-    analyzer: Analyzer,
-    workers: int | None,
-    memory_bytes: int,
-    progress: Count | None,
-    positions: bool = False,
-) -> manifest.Manifest:
+def write_index(source: DocumentSource, folder: Path, how: How) -> manifest.Manifest:
     """Write an index into an empty folder."""
-    if workers is not None and workers < 1:
-        raise InputError("bad number of workers", value=workers, accepted="1 or more")
+    analyzer = how.analyzer
+    if how.workers is not None:
+        check_least("bad number of workers", how.workers, 1)
     with unchanged(source):
         digest = source.digest()
-        inverted = None if positions else _given_postings(source, analyzer, progress)
+        inverted = None if how.positions else _given_postings(source, analyzer, how.progress)
         try:
             if inverted is not None:
                 columns, postings = write_inverted(inverted, folder)
             else:
-                columns, postings = _index_text(
-                    source, folder, analyzer, workers, memory_bytes, progress, positions
-                )
+                columns, postings = _index_text(source, folder, how)
         except DuplicateDocnoError as error:
             raise duplicate(source, str(error)) from None
     made = manifest.Manifest(
@@ -185,37 +186,22 @@ def _given_postings(
     return inverted if kept else None
 
 
-def _index_text(
-    source: DocumentSource,
-    folder: Path,
-    analyzer: Analyzer,
-    workers: int | None,
-    memory_bytes: int,
-    progress: Count | None,
-    positions: bool,
-) -> tuple[dict[str, StoredColumn], int]:
+def _index_text(source: DocumentSource, folder: Path, how: How) -> tuple[dict[str, StoredColumn], int]:
     """Write the columns; return them and the number of postings."""
     scratch = folder / "runs"
     scratch.mkdir()
-    runs = _invert(source, scratch, analyzer, workers, memory_bytes, progress, positions)
+    runs = _invert(source, scratch, how)
     if not runs:
         raise InputError("no documents", file=source.name, accepted="at least one document")
     columns = merge_docs(runs, folder)
-    merged, postings = merge_postings(runs, folder, memory_bytes)
+    merged, postings = merge_postings(runs, folder, how.memory_bytes)
     shutil.rmtree(scratch)
     return columns | merged, postings
 
 
-def _invert(
-    source: DocumentSource,
-    folder: Path,
-    analyzer: Analyzer,
-    workers: int | None,
-    memory_bytes: int,
-    progress: Count | None,
-    positions: bool,
-) -> list[SortedRun]:
-    given = workers if workers is not None or width() else cores()
+def _invert(source: DocumentSource, folder: Path, how: How) -> list[SortedRun]:
+    analyzer, memory_bytes, progress, positions = how.analyzer, how.memory_bytes, how.progress, how.positions
+    given = _given(how.workers)
     done, size, workers = 0, source.size, width(given)
 
     def report(finished: int) -> None:
@@ -252,9 +238,13 @@ def _invert(
     return [run for place in sorted(runs) for run in runs[place]]
 
 
+def _given(workers: int | None) -> int | None:
+    return workers if workers is not None or width() else cores()
+
+
 def workers_for(workers: int | None, size: int) -> int | None:
     """Return what to ask `lmtune.parallel.run_all` for: 0 where too little input is known of."""
-    given = workers if workers is not None or width() else cores()
+    given = _given(workers)
     return 0 if width(given) == 1 or 0 < size < _WORTH_WORKERS else given
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from itertools import groupby
 
 import numpy as np
@@ -220,13 +219,9 @@ def _how(comparison: Comparison, name: str) -> str:
     if name == "t":
         return ""
     every = (contrast.tested[name].how for contrast in comparison.contrasts)
-    ways = _distinct("exact" if how.startswith("exact") else how for how in every)
+    ways = dict.fromkeys("exact" if how.startswith("exact") else how for how in every)
     seed = f", seed {comparison.options.seed}" if any("random" in way for way in ways) else ""
     return f" ({' or '.join(ways)}{seed})"
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 def _signed(value: float) -> str:

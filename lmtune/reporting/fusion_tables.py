@@ -149,31 +149,15 @@ def _sureness(result: FusionResult) -> list[Table]:
     for row in result.rows:
         for run, (low, high) in row.flat.items():
             interval = row.interval.get(run)
-            lines.append(
-                tuple(
-                    map(
-                        Cell,
-                        (
-                            str(row.measure),
-                            row.chosen.method,
-                            run,
-                            short(row.chosen.shares[run]),
-                            f"{short(low)} to {short(high)}",
-                            "" if interval is None else f"{short(interval[0])} to {short(interval[1])}",
-                        ),
-                    )
-                )
-            )
+            texts = [str(row.measure), row.chosen.method, run, short(row.chosen.shares[run])]
+            texts.append(f"{short(low)} to {short(high)}")
+            texts.append("" if interval is None else f"{short(interval[0])} to {short(interval[1])}")
+            lines.append(tuple(map(Cell, texts)))
     if not lines:
         return []
     return [
         Table(
-            [
-                *name_columns("Measure", "Method", "Run"),
-                Column("Share"),
-                Column("Within .001"),
-                Column("95%"),
-            ],
+            [*name_columns("Measure", "Method", "Run"), *map(Column, ("Share", "Within .001", "95%"))],
             [lines],
             caption="Weights",
             legend=(

@@ -209,17 +209,14 @@ def compare_on(
         best, loss = tried[place], own[place].loss
         device, tested = parse_devices(how.get("device", "cpu"))[0], []
         for trial in range(trials):
-            count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials)
+            named = f"trial {trial + 1}"
+            count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials, named)
             tested.append(contest.measure([fold[trial] for fold in best], measures, device, count))
-        networks = (
-            ()
-            if loss.family == "trees"
-            else tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
-        )
+        networks: tuple[tuple[Training, ...], ...] = ()
+        if loss.family != "trees":
+            networks = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
         rate = best[0][0].settings.learning_rate
-        outcomes.append(
-            Outcome(str(loss), rate, measures, np.array(tested), () if loss.family == "trees" else networks)
-        )
+        outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), networks))
     return outcomes
 
 
@@ -283,8 +280,10 @@ class Folds:
         return self.splits if reads_text(settings.network) else self.scaled
 
 
-def _tell(report: Report, loss: str, trial: int, trials: int, done: int, total: int) -> None:
-    report(loss, trial * total + done, trials * total, f"trial {trial + 1}")
+def _tell(
+    report: Report, loss: str, number: int, trainings: int, where: str, done: int, total: int, words: str = ""
+) -> None:
+    report(loss, number * total + done, trainings * total, where + words)
 
 
 def _trained(
@@ -302,7 +301,7 @@ def _trained(
                 where = f"fold {fold + 1}, " if contest.folds > 1 else ""
                 rate = "" if own.loss.family == "trees" else f"rate {own.learning_rate:g}, "
                 words = f"{rate}{where}trial {trial + 1}, "
-                options["progress"] = partial(_tell_step, report, str(own.loss), number % each, each, words)
+                options["progress"] = partial(_tell, report, str(own.loss), number % each, each, words)
             if (home := how.get("checkpoint")) is not None:
                 # Of all that the training is asked to do: other settings have another folder.
                 content = json.dumps(seeded.as_record()).encode()
@@ -318,12 +317,6 @@ def _trained(
 def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Tried:
     own: TrainingOptions = {**how, "device": device}
     return contest.train(fold, settings, **own)
-
-
-def _tell_step(
-    report: Report, loss: str, number: int, trainings: int, where: str, done: int, total: int, words: str
-) -> None:
-    report(loss, number * total + done, trainings * total, where + words)
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Loss]]:

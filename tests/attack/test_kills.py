@@ -10,13 +10,12 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from forked_commands import Commands, Ended, forked_commands
-from small_world import ORDERS, Order, make_world, modules
+from forked_commands import Commands, Ended
+from small_world import ORDERS, Order, make_world
 
 from lmtune.formats.temporaries import is_temporary
 
@@ -43,18 +42,17 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> World:
     base = tmp_path_factory.mktemp("kills")
     home = base / "home"
     make_world(home)
-    with forked_commands(*modules()) as commands:
-        ended = {}
-        for order in ORDERS:
-            if order.is_here:
-                ended[order.name] = commands.run(order.arguments, cwd=home)
-                assert ended[order.name].status == 0, ended[order.name].said
-        shutil.copytree(home, base / "copy")
-        yield World(home, base / "copy", commands, ended)
+    ended = {}
+    for order in ORDERS:
+        if order.is_here:
+            ended[order.name] = commands.run(order.arguments, cwd=home)
+            assert ended[order.name].status == 0, ended[order.name].said
+    shutil.copytree(home, base / "copy")
+    return World(home, base / "copy", commands, ended)
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from forked_commands import Commands, forked_commands
-from small_world import ORDERS, make_world, modules
+from forked_commands import Commands
+from small_world import ORDERS, make_world
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +33,7 @@ class World(NamedTuple):
     home: Path
     copy: Path
     commands: Commands
+    whole: dict[str, bytes | None]
 
     def run(self, line: str, **how: object) -> tuple[int, str]:
         ended = self.commands.run(line.split(" "), cwd=self.home, **how)  # type: ignore[arg-type]
@@ -59,26 +59,26 @@ def content(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def made(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> World:
     base = tmp_path_factory.mktemp("outputs")
     home = base / "home"
     make_world(home)
-    with forked_commands(*modules()) as commands:
-        for name, line in LINES.items():
-            if name not in ("plot", "report"):
-                ended = commands.run(line.split(" "), cwd=home)
-                assert ended.status == 0, ended.said
-        (home / "file").write_text("a file")
-        (home / "others").mkdir()
-        (home / "others/thesis.tex").write_text("a thesis")
-        shutil.copytree(home, base / "copy")
-        yield World(home, base / "copy", commands)
+    for name, line in LINES.items():
+        if name not in ("plot", "report"):
+            ended = commands.run(line.split(" "), cwd=home)
+            assert ended.status == 0, ended.said
+    (home / "file").write_text("a file")
+    (home / "others").mkdir()
+    (home / "others/thesis.tex").write_text("a thesis")
+    shutil.copytree(home, base / "copy")
+    return World(home, base / "copy", commands, content(home))
 
 
 @pytest.fixture
 def world(made: World) -> World:
-    shutil.rmtree(made.home)
-    shutil.copytree(made.copy, made.home)
+    if content(made.home) != made.whole:
+        shutil.rmtree(made.home)
+        shutil.copytree(made.copy, made.home)
     return made
 
 

@@ -121,20 +121,12 @@ class LossTable(Experiment):
                 for number, (own, mean) in enumerate(zip(asked, means, strict=True))
             ]
         known = self.protocol.set_of(self.data)
-        rows = [
-            row
-            for column, (cutoff, measure) in enumerate(zip(self.protocol.cutoffs, measures, strict=True))
-            for row in rows_of(
-                outcomes,
-                measure,
-                over="trials",
-                printed={
-                    method: known.printed[method][column] if known and method in known.printed else ""
-                    for method in (self.protocol.methods if known else (own.label for own in outcomes))
-                },
-                column=f"NDCG@{cutoff}",
-            )
-        ]
+        rows = []
+        for column, (cutoff, measure) in enumerate(zip(self.protocol.cutoffs, measures, strict=True)):
+            printed = dict.fromkeys(self.protocol.methods if known else (own.label for own in outcomes), "")
+            if known:
+                printed |= {method: figures[column] for method, figures in known.printed.items()}
+            rows += rows_of(outcomes, measure, over="trials", printed=printed, column=f"NDCG@{cutoff}")
         trials = [
             (own.label, trial, str(measure), value)
             for own in outcomes

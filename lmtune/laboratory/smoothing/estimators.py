@@ -25,7 +25,7 @@ from lmtune.laboratory.smoothing.estimator_claims import NEAR, SLACK, weigh
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
-from lmtune.reporting.results_files import file_name
+from lmtune.reporting.results_files import check_names, file_name
 from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET, CollectionResult
@@ -57,9 +57,7 @@ class Estimators(Experiment):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._plan()
-        names = [short_name(dataset) for dataset in self.datasets]
-        if len(set(names)) < len(names):
-            raise InputError("two collections have one name", value=names, accepted="different names")
+        check_names([short_name(dataset) for dataset in self.datasets])
         if self.small == 1:
             raise InputError("bad small", value=self.small, accepted="0, or 2 or more")
 

@@ -39,7 +39,7 @@ from lmtune.laboratory.smoothing.surrogate_splits import (
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.measures.significance.resampling import corrected_resampling, topics_and_sets
 from lmtune.options import option
-from lmtune.reporting.results_files import file_name
+from lmtune.reporting.results_files import check_names, file_name
 from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
 from lmtune.tuning.objectives import parse_objective
 from lmtune.tuning.spsa import FEWEST
@@ -103,9 +103,7 @@ class Surrogates(Experiment):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._fitted()
-        names = [short_name(dataset) for dataset in self.datasets]
-        if len(set(names)) < len(names):
-            raise InputError("two collections have one name", value=names, accepted="different names")
+        check_names([short_name(dataset) for dataset in self.datasets])
 
     def units(self) -> list[Unit]:
         """Return units of a few training sets each."""
@@ -215,12 +213,7 @@ class Surrogates(Experiment):
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
         rows = []
         for (dataset, size, topics, measure, method), own in grouped:
-            direct = fits[
-                (fits["dataset"] == dataset)
-                & (fits["size"] == size)
-                & (fits["measure"] == measure)
-                & (fits["method"] == DIRECT)
-            ]
+            direct = grouped.get_group((dataset, size, topics, measure, DIRECT))
             means = {"fits": len(own), "direct": direct["test"].mean(), "test": own["test"].mean()}
             difference = own["test"].to_numpy() - direct["test"].to_numpy()
             row = dict(zip(by, (dataset, size, topics, measure, method), strict=True))

@@ -20,6 +20,7 @@ from lmtune.reporting.figures.style import (
     new_figure,
     short,
 )
+from lmtune.reporting.figures.training import draw_course
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,6 @@ _NAMES = {
     "training": "{}, training queries",
     "validation": "{}, validation",
 }
-_BAND = 0.15
 # Room on the side where trainings begin, and on the other, to the range of their second half.
 _WAY, _MARGIN = 0.8, 0.1
 _APART = 0.16
@@ -189,12 +189,9 @@ def _course(
     from scipy.special import stdtrit
 
     rows = table[table["value"] == value].pivot(index="trial", columns="epoch", values=course)
-    epochs, found = rows.columns.to_numpy(), rows.to_numpy()
+    found = rows.to_numpy()
     mean, count = found.mean(axis=0), len(found)
     half = found.std(axis=0, ddof=1) / np.sqrt(count) * stdtrit(count - 1, 0.975)
-    step = max(1, len(epochs) // 6)
-    ax.fill_between(epochs, mean - half, mean + half, color=look.color, alpha=_BAND, lw=0)
-    every = (min(place % step, len(epochs) - 1), step)
-    ax.plot(epochs, mean, ms=3.5, label=value, markevery=every, **look.options())
-    late = slice(len(epochs) // 2, None)
+    draw_course(ax, value, look, place, np.array([mean, mean - half, mean + half]))
+    late = slice(mean.size // 2, None)
     return float((mean - half)[late].min()), float((mean + half)[late].max())

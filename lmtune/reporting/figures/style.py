@@ -234,8 +234,10 @@ def finish(figure: Figure, alt: str, title: str = "") -> Figure:
             _write_plain_numbers(axis)
     figure.set_label(visible(" ".join(alt.split())))
     # Once and for all: laying out what is laid out already would move it a little each time.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine(None)
     vars(figure)["_repr_png_"] = functools.partial(_on_screen, figure)  # shows it in notebooks
     return figure
 

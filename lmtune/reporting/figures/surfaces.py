@@ -128,16 +128,12 @@ def surface(
     InputError
         For a panel that is no full grid.
     """
-    from matplotlib.colors import BoundaryNorm
-
     width = COLUMN if len(panels) == 1 else PAGE
     figure, [panes] = new_figure(width, 3.1, columns=len(panels), sharex=True, sharey=True)
-    colours = _colours()
-    norm = BoundaryNorm(_BANDS, len(_BANDS) - 1)
     handles: dict[str, Any] = {}
     for ax, panel in zip(panes, panels, strict=True):
         ax.set(**{f"{which}scale": "log" for which, axis in zip("xy", axes, strict=True) if axis.is_log})
-        _heat(ax, panel, axes, colours, norm)
+        _heat(ax, panel, axes)
         _overlay(ax, panel, handles)
         ax.set_title(f"{panel.title}: best on the grid {short(panel.best[2])}", loc="left")
         ax.set_xlabel(axes[0].label)
@@ -145,7 +141,7 @@ def surface(
         if axis.is_log:
             log_ticks(ticks, *ticks.get_view_interval())
     panes[0].set_ylabel(axes[1].label)
-    _colour_bar(figure, panes, colours, norm, f"{measure} below the grid's best")
+    _colour_bar(figure, panes, f"{measure} below the grid's best")
     if handles:
         legend_below(figure, 2 if len(panels) == 1 else 3, handles)
     over = f"{measure} over {axes[0].label} and {axes[1].label}. "
@@ -177,11 +173,8 @@ def pairs(
     matplotlib.figure.Figure
         A panel a pair, below the diagonal. `alt_text` describes it.
     """
-    from matplotlib.colors import BoundaryNorm
-
     size = len(axes) - 1
     figure, rows = new_figure(PAGE, 1.2 + 0.85 * PAGE * size / (size + 1), rows=size, columns=size)
-    colours, norm = _colours(), BoundaryNorm(_BANDS, len(_BANDS) - 1)
     handles: dict[str, Any] = {}
     for x, y in itertools.product(range(size), range(1, size + 1)):
         ax = rows[y - 1][x]
@@ -193,7 +186,7 @@ def pairs(
         values = np.asarray(panel.values, np.float64)
         order = np.argsort(values, kind="stable")
         xs, ys = (np.asarray(own, np.float64)[order] for own in (panel.x, panel.y))
-        ax.scatter(xs, ys, c=_below(values[order]), cmap=colours, norm=norm, s=5, lw=0, zorder=1)
+        ax.scatter(xs, ys, c=_below(values[order]), **_colours(), s=5, lw=0, zorder=1)
         _overlay(ax, panel, handles)
         for ticks, axis in ((ax.xaxis, axes[x]), (ax.yaxis, axes[y])):
             if axis.is_log:
@@ -201,9 +194,7 @@ def pairs(
         ax.set_xlabel(axes[x].label if y == size else "")
         ax.set_ylabel(axes[y].label if x == 0 else "")
         ax.tick_params(labelbottom=y == size, labelleft=x == 0)
-    _colour_bar(
-        figure, [ax for row in rows for ax in row], colours, norm, f"{measure} below the best measured"
-    )
+    _colour_bar(figure, [ax for row in rows for ax in row], f"{measure} below the best measured")
     legend_below(figure, 4, handles)
     first = next(iter(panels.values()))
     values = np.asarray(first.values, np.float64)
@@ -243,13 +234,10 @@ def ternary(
     measure, title : str
         As for `surface`.
     """
-    from matplotlib.colors import BoundaryNorm
-
     figure, [[ax]] = new_figure(COLUMN, 3.6)
-    colours, norm = _colours(), BoundaryNorm(_BANDS, len(_BANDS) - 1)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
     x, y = (weights @ corners).T
-    ax.tricontourf(x, y, _below(values), levels=_BANDS, cmap=colours, norm=norm, antialiased=False)
+    ax.tricontourf(x, y, _below(values), levels=_BANDS, **_colours(), antialiased=False)
     ax.plot(*corners[[0, 1, 2, 0]].T, color="black", lw=0.6)
     ax.set(aspect="equal", ylim=(-0.2, corners[2, 1] + 0.2))  # room for the names
     ax.set_axis_off()
@@ -265,7 +253,7 @@ def ternary(
         style: dict[str, Any] = {"ms": size, "marker": look.marker, "color": look.color, "ls": "none"}
         style |= {"path_effects": thin_outline(), "zorder": 5, "clip_on": False}
         [handles[name]] = ax.plot(*(marks[name] @ corners).T, **style)
-    _colour_bar(figure, [ax], colours, norm, f"{measure} below the best drawn")
+    _colour_bar(figure, [ax], f"{measure} below the best drawn")
     legend_below(figure, 2, handles)
     best = int(values.argmax())
     text = (
@@ -284,10 +272,10 @@ def _below(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(loss, 0.0, 100.0)
 
 
-def _colour_bar(figure: Figure, panes: Sequence[Axes], colours: Any, norm: Any, label: str) -> None:
+def _colour_bar(figure: Figure, panes: Sequence[Axes], label: str) -> None:
     from matplotlib.cm import ScalarMappable
 
-    drawn = ScalarMappable(norm, colours)
+    drawn = ScalarMappable(**_colours())
     bar = figure.colorbar(drawn, ax=panes, spacing="uniform", ticks=_BANDS[1:-1], pad=0.02)
     bar.ax.set_yticklabels([f"{band:g} %" for band in _BANDS[1:-1]])
     bar.ax.invert_yaxis()
@@ -295,21 +283,23 @@ def _colour_bar(figure: Figure, panes: Sequence[Axes], colours: Any, norm: Any, 
     bar.set_label(label)
 
 
-def _colours() -> Any:
+def _colours() -> dict[str, Any]:
+    """Return matplotlib's options of a colour a band."""
     from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import BoundaryNorm, ListedColormap
 
     # The best is brightest: what is drawn on it is dark.
-    return ListedColormap(colormaps["cividis"](np.linspace(1.0, 0.12, len(_BANDS) - 1)))
+    shades = colormaps["cividis"](np.linspace(1.0, 0.12, len(_BANDS) - 1))
+    return {"cmap": ListedColormap(shades), "norm": BoundaryNorm(_BANDS, len(_BANDS) - 1)}
 
 
-def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis], colours: Any, norm: Any) -> None:
+def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> None:
     xs, ys, matrix = panel.matrix()
     loss = _below(matrix)
 
     def draw() -> Any:
         drawn: Any
-        look = {"cmap": colours, "norm": norm, "zorder": 1}
+        look = {**_colours(), "zorder": 1}
         if min(matrix.shape) > 1:
             drawn = ax.contourf(xs, ys, loss, levels=_BANDS, antialiased=False, **look)
         else:

@@ -94,14 +94,19 @@ class ListwiseCrossEntropy(nn.Module):
 
 def _sum_beside(scores: Tensor, logits: Tensor, lengths: Tensor, relevant: Tensor) -> Tensor:
     """Compute ln of (e^s_i / N + sum over j other than i of w_j e^s_j), for relevant i."""
+    rest = _sum_of_others(logits)
+    return torch.where(relevant, torch.logaddexp(scores - torch.log(lengths), rest), 0.0)
+
+
+def _sum_of_others(logits: Tensor) -> Tensor:
+    """Compute ln of the sum over j other than i of e^logit_j, for each i of a list."""
     most = logits.amax(1, keepdim=True)
     most = torch.where(torch.isfinite(most), most, 0.0)
-    # All but i, without cancellation where i dominates: sums over the items before and after it.
+    # Without cancellation where i dominates: sums over the items before and after it.
     parts = torch.exp(logits - most)
     before = torch.nn.functional.pad(parts.cumsum(1), (1, 0))[:, :-1]
     after = torch.nn.functional.pad(parts.flip(1).cumsum(1).flip(1), (0, 1))[:, 1:]
-    rest = torch.log(before + after) + most
-    return torch.where(relevant, torch.logaddexp(scores - torch.log(lengths), rest), 0.0)
+    return torch.log(before + after) + most
 
 
 def _gradient(
@@ -110,12 +115,7 @@ def _gradient(
     """Compute the gradient of sum_i outer_i (total_i - s_i), outer held fixed."""
     # Item j's share of total_i is w_j e^s_j / e^total_i: one factor each, up to i's own share.
     scaled = torch.where(relevant & (outer > 0), torch.log(outer) - total, -torch.inf)
-    most = scaled.amax(1, keepdim=True)
-    most = torch.where(torch.isfinite(most), most, 0.0)
-    parts = torch.exp(scaled - most)
-    before = torch.nn.functional.pad(parts.cumsum(1), (1, 0))[:, :-1]
-    after = torch.nn.functional.pad(parts.flip(1).cumsum(1).flip(1), (0, 1))[:, 1:]
-    from_others = torch.exp(torch.log(before + after) + most + logits)
+    from_others = torch.exp(_sum_of_others(scaled) + logits)
     own = torch.where(relevant, torch.exp(scores - torch.log(lengths) - total), 0.0)
     return torch.where(torch.isfinite(logits), from_others, 0.0) + outer * (own - 1.0)
 

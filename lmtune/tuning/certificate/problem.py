@@ -11,21 +11,14 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
-from lmtune.measures import kernels
+from lmtune.measures.evaluate import KIND_CODES
 from lmtune.measures.measure import Measure
 from lmtune.models.taylor_kernels import Sides
 from lmtune.tuning.certificate.bound_kernels import BoundColumns, DocumentGroups, State, Topics
 from lmtune.tuning.certificate.proofs import Proof, TopicScores, proof_of, row_ids
 from lmtune.tuning.space import ParameterSpace
 
-_KINDS = {
-    "AP": kernels.AP,
-    "P": kernels.PRECISION,
-    "Bpref": kernels.BPREF,
-    "RR": kernels.RECIPROCAL_RANK,
-    "R": kernels.RECALL,
-    "Success": kernels.SUCCESS,
-}
+_KINDS = {kind: code for kind, code in KIND_CODES.items() if kind != "nDCG"}
 # Relative, and more than a logarithm is wrong by.
 _WIDEN = 2.0**-50
 

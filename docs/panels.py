@@ -1,0 +1,46 @@
+"""What the concept pages' pictures share: the collection, and panels as wide as a phone."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import lmtune
+from lmtune.reporting.figures.style import COLUMN, new_figure
+
+FINDINGS = Path(__file__).resolve().parents[1] / "FINDINGS.md"
+BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
+
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+")
+
+
+@functools.cache
+def collection() -> tuple[lmtune.Dataset, lmtune.ColumnarIndex]:
+    """Return pydocs and its index."""
+    data = lmtune.load("pydocs")
+    return data, lmtune.index_for(data.documents)
+
+
+def pool_of(topics: Sequence[str]) -> lmtune.CandidatePool:
+    """Return some topics' candidates."""
+    data, index = collection()
+    return lmtune.CandidatePool.build(index, {topic: data.topics[topic] for topic in topics}, data.qrels)
+
+
+def panel(height: float = 2.5) -> tuple[Figure, Axes]:
+    """Make a figure of one panel, which a phone shows at full size; wider pages show two side by side."""
+    figure, [[ax]] = new_figure(COLUMN, height)
+    return figure, ax
+
+
+def reported(row: str) -> list[list[float]]:
+    """Read the numbers of each cell of the row of a table in FINDINGS.md that begins as told."""
+    lines = FINDINGS.read_text(encoding="utf-8").splitlines()
+    [line] = [line for line in lines if line.startswith(f"| {row}")]
+    cells = line.strip("|").split(" | ")[1:]
+    return [[float(number.replace(",", "")) for number in _NUMBER.findall(cell)] for cell in cells]
