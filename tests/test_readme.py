@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from lmtune.cli.main import app
+from lmtune.laboratory import collections
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FINDINGS = (ROOT / "FINDINGS.md").read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def few_topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Show the laboratory the first 150 topics of a collection alone."""
+    usable = collections._usable
+    monkeypatch.setattr(collections, "_usable", lambda *given: usable(*given)[:150])
+    collections.load_pool.cache_clear()
+    yield
+    collections.load_pool.cache_clear()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_topics")
 def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
