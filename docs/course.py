@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from math_extension import drawn
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 COURSE = Path(__file__).resolve().parents[1] / "course"
 NOTEBOOKS = sorted(COURSE.glob("*.ipynb"))
 
-_STYLE = re.compile(r"<style.*?</style>\s*", re.DOTALL)
+_FORMULA = re.compile(r"\$([^$]+)\$")
+# Of pandas' tables; without it the site's own style holds for them, which lets wide ones scroll.
+_STYLE = re.compile(r"<style.*?</style>\s*|(?<=<table) border=\"1\" class=\"dataframe\"", re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -44,7 +47,8 @@ def blocks(path: Path, pictures: list[bytes]) -> Iterator[str]:
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             heading = (re.findall(r"^#+ (.+)$", cell.source, re.M) or [heading])[-1]
-            yield cell.source.replace("<details>", '<details markdown="1">')
+            text = _FORMULA.sub(lambda found: drawn(found[1], "inline"), cell.source)
+            yield text.replace("<details>", '<details markdown="1">')
         else:
             shown = [f"```python\n{cell.source}\n```"]
             shown += [block(output, path.stem, heading, pictures) for output in cell.outputs]

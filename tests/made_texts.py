@@ -9,13 +9,13 @@ import numpy as np
 from lmtune.reranking.text.lists import TextLists
 from lmtune.reranking.text.options import TextOptions
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+LICENSE = Path(__file__).resolve().parents[1] / "LICENSE"
 
 
 def made_texts(seed: int, *, queries: int = 8, options: TextOptions | None = None) -> TextLists:
-    """Make lists of 2 to 6 documents of words of the README; those with one word are relevant."""
+    """Make lists of 2 to 6 documents of words of the licence; those with one word are relevant."""
     rng = np.random.default_rng(seed)
-    words = np.array(sorted({word for word in README.read_text(encoding="utf-8").split() if word.isalpha()}))
+    words = np.array(sorted({word for word in LICENSE.read_text(encoding="utf-8").split() if word.isalpha()}))
     topics: dict[str, str] = {}
     texts: dict[str, str] = {}
     run: dict[str, dict[str, float]] = {}

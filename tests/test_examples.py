@@ -22,7 +22,11 @@ from lmtune.formats.runs import read_run
 from lmtune.reranking.runs import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = {
+    path.name: found
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if (found := re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.S))
+}
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -106,17 +110,24 @@ def test_the_commands_of_the_page_on_text_run(home: Path) -> None:
     assert changed > 6
 
 
-@pytest.mark.parametrize("page", DOCS, ids=[page.name for page in DOCS])
+@pytest.mark.parametrize(
+    "page", [pytest.param(name, marks=[pytest.mark.slow] * (name == "python.md")) for name in DOCS]
+)
 @pytest.mark.usefixtures("one_thread", "home")
-def test_the_pages_run(page: Path) -> None:
+def test_the_pages_run(page: str) -> None:
     scope: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+    for block in DOCS[page]:
         exec(block, scope)
-    if page.name == "losses.md":
+    if page == "losses.md":
         loss, same, bound = (float(str(scope[name].item())) for name in ("loss", "same", "bound"))  # type: ignore[attr-defined]
         assert same == pytest.approx(loss, rel=1e-6)
         assert -1 <= bound <= 0
-    if page.name == "text.md":
+    if page == "python.md":
+        chosen = scope["tuner"].best_params_  # type: ignore[attr-defined]
+        assert 0 < chosen["lambda"] < 1
+        assert chosen["mu"] > 0
+        assert scope["found"].conclusions  # type: ignore[attr-defined]
+    if page == "text.md":
         second, third = (as_run(scope[name]) for name in ("second", "third"))
         for topic, own in second.items():
             assert in_order(third[topic])[20:] == in_order(own)[20:]

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import io
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,21 +19,48 @@ from PIL import Image
 from lmtune.formats.files import atomic_write
 
 FOLDER = Path(__file__).parent
-WIDTH, COLOURS = 1400, 48  # twice the width of a page's column, and few enough for a small file
+WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file
+VIEW = "#lambda=0.41&mu=47&topic=126"  # about where direct search ends, and a topic that gains by it
+TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 
 class Kept(NamedTuple):
-    """What makes a picture: commands, in which DIR is a new folder, and the file they leave there."""
+    """What makes a picture: commands, in which DIR is a new folder, and the file they leave there.
+
+    Where the last one opens a page, the file is a picture of its `VIEW`.
+    """
 
     commands: tuple[str, ...]
     file: str
 
+    @property
+    def page(self) -> bool:
+        """Whether the last command opens a page."""
+        return self.commands[-1].startswith("lmtune explore")
 
-KEPT = {"burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png")}
+
+KEPT = {
+    "surface": Kept((TUNE, "lmtune plot DIR --format png"), "pictures/pydocs-AP-fold1-surface.png"),
+    "weights": Kept(
+        (
+            "lmtune search pydocs --model bm25 --k1 0.9 --b 0.4 --hits 100 --output DIR/bm25.run",
+            "lmtune search pydocs --lambda 0 --mu 50 --hits 100 --output DIR/dirichlet.run",
+            "lmtune fuse qrels/qrels.pydocs.txt DIR/bm25.run DIR/dirichlet.run --bootstrap 20 "
+            "--method linear,rrf --plot DIR",
+        ),
+        "nDCG@10-linear-weights.svg",
+    ),
+    "explore": Kept((TUNE, "lmtune explore pydocs --from DIR --no-browser"), "page.png"),
+    "metzler": Kept(("lmtune lab estimators --output DIR",), "losses-small.png"),
+    "yue": Kept(("lmtune lab smoothness --networks linear --output DIR",), "smoothness.png"),
+    "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
+    "bruch": Kept(("lmtune lab alpha --output DIR",), "alpha.png"),
+    "qiu": Kept(("lmtune lab full-items --quick --output DIR",), "full-items.png"),
+}
 
 
 def make(name: str, target: Path) -> None:
-    """Make a picture, small enough to be kept.
+    """Make a picture and keep it.
 
     Parameters
     ----------
@@ -45,15 +74,48 @@ def make(name: str, target: Path) -> None:
     subprocess.CalledProcessError
         Where a command fails.
     """
+    kept = KEPT[name]
     with tempfile.TemporaryDirectory() as folder:
-        for command in KEPT[name].commands:
-            words = [word.replace("DIR", f"{folder}/made") for word in command.split()[1:]]
-            subprocess.run([sys.executable, "-m", "lmtune", *words], check=True)
-        with Image.open(Path(folder, "made", KEPT[name].file)) as drawn:
-            height = round(drawn.height * WIDTH / drawn.width)
-            small = drawn.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
+        drawn = Path(folder, "made", kept.file)
+        words = [command.replace("DIR", f"{folder}/made").split()[1:] for command in kept.commands]
+        *before, last = [[sys.executable, "-m", "lmtune", *own] for own in words]
+        for command in before if kept.page else [*before, last]:
+            subprocess.run(command, check=True)
+        if kept.page:
+            photograph(last, drawn)
+        keep(drawn, target)
+
+
+def photograph(command: list[str], target: Path) -> None:
+    """Save a picture of the page whose address a command prints, once its surface is measured."""
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    options = ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1000"):
+        options.add_argument(argument)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        address = serving.stdout.readline().strip()
+        with Chrome(options, ChromeService(shutil.which("chromedriver"))) as browser:
+            browser.get(address + VIEW)
+            measured = "return document.querySelector('[data-part=progress]')?.hidden"
+            WebDriverWait(browser, 1800).until(lambda _: browser.execute_script(measured))
+            browser.save_screenshot(str(target))
+        serving.send_signal(signal.SIGINT)
+
+
+def keep(drawn: Path, target: Path) -> None:
+    """Write a picture small; one in SVG is."""
+    if drawn.suffix == ".svg":
+        with atomic_write(target, mode="binary") as stream:
+            stream.write(drawn.read_bytes())
+        return
+    with Image.open(drawn) as image:
+        size = WIDTH, round(image.height * WIDTH / image.width)
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     out = io.BytesIO()
-    small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+    small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
     )
     with atomic_write(target, mode="binary") as stream:
@@ -62,4 +124,4 @@ def make(name: str, target: Path) -> None:
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or KEPT:
-        make(wanted, FOLDER / f"{wanted}.png")
+        make(wanted, FOLDER / (wanted + Path(KEPT[wanted].file).suffix))

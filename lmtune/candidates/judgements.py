@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,28 +14,24 @@ from lmtune.indexing.sharded import over_shards
 from lmtune.models.formula import Formula, QueryColumn
 
 
-@dataclass(frozen=True)
-class Judgements:
+class Judgements(NamedTuple):
     """What a pool knows of its topics' judgements; the attributes are `CandidatePool`'s.
 
     Attributes
     ----------
-    gain : numpy.ndarray of int32
-        The gain of each candidate, `UNJUDGED` where there is none.
     judged : Columns
         Judged documents that the collection holds.
-    start : numpy.ndarray of int64, shape (topics + 1,)
-        Where each topic's judgements begin in `gains`.
-    gains : numpy.ndarray of int32
+    judgement_start : numpy.ndarray of int64, shape (topics + 1,)
+        Where each topic's judgements begin in `judgements`.
+    judgements : numpy.ndarray of int32
         All gains of 0 or more.
     unknown_documents : int
         Judgements whose document the collection lacks.
     """
 
-    gain: NDArray[np.int32]
     judged: Columns
-    start: NDArray[np.int64]
-    gains: NDArray[np.int32]
+    judgement_start: NDArray[np.int64]
+    judgements: NDArray[np.int32]
     unknown_documents: int
 
 
@@ -47,7 +42,7 @@ def read_judgements(
     columns: Sequence[Sequence[QueryColumn]],
     candidates: Columns,
     qrels: Mapping[str, Mapping[str, int]],
-) -> Judgements:
+) -> tuple[NDArray[np.int32], Judgements]:
     """Look judgements up in an index.
 
     Parameters
@@ -65,7 +60,8 @@ def read_judgements(
 
     Returns
     -------
-    Judgements
+    numpy.ndarray of int32, Judgements
+        The gain of each candidate, `UNJUDGED` where there is none; and all else.
     """
     usable = [{docno: gain for docno, gain in qrels.get(topic, {}).items() if gain >= 0} for topic in topics]
     parts: list[list[Found]] = [[] for _ in topics]
@@ -92,7 +88,7 @@ def read_judgements(
         gain_of[found_here.docs] = 0
         judged.append(doc=found_here.docs, length=found_here.lengths, gain=own_gains, tf=found_here.tf)
     unknown = sum(map(len, usable)) - known
-    return Judgements(gain, judged.join(), starts(all_gains), np.concatenate(all_gains), unknown)
+    return gain, Judgements(judged.join(), starts(all_gains), np.concatenate(all_gains), unknown)
 
 
 class Found(NamedTuple):

@@ -194,15 +194,9 @@ class CandidatePool(Shown):
     def with_judgements(self, qrels: Any) -> CandidatePool:
         """Return this pool with other judgements, given as to `build`, looked up in its index."""
         gains = as_qrels(qrels)
-        read = read_judgements(self.index, self.formula, self.topics, self.columns, self.candidates, gains)
-        return replace(
-            self,
-            candidates=replace(self.candidates, gain=read.gain),
-            judged=read.judged,
-            judgement_start=read.start,
-            judgements=read.gains,
-            unknown_documents=read.unknown_documents,
-        )
+        known = self.index, self.formula, self.topics, self.columns, self.candidates
+        gain, judged = read_judgements(*known, gains)
+        return replace(self, candidates=replace(self.candidates, gain=gain), **judged._asdict())
 
     @property
     def columns(self) -> list[list[QueryColumn]]:
@@ -450,7 +444,8 @@ class PoolBuilder:
     def finish(self, name: str, qrels: Mapping[str, Mapping[str, int]]) -> CandidatePool:
         """Return the pool of the topics that were added, and forget them."""
         candidates = self.candidates.join()
-        judgements = read_judgements(self.index, self.formula, self.topics, self.columns, candidates, qrels)
+        known = self.index, self.formula, self.topics, self.columns, candidates
+        gain, judged = read_judgements(*known, qrels)
         columns = [column for own in self.columns for column in own]
         pool = CandidatePool(
             name=name,
@@ -461,14 +456,11 @@ class PoolBuilder:
             value=np.array(self.value, np.float64),
             count=np.array([column.times for column in columns], np.int64),
             group=np.array([column.group for column in columns], np.int8),
-            candidates=replace(candidates, gain=judgements.gain),
-            judged=judgements.judged,
-            judgement_start=judgements.start,
-            judgements=judgements.gains,
+            candidates=replace(candidates, gain=gain),
             unknown_terms=self.unknown_terms,
-            unknown_documents=judgements.unknown_documents,
             formula=self.formula,
             given_extent=self.extent,
+            **judged._asdict(),
         )
         self.clear()
         return pool

@@ -12,7 +12,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
@@ -229,7 +229,7 @@ def _read(
         raise _UnusableError(f"damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise _UnusableError(f"damaged: {error}") from error
-    read = read_judgements(index, formula, header["topics"], columns, candidates, qrels)
+    gain, judged = read_judgements(index, formula, header["topics"], columns, candidates, qrels)
     return CandidatePool(
         name=name,
         index=index,
@@ -239,14 +239,11 @@ def _read(
         value=data["value"],
         count=data["count"],
         group=data["group"],
-        candidates=Columns(**{**vars(candidates), "gain": read.gain}),
-        judged=read.judged,
-        judgement_start=read.start,
-        judgements=read.gains,
+        candidates=replace(candidates, gain=gain),
         unknown_terms=header["unknown_terms"],
-        unknown_documents=read.unknown_documents,
         pruning=Pruning(**pruning),
         formula=formula,
+        **judged._asdict(),
     )
 
 

@@ -191,8 +191,8 @@ class RunSet:
         index = RunIndex(self.docnos, found)
         formula, candidates = WeightedSum(self.names, unit), collected.join()
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
-        judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
-        candidates.gain[:] = judged.gain
+        gain, judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
+        candidates.gain[:] = gain
         each = len(self.names) * len(topics)
         return CandidatePool(
             name=" + ".join(self.names),
@@ -204,12 +204,9 @@ class RunSet:
             count=np.ones(each, np.int64),
             group=np.zeros(each, np.int8),
             candidates=candidates,
-            judged=judged.judged,
-            judgement_start=judged.start,
-            judgements=judged.gains,
             unknown_terms={},
-            unknown_documents=judged.unknown_documents,
             formula=formula,
+            **judged._asdict(),
         )
 
 

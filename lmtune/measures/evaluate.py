@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DEPTH = 1000
 """The customary run depth: documents below it count as not retrieved."""
 
-_KIND_CODES = {
+KIND_CODES = {
     "AP": kernels.AP,
     "P": kernels.PRECISION,
     "Bpref": kernels.BPREF,
@@ -35,6 +35,8 @@ _KIND_CODES = {
     "R": kernels.RECALL,
     "Success": kernels.SUCCESS,
 }
+"""What the kernels call each kind of measure."""
+
 _LARGEST_EXPONENT = 500
 _NO_CUTOFF = np.iinfo(np.int64).max
 # Scores computed at a time: they fit in a core's cache. With many settings to measure, so many
@@ -218,7 +220,7 @@ def targets_of(pool: CandidatePool, measures: Sequence[Measure], depth: int) -> 
 
 
 def _kind_code(measure: Measure) -> int:
-    code = _KIND_CODES[measure.kind]
+    code = KIND_CODES[measure.kind]
     return kernels.EXPONENTIAL_DCG if code == kernels.DCG and measure.dcg == "exp-log2" else code
 
 

@@ -16,7 +16,8 @@ from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
-from lmtune.models.lucene_dirichlet import score_and_slope
+from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
+from lmtune.models.two_stage import as_topic
 
 MODEL = "lucene-dirichlet"
 MUS = [1e-3, 0.5, 5.0, 40.0, 700.0, 1e5]
@@ -71,9 +72,8 @@ def test_long_queries_add_logarithms_to_the_same_order(collection: Collection) -
     query = " ".join(f"w{i % 8}" for i in range(250))
     pool = CandidatePool.build(index, {"1": query}, {"1": qrels["1"]}, model=MODEL)
     for mu in MUS:
-        scores = score_and_slope(
-            pool.tf_block(pool.candidates, 0), pool.candidates.length, pool.value, mu=mu, count=pool.count
-        ).score
+        topic = as_topic(pool.tf_block(pool.candidates, 0), pool.candidates.length, pool.value, pool.count)
+        scores, _ = LUCENE_DIRICHLET.differentiate(topic, np.array([0.0, mu]))
         place = {int(doc): i for i, doc in enumerate(pool.candidates.doc)}
         ranked = scores[[place[d] for d in best_documents(pool, 0, 0.0, mu, 500)]]
         assert (np.diff(ranked) <= 1e-9).all()

@@ -20,9 +20,9 @@ from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
-from lmtune.models.lucene_dirichlet import score_and_slope
+from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.model import find_model
-from lmtune.models.two_stage import TWO_STAGE
+from lmtune.models.two_stage import TWO_STAGE, as_topic
 
 mp.dps = 50
 MODEL = "lucene-dirichlet"
@@ -53,23 +53,25 @@ def documents(draw: st.DrawFn) -> tuple[Terms, int]:
 def test_scores_and_slopes_agree_with_the_formula(document: tuple[Terms, int], mu: float) -> None:
     terms, length = document
     tf, p, count = zip(*terms, strict=True)
-    ours = score_and_slope(np.array(tf)[:, None], [length], p, mu=mu, count=count)
+    topic = as_topic(np.array(tf)[:, None], [length], p, count)
+    [score], [_, [dmu]] = LUCENE_DIRICHLET.differentiate(topic, np.array([0.0, mu]))
     exact = printed(terms, length, mu)
     # A term next to the floor is a logarithm of nearly 1, good to an absolute error.
-    assert abs(ours.score[0] - exact) <= 1e-12 * abs(exact) + 1e-15 * sum(count)
+    assert abs(score - exact) <= 1e-12 * abs(exact) + 1e-15 * sum(count)
     h = mpf(mu) * mpf(10) ** -20
     slope = (printed(terms, length, mu + h) - printed(terms, length, mu - h)) / (2 * h)
     size = sum(c / (mpf(t) / mpf(q) + mpf(mu)) + c / (length + mpf(mu)) for t, q, c in terms)
-    assert abs(ours.dmu[0] - slope) <= 1e-11 * size
+    assert abs(dmu - slope) <= 1e-11 * size
 
 
 def test_a_term_at_the_floor_has_no_slope() -> None:
     # tf = P(w|C) |D|, and the same just below and above it.
     for length, sign in ((128, 0), (129, 0), (127, -1)):
         for mu in (1.0, 500.0, 1e5):
-            ours = score_and_slope([[4]], [length], [4 / 128], mu=mu)
-            assert np.sign(ours.dmu[0]) == sign
-            assert np.sign(ours.score[0]) == -sign
+            topic = as_topic([[4]], [length], [4 / 128], None)
+            [score], [_, [dmu]] = LUCENE_DIRICHLET.differentiate(topic, np.array([0.0, mu]))
+            assert np.sign(dmu) == sign
+            assert np.sign(score) == -sign
 
 
 def test_a_pool_takes_lucenes_lengths_and_probabilities() -> None:

@@ -20,7 +20,7 @@ from lmtune.indexing.lucene.reader import LuceneReader, QueryAnalyzer, commit_di
 from lmtune.indexing.lucene.store import FORMAT, LuceneStore, store_path, stored_paths
 from lmtune.indexing.lucene.writer import read_note, write_lucene_index
 from lmtune.indexing.stopwords import LUCENE_ENGLISH, load_stopwords
-from lmtune.progress import Count
+from lmtune.progress import Count, silent
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -385,15 +385,12 @@ def build_lucene_index(
     """
     check_stemmer(stemmer)
     words, noted = _stopwords(stopwords)
+    asked = {"threads": workers, "memoryBuffer": memory_mb, "stemmer": stemmer}
     return write_lucene_index(
         source,
         path,
-        stemmer=stemmer,
+        {**asked, "storePositions": positions, "storeRaw": raw},
         stopwords=None if words == LUCENE_ENGLISH else words,
         note={"source": source.name, "analysis": {"stemmer": stemmer, "stopwords": noted}},
-        positions=positions,
-        raw=raw,
-        threads=workers,
-        memory_mb=memory_mb,
-        progress=progress,
+        report=progress or silent,
     )

@@ -30,16 +30,11 @@ _NO_TEXT = "."
 def write_lucene_index(
     source: DocumentSource,
     path: PathLike,
+    asked: Mapping[str, Any],
     *,
-    stemmer: str = "porter",
-    stopwords: frozenset[str] | None = None,
-    note: Mapping[str, Any] | None = None,
-    positions: bool = False,
-    docvectors: bool = False,
-    raw: bool = False,
-    threads: int = 2,
-    memory_mb: int = 1024,
-    progress: Callable[[str, int, int], None] | None = None,
+    stopwords: frozenset[str] | None,
+    note: Mapping[str, Any],
+    report: Callable[[str, int, int], None],
 ) -> int:
     """Index a collection with Anserini's IndexCollection.
 
@@ -51,19 +46,13 @@ def write_lucene_index(
         The documents.
     path : path-like
         The index's folder, written whole or not at all; an older one of ours is replaced.
-    stemmer : {"porter", "krovetz", "none"}
-        How words are stemmed.
+    asked : mapping
+        IndexCollection's arguments: ``threads``, ``memoryBuffer``, ``stemmer``, ``storePositions`` ...
     stopwords : frozenset of str, optional
-        Words to drop; Lucene's English list if not given.
-    note : mapping, optional
+        Words to drop; Lucene's English list for None.
+    note : mapping
         What to keep beside the index, as `NOTE`.
-    positions, docvectors, raw : bool
-        Anserini's ``-storePositions``, ``-storeDocvectors`` and ``-storeRaw``.
-    threads : int
-        Indexing threads.
-    memory_mb : int
-        Their buffer, in MiB.
-    progress : callable, optional
+    report : callable
         Called with (stage, done, total).
 
     Returns
@@ -79,25 +68,19 @@ def write_lucene_index(
     MissingExtraError
         If pyserini is not installed.
     """
-    report = progress or _silent
     jnius = java.start()
     with atomic_directory(path, KIND) as folder:
         scratch = folder / "scratch"  # no file, so that Lucene passes over it
         scratch.mkdir()
         with unchanged(source):
-            documents = _write_json(source, Path(scratch, "documents"), threads, report)
+            documents = _write_json(source, Path(scratch, "documents"), asked["threads"], report)
         arguments = {
             "collectionClass": "JsonCollection",
             "input": str(Path(scratch, "documents").resolve()),
             "index": str(folder.resolve()),
             "generatorClass": "DefaultLuceneDocumentGenerator",
-            "threads": threads,
-            "memoryBuffer": memory_mb,
-            "stemmer": stemmer,
-            "storePositions": positions,
-            "storeDocvectors": docvectors,
-            "storeRaw": raw,
             "quiet": True,
+            **asked,
         }
         if stopwords is not None:
             arguments["keepStopwords"] = not stopwords
@@ -117,7 +100,7 @@ def write_lucene_index(
                 accepted="documents that Anserini takes; its messages are above",
             )
         shutil.rmtree(scratch)
-        (folder / NOTE).write_text(json.dumps(sealed(note or {})) + "\n", encoding="utf-8")
+        (folder / NOTE).write_text(json.dumps(sealed(note)) + "\n", encoding="utf-8")
     return documents
 
 
@@ -198,7 +181,3 @@ def read_note(path: PathLike) -> dict[str, Any]:
         return {}
     except (OSError, ValueError):
         raise InputError("the index's note is damaged", file=file, accepted="the index built again") from None
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    pass

@@ -213,12 +213,7 @@ class Surrogates(Experiment):
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
         rows = []
         for (dataset, size, topics, measure, method), own in grouped:
-            direct = fits[
-                (fits["dataset"] == dataset)
-                & (fits["size"] == size)
-                & (fits["measure"] == measure)
-                & (fits["method"] == DIRECT)
-            ]
+            direct = grouped.get_group((dataset, size, topics, measure, DIRECT))
             means = {"fits": len(own), "direct": direct["test"].mean(), "test": own["test"].mean()}
             difference = own["test"].to_numpy() - direct["test"].to_numpy()
             row = dict(zip(by, (dataset, size, topics, measure, method), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+K = TypeVar("K")
 
 _MEASURE, _TEST, _COST = "#0072B2", "#56B4E9", "#D55E00"
 _MOST = 3  # columns that a page has room for
@@ -63,13 +65,7 @@ def cost_and_measure(
     InputError
         For an empty table.
     """
-    parts = {
-        name: lines[lines["line"] == name].sort_values("position")
-        for name in (ACROSS, *(axis.name for axis in axes))
-        if (lines["line"] == name).any()
-    }
-    if not parts:
-        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
+    parts = _by_line(lines, {name: name for name in (ACROSS, *(axis.name for axis in axes))})
     columns, bands = min(len(parts), _MOST), -(-len(parts) // _MOST)
     figure, rows = new_figure(
         PAGE * (columns + 0.3) / 3.3,
@@ -131,13 +127,7 @@ def best_profiles(
     InputError
         For a table without such a line.
     """
-    parts = {
-        axis: lines[lines["line"] == f"{BEST}{axis.name}"].sort_values("position")
-        for axis in axes
-        if (lines["line"] == f"{BEST}{axis.name}").any()
-    }
-    if not parts:
-        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
+    parts = _by_line(lines, {axis: f"{BEST}{axis.name}" for axis in axes})
     columns, bands = min(len(parts), _MOST), -(-len(parts) // _MOST)
     figure, rows = new_figure(PAGE, 0.6 + 1.9 * bands, rows=bands, columns=columns, sharey=True)
     panels, look = [ax for row in rows for ax in row], looks(list(chosen))
@@ -168,6 +158,15 @@ def best_profiles(
             f"on the training topics, highest at {axis.text(float(best['position']))}; chosen: {others}."
         )
     return finish(figure, " ".join(sentences), title)
+
+
+def _by_line(lines: pd.DataFrame, names: Mapping[K, str]) -> dict[K, pd.DataFrame]:
+    """Return the table's part of each line that it has."""
+    parts = {key: lines[lines["line"] == name].sort_values("position") for key, name in names.items()}
+    found = {key: part for key, part in parts.items() if len(part)}
+    if not found:
+        raise InputError("no line to draw", accepted="a table of lmtune.tuning.experiment.profiles")
+    return found
 
 
 def _draw(above: Axes, below: Axes, part: pd.DataFrame) -> None:

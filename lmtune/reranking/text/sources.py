@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
@@ -30,11 +30,6 @@ class TextSource:
 
     options: TextOptions
     depth: int
-
-    @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """Take what a model remembers; see `facts`."""
-        return cls(TextOptions(**facts["text"]), facts["depth"])
 
     def lists(
         self,
