@@ -17,7 +17,8 @@ COURSE = Path(__file__).resolve().parents[1] / "course"
 NOTEBOOKS = sorted(COURSE.glob("*.ipynb"))
 
 _FORMULA = re.compile(r"\$([^$]+)\$")
-_STYLE = re.compile(r"<style.*?</style>\s*", re.DOTALL)
+# Of pandas' tables; without it the site's own style holds for them, which lets wide ones scroll.
+_STYLE = re.compile(r"<style.*?</style>\s*|(?<=<table) border=\"1\" class=\"dataframe\"", re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -85,16 +85,8 @@ class Problem:
         proof.check(space)
         parts = [_topic(pool, t, measure, proof.topic(pool, t, space)) for t in chosen]
         cutoff = depth if measure.cutoff is None else min(depth, measure.cutoff)
-        divisor = relevant[chosen].astype(np.float64)
-        if measure.kind == "P":
-            divisor[:] = measure.cutoff
-        elif measure.kind in ("RR", "Success"):
-            divisor[:] = 1.0
+        divisor = _divisor(measure, relevant[chosen])
         found = np.array([part.relevant.length.size for part in parts], np.int64)
-        groups = [part.groups.length.size for part in parts]
-        doc_start = np.zeros(2 * len(parts) + 1, np.int64)
-        doc_start[2::2] = np.cumsum(groups)
-        doc_start[1::2] = doc_start[:-1:2] + [part.judged_groups for part in parts]
         return cls(
             topics=topics.size,
             columns=BoundColumns(
@@ -115,12 +107,7 @@ class Problem:
                 _documents([part.relevant for part in parts]),
             ),
             ceiling=np.minimum(np.minimum(found, cutoff) / divisor, 1.0),
-            state=State(
-                docs=_join([np.arange(size) for size in groups], np.int32),
-                doc_start=doc_start,
-                base=np.concatenate([np.zeros((2, 0), np.int32), *(p.base for p in parts)], axis=1),
-                active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(np.uint8),
-            ),
+            state=_undecided(parts, found),
             sides=_sides(proof, space),
             proof=proof,
         )
@@ -171,6 +158,29 @@ def _topic(pool: CandidatePool, t: int, measure: Measure, scores: TopicScores) -
         groups=_TopicGroups(y[:, leaders], size[leaders], weight, twin, placed),
         relevant=_TopicGroups(y[:, rels], size[rels], np.ones_like(rels), alike[rels], scores.placed[rels]),
         base=base,
+    )
+
+
+def _divisor(measure: Measure, relevant: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return what each topic's sum is divided by, of how many are relevant to it."""
+    if measure.kind == "P":
+        return np.full(relevant.size, measure.cutoff, np.float64)
+    if measure.kind in ("RR", "Success"):
+        return np.ones(relevant.size)
+    return relevant.astype(np.float64)
+
+
+def _undecided(parts: Sequence[_Topic], found: NDArray[np.int64]) -> State:
+    """Return the state of the whole range: every group listed, its judged ones first."""
+    groups = [part.groups.length.size for part in parts]
+    doc_start = np.zeros(2 * len(parts) + 1, np.int64)
+    doc_start[2::2] = np.cumsum(groups)
+    doc_start[1::2] = doc_start[:-1:2] + [part.judged_groups for part in parts]
+    return State(
+        docs=_join([np.arange(size) for size in groups], np.int32),
+        doc_start=doc_start,
+        base=np.concatenate([np.zeros((2, 0), np.int32), *(part.base for part in parts)], axis=1),
+        active=np.repeat(np.diff(doc_start).reshape(-1, 2).T > 0, found, axis=1).astype(np.uint8),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support import TinyIndex, at, random_collection
 
+import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
@@ -44,6 +46,9 @@ MEASURES = [
     "Success@2",
 ]
 SPACE = ParameterSpace.of()
+# `make attack` says how many collections to try.
+WHOLE = "LMTUNE_COLLECTIONS" in os.environ
+COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
 
 
 def pool_of(seed: int) -> CandidatePool:
@@ -86,7 +91,7 @@ def nested(rng: np.random.Generator, sides: Sides, target: tuple[float, float]) 
         yield s_low, s_high, u_low, u_high
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=COLLECTIONS)
 @given(st.integers(0, 10**6), st.sampled_from(MEASURES), st.sampled_from([1, 4, 12, 1000]))
 def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str, depth: int) -> None:
     rng = np.random.default_rng(seed)
@@ -152,33 +157,32 @@ def test_bounds_of_tiny_boxes_are_the_values(seed: int, name: str, depth: int) -
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_certificates_hold_and_reach_their_tolerance(name: str) -> None:
-    for seed in (1, 2):
+    for seed, depth in itertools.product((1, 2), (1000, 15)) if WHOLE else ((1, 1000), (2, 15)):
         index, topics, qrels = random_collection(seed, documents=90, topics=25, vocabulary=14)
         pool = CandidatePool.build(index, topics, qrels)
         chosen = pool.topics[3:]
-        for depth in (1000, 15):
-            optimum = CertifiedOptimum(name, tolerance=0.004, depth=depth).fit(pool, topics=chosen)
-            assert optimum.certified_
-            assert optimum.stopped_ is None
-            assert optimum.gap_ == optimum.bound_ - optimum.best_value_ <= 0.004 + 1e-15
-            measure = parse_measure(name)
-            places = pool.positions(chosen)
-            params = optimum.best_params_
-            at_best = measure_settings(
-                pool, at(params["lambda"], params["mu"]), [measure], topics=places, depth=depth
-            )
-            assert optimum.best_value_ == pytest.approx(at_best[:, 0, 0].mean(), rel=1e-14)
-            lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(seed))
-            grid = SPACE.grid((40, 40)).T
-            values = measure_settings(
-                pool,
-                at(np.append(lambdas, grid[0]), np.append(mus, grid[1])),
-                [measure],
-                topics=places,
-                depth=depth,
-            )[:, :, 0].mean(axis=0)
-            assert values.max() <= optimum.bound_
-            check_boxes(optimum, np.append(lambdas, grid[0]), np.append(mus, grid[1]), values)
+        optimum = CertifiedOptimum(name, tolerance=0.004, depth=depth).fit(pool, topics=chosen)
+        assert optimum.certified_
+        assert optimum.stopped_ is None
+        assert optimum.gap_ == optimum.bound_ - optimum.best_value_ <= 0.004 + 1e-15
+        measure = parse_measure(name)
+        places = pool.positions(chosen)
+        params = optimum.best_params_
+        at_best = measure_settings(
+            pool, at(params["lambda"], params["mu"]), [measure], topics=places, depth=depth
+        )
+        assert optimum.best_value_ == pytest.approx(at_best[:, 0, 0].mean(), rel=1e-14)
+        lambdas, mus = settings_in(SPACE, 1500, np.random.default_rng(seed))
+        grid = SPACE.grid((40, 40)).T
+        values = measure_settings(
+            pool,
+            at(np.append(lambdas, grid[0]), np.append(mus, grid[1])),
+            [measure],
+            topics=places,
+            depth=depth,
+        )[:, :, 0].mean(axis=0)
+        assert values.max() <= optimum.bound_
+        check_boxes(optimum, np.append(lambdas, grid[0]), np.append(mus, grid[1]), values)
 
 
 def check_boxes(
@@ -420,30 +424,17 @@ def test_candidates_pruned_for_a_smaller_range_are_refused(pool: CandidatePool) 
         ).fit(pruned)
 
 
+@pytest.fixture(scope="module")
+def med(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> CandidatePool:
+    data = lmtune.load(str(shared_data / "med"))
+    index = lmtune.index_for(data.documents, home=tmp_path_factory.mktemp("indexes"))
+    topics = list(data.topics)[:: 1 if WHOLE else 2]
+    return CandidatePool.build(index, {topic: data.topics[topic] for topic in topics}, data.qrels)
+
+
 @pytest.mark.parametrize("name", ["AP", "P@10"])
-def test_a_real_collection(shared_data: Path, name: str) -> None:
-    import json
-
-    from lmtune.indexing.analysis import Analyzer
-
-    folder = shared_data / "med"
-    analyzer = Analyzer()
-
-    class Analysed(TinyIndex):
-        def analyze(self, text: str) -> list[str]:
-            return list(analyzer.analyze(text))
-
-    with (folder / "docs.jsonl").open() as file:
-        rows = [json.loads(line) for line in file]
-    index = Analysed({row["id"]: " ".join(analyzer.analyze(row["contents"])) for row in rows})
-    lines = (folder / "topics.tsv").read_text().splitlines()
-    topics = dict(line.split("\t", 1) for line in lines)
-    qrels: dict[str, dict[str, int]] = {}
-    for line in (folder / "qrels.txt").read_text().splitlines():
-        topic, _, docno, gain = line.split()
-        qrels.setdefault(topic, {})[docno] = int(gain)
-    pool = CandidatePool.build(index, topics, qrels)
-    optimum = CertifiedOptimum(name, tolerance=2e-3).fit(pool)
+def test_a_real_collection(med: CandidatePool, name: str) -> None:
+    optimum = CertifiedOptimum(name, tolerance=2e-3).fit(med)
     assert optimum.certified_
     rng = np.random.default_rng(1)
     lambdas, mus = settings_in(SPACE, 600, rng)
@@ -455,5 +446,5 @@ def test_a_real_collection(shared_data: Path, name: str) -> None:
     ]
     lambdas += [lambda_ for lambda_, _ in near]
     mus += [mu for _, mu in near]
-    values = measure_settings(pool, at(lambdas, mus), [parse_measure(name)])[:, :, 0].mean(axis=0)
+    values = measure_settings(med, at(lambdas, mus), [parse_measure(name)])[:, :, 0].mean(axis=0)
     assert values.max() <= optimum.bound_
