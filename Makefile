@@ -21,8 +21,8 @@ test: lint
 
 attack: $(VENV)/dev
 	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 LMTUNE_KILLS=30 LMTUNE_EACH_TOPIC=1 LMTUNE_EACH_LOSS=1 \
-		$(BIN)/pytest -m "slow or not slow" tests/attack tests/measures/test_agreement.py \
-		tests/reranking/losses/test_loss_bits.py tests/tuning/certificate
+		$(BIN)/pytest -m "slow or not slow" tests/attack tests/candidates tests/measures tests/models \
+		tests/surrogates tests/tuning/certificate tests/reranking/losses/test_loss_bits.py
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py

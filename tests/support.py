@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +14,9 @@ from lmtune.candidates.columns import ColumnLists, starts
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import top_positions
 from lmtune.indexing.index import Positions, Postings
+
+COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
+"""How many made collections, documents or lists a property is tried on; `make attack` says more."""
 
 
 class TinyIndex:

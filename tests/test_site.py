@@ -34,6 +34,8 @@ PAGES = [
     "python/lmtune.html",
     "findings.html",
     "concepts/song.html",
+    "start.html",
+    "howto/trec.html",
     "course/1-smoothing.html",
     "course/3-fusion-and-testing.html",
 ]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from support import at, best_documents, random_pool
+from support import COLLECTIONS, at, best_documents, random_pool
 
 import lmtune
 from lmtune.candidates import region_kernels as kernels
@@ -97,7 +97,7 @@ def best_in_cell(regions: Regions, t: int, lambda_: float, mu: float, depth: int
     return [int(d) for d in pool.candidates.doc[rows][best]]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(pools, st.integers(1, 60), st.sampled_from(RANGES), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
 def test_a_cell_ranks_as_all_candidates_do(
     pool: CandidatePool,
@@ -109,7 +109,7 @@ def test_a_cell_ranks_as_all_candidates_do(
     check_cells(pool, depth, bounds, shape, seed)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     pools,
     st.integers(1, 60),
@@ -142,7 +142,7 @@ def check_cells(
         assert best_in_cell(regions, 0, lambda_, mu, depth) == whole
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     pools,
     st.floats(0.0, 1 - 1e-12),

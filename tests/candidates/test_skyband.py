@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import at, best_documents, random_collection, random_pool
+from support import COLLECTIONS, at, best_documents, random_collection, random_pool
 
 import lmtune
 from lmtune.candidates import skyband as module
@@ -90,7 +90,7 @@ def definition(pool: CandidatePool, depth: int, by_e: bool, high: tuple[float, f
     return {b for b in docs if sum(beats(a, b) for a in docs) < depth}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     weights,
@@ -110,7 +110,7 @@ def test_the_skyband_is_what_its_definition_says(
     assert pruned.candidates.doc.tolist() == [docs[place] for place in sorted(expected)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(pools, st.integers(1, 60), st.sampled_from(["auto", "e", "tf"]), highs)
 def test_rankings_stay_the_same(pool: CandidatePool, depth: int, mode: str, lambda_high: float) -> None:
     for mu_high in (10.0, 1e5, 1e9):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import COLLECTIONS
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import Empty, mean_over_lists, ndcg
@@ -35,7 +36,7 @@ def dcg(labels: list[int], cutoff: int, dcg_of: str) -> float:
     return sum(g / math.log2(rank + 1) for rank, g in enumerate(gain[:cutoff], 1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     lists=LISTS,
     cutoff=st.integers(1, 7),

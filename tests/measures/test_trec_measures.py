@@ -8,6 +8,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import COLLECTIONS
 
 from lmtune.measures import trec_gain_measures as gain
 from lmtune.measures import trec_measures as of
@@ -33,7 +34,7 @@ def topics(draw: st.DrawFn) -> tuple[dict[bytes, int], list[bytes], list[float],
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(topics())
 def test_every_measure_is_trec_evals(topic: tuple[dict[bytes, int], list[bytes], list[float], int]) -> None:
     judgements, docnos, scores, level = topic

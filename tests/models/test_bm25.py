@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 from pytrec_eval import RelevanceEvaluator
-from support import TinyIndex, random_collection
+from support import COLLECTIONS, TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -62,7 +62,7 @@ def ours(document: Document, k1: float, b: float) -> tuple[float, NDArray[np.flo
     return float(scores[0]), gradients[:, 0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents(), st.floats(1e-6, 1e3), st.floats(0.0, 1.0))
 def test_scores_and_gradients_agree_with_the_formula(document: Document, k1: float, b: float) -> None:
     score, gradient = ours(document, k1, b)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
-from support import FieldedTiny, TinyIndex
+from support import COLLECTIONS, FieldedTiny, TinyIndex
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank, top_positions
@@ -85,7 +85,7 @@ def ours(terms: list[Term], lengths: list[int], setting: list[float]) -> tuple[f
     return float(scores[0]), gradients[:, 0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents())
 def test_scores_and_gradients_agree_with_the_formula(
     document: tuple[list[Term], list[int], list[float]],

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_lucene import require_java, write_index
 from mpmath import mp, mpf
-from support import TinyIndex, random_collection
+from support import COLLECTIONS, TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -48,7 +48,7 @@ def documents(draw: st.DrawFn) -> tuple[Terms, int]:
     return terms, max(1, sum(tf for tf, _, _ in terms)) + draw(st.integers(0, 3000))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents(), st.floats(1e-3, 1e6))
 def test_scores_and_slopes_agree_with_the_formula(document: tuple[Terms, int], mu: float) -> None:
     terms, length = document

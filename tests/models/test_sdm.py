@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
-from support import TinyIndex, random_collection
+from support import COLLECTIONS, TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -51,7 +51,7 @@ def printed(columns: list[Column], length: int, x: list[Any]) -> Any:
     return total
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(st.lists(COLUMNS, min_size=1, max_size=7), st.integers(0, 3000), WEIGHTS, st.tuples(*SMOOTHING))
 def test_scores_and_gradients_agree_with_the_formula(
     columns: list[Column], more: int, weights: tuple[float, float], smoothing: tuple[float, ...]

@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import COLLECTIONS
 
 from lmtune.models.taylor_kernels import ERROR, ROWS, SS, SU, UU, VALUE, S, U, half_width, models
 
@@ -28,7 +29,7 @@ def true_score(y: list[float], length: float, count: list[int], s: mpmath.mpf, u
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=COLLECTIONS)
 @given(
     documents,
     probabilities,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from support import COLLECTIONS
 
 from lmtune.errors import InputError
 from lmtune.models.two_stage import check_parameters, score, score_and_gradient
@@ -91,7 +92,7 @@ def assert_agrees(document: Document, lambda_: float, mu: float) -> None:
     assert abs(ours.dmu[0] - dmu) <= error_mu
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents(), st.floats(0.0, 1.0, exclude_max=True), st.floats(1e-6, 1e7))
 def test_random_settings_agree_with_the_formula(document: Document, lambda_: float, mu: float) -> None:
     assert_agrees(document, lambda_, mu)
@@ -119,7 +120,7 @@ def test_odd_documents_agree_with_the_formula(lambda_: float, mu: float, documen
     assert_agrees(document, lambda_, mu)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents(), st.floats(0.01, 0.98), st.floats(1.0, 1e5))
 @example(([1], 20, [0.05], [1]), 0.5, 100.0)
 def test_gradient_agrees_with_central_differences(document: Document, lambda_: float, mu: float) -> None:

@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from pytrec_eval import RelevanceEvaluator
 from smooth_brute import Smooth, derivatives
+from support import COLLECTIONS
 
 from lmtune.surrogates import approx_kernels
 from lmtune.surrogates.approx_kernels import Aims, approx_queries
@@ -201,7 +202,7 @@ def test_steep_measures_are_those_of_trec_eval(form: Form, name: str) -> None:
         assert -losses[q] == pytest.approx(value, abs=1e-10 if form.kind != "Bpref" else 1e-4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-20, 20), st.integers(0, 3)), min_size=1, max_size=20),
     st.floats(0.01, 100.0),

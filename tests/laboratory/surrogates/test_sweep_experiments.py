@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.laboratory.catalogue import find_experiment, summary  # noqa: E402
-from lmtune.laboratory.running import run, settings_of  # noqa: E402
+from lmtune.laboratory.running import Result, run, settings_of  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -54,10 +56,21 @@ VALUES = {
 }
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Result, Path]]:
+    """Give each sweep with its folder, run for the first test that wants it."""
+
+    @cache
+    def swept(name: str) -> tuple[Result, Path]:
+        folder = tmp_path_factory.mktemp("sweeps") / name
+        return run(settings_of(find_experiment(name), TINY[name], quick=False), folder=folder), folder
+
+    return swept
+
+
 @pytest.mark.parametrize("name", TINY)
-def test_a_sweep(name: str) -> None:
-    experiment = find_experiment(name)
-    found = run(settings_of(experiment, TINY[name], quick=False))
+def test_a_sweep(name: str, once: Callable[[str], tuple[Result, Path]]) -> None:
+    found, _ = once(name)
     rows = "sets" if name == "sets" else "trials"
     assert {rows, "summary", "differences"} <= found.tables.keys()
     assert list(found.tables["summary"]["value"].unique()) == VALUES[name]
@@ -107,12 +120,10 @@ def test_sets_are_averaged_over_trials_and_paired() -> None:
 
 
 @pytest.mark.parametrize("name", ["alpha", "warm-up"])
-def test_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
-    experiment = find_experiment(name)
-    settings = settings_of(experiment, TINY[name], quick=False)
+def test_the_same_bytes_twice(name: str, tmp_path: Path, once: Callable[[str], tuple[Result, Path]]) -> None:
+    run(settings_of(find_experiment(name), TINY[name], quick=False), folder=tmp_path)
     contents = []
-    for folder in (tmp_path / "first", tmp_path / "second"):
-        run(settings, folder=folder)
+    for folder in (once(name)[1], tmp_path):
         files = [path for path in folder.iterdir() if path.is_file()]
         contents.append({path.name: path.read_bytes() for path in files})
     assert contents[0] == contents[1]

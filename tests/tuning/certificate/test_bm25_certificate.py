@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import random_collection
+from support import COLLECTIONS, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.skyband import skyband
@@ -25,7 +25,7 @@ mpf = mpmath.mpf
 unit = st.floats(0.0, 1.0)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=COLLECTIONS)
 @given(
     st.lists(st.tuples(st.integers(0, 300), st.floats(1e-4, 15.0)), min_size=1, max_size=4),
     st.floats(1e-3, 60.0),

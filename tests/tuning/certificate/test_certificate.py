@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support import TinyIndex, at, random_collection
+from support import COLLECTIONS, TinyIndex, at, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -46,9 +45,7 @@ MEASURES = [
     "Success@2",
 ]
 SPACE = ParameterSpace.of()
-# `make attack` says how many collections to try.
-WHOLE = "LMTUNE_COLLECTIONS" in os.environ
-COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
+WHOLE = COLLECTIONS > 100  # in `make attack`
 
 
 def pool_of(seed: int) -> CandidatePool:
