@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,16 +24,22 @@ import lmtune.cli
 _command = lmtune.cli.main
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_HEAVY = ("jnius", "torch")
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink")
 
 
 class Ended(NamedTuple):
-    """How a command ended: its status (negative for a signal), what it said, changes to files, seconds."""
+    """How a command ended.
+
+    Its status (negative for a signal), what it said, changes to files, seconds, and which of `_HEAVY` it
+    had imported; the last is empty where it was killed.
+    """
 
     status: int
     said: str
     changes: int
     seconds: float
+    imported: list[str]
 
 
 class Commands:
@@ -52,6 +58,7 @@ class Commands:
         at: int | None = None,
         closed: Sequence[int] = (),
         stdout: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run a command.
 
@@ -71,6 +78,8 @@ class Commands:
             Streams to close before.
         stdout : str
             A file that standard output goes to.
+        environment : mapping, optional
+            Variables that differ.
         """
         order = locals() | {"self": None, "cwd": os.fspath(cwd)}
         return Ended(*self._ask(order))
@@ -145,14 +154,14 @@ def _serve_one(order: dict[str, Any]) -> Ended:
     with os.fdopen(said, "rb") as stream:
         text = stream.read().decode(errors="surrogateescape")
     with os.fdopen(counted, "rb") as stream:
-        changes = int(stream.read() or b"-1")
+        changes, imported = json.loads(stream.read() or b"[-1, []]")
     # Left as it is until the timer cannot meet another process of its number.
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     timer.cancel()
     if timer.ident is not None:
         timer.join()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Ended(status, text, changes, time.perf_counter() - begun)
+    return Ended(status, text, changes, time.perf_counter() - begun, imported)
 
 
 def _be_command(order: dict[str, Any], said: int, counted: int) -> None:
@@ -169,6 +178,7 @@ def _be_command(order: dict[str, Any], said: int, counted: int) -> None:
 
     try:
         os.chdir(order["cwd"])
+        os.environ.update(order["environment"] or {})
         out = os.open(order["stdout"], os.O_WRONLY | os.O_CREAT) if order["stdout"] else said
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
@@ -197,5 +207,5 @@ def _be_command(order: dict[str, Any], said: int, counted: int) -> None:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
                 status = status or 120  # as the interpreter's own end
-        os.write(counted, str(seen).encode())
+        os.write(counted, json.dumps([seen, [name for name in _HEAVY if name in sys.modules]]).encode())
         os._exit(status)

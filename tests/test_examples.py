@@ -8,7 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from lmtune.cli.main import app
 from lmtune.formats.frames import as_run
 from lmtune.formats.runs import read_run
+from lmtune.laboratory import collections
 from lmtune.reranking.runs import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,10 +111,20 @@ def test_the_commands_of_the_page_on_text_run(home: Path) -> None:
     assert changed > 6
 
 
+@pytest.fixture
+def few_topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Show the laboratory the first 150 topics of a collection alone."""
+    usable = collections._usable
+    monkeypatch.setattr(collections, "_usable", lambda *given: usable(*given)[:150])
+    collections.load_pool.cache_clear()
+    yield
+    collections.load_pool.cache_clear()
+
+
 @pytest.mark.parametrize(
     "page", [pytest.param(name, marks=[pytest.mark.slow] * (name == "python.md")) for name in DOCS]
 )
-@pytest.mark.usefixtures("one_thread", "home")
+@pytest.mark.usefixtures("one_thread", "home", "few_topics")
 def test_the_pages_run(page: str) -> None:
     scope: dict[str, object] = {}
     for block in DOCS[page]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -10,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import toy_experiment
 from made_lists import made_lists
 from reported import made_results, write_made
 from support import random_collection
-from toy_experiment import Powers
 
 from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
@@ -30,6 +31,7 @@ from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import build_sharded_index
 from lmtune.indexing.text_store import keep_texts
 from lmtune.laboratory.running import run
+from lmtune.reporting.figures import style
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import tuning_table
 
@@ -149,7 +151,7 @@ def results(folder: Path) -> Read:
 
 
 def experiment(folder: Path) -> Read:
-    return lambda: run(Powers(), folder=folder).tables["powers"].to_csv()
+    return lambda: run(toy_experiment.Powers(), folder=folder).tables["powers"].to_csv()
 
 
 def model(folder: Path, loss: str) -> Read:
@@ -190,6 +192,24 @@ def checkpoint(folder: Path) -> Read:
         return [{name: tensor.tolist() for name, tensor in found[0].items()}, found[1]]
 
     return read
+
+
+@pytest.fixture(autouse=True, scope="module")
+def drawn_once() -> Iterator[None]:
+    """Draw an experiment's picture once for equal numbers: what is tried here is its file."""
+    drawn: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        draw = toy_experiment.draw
+
+        def once(found: Any) -> Any:
+            numbers = found.to_csv()
+            if numbers not in drawn:
+                drawn[numbers] = draw(found)
+            return drawn[numbers]
+
+        patch.setattr(toy_experiment, "draw", once)
+        patch.setattr(style, "render", functools.cache(style.render))
+        yield
 
 
 MENDED = [cached_index, lucene_store, letor_columns, pool, experiment]

@@ -1,45 +1,47 @@
-"""Lucene indexes on the command line, in processes of their own."""
+"""Lucene indexes on the command line, each command in a process of its own."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from forked_commands import forked_commands
 from made_lucene import require_java, write_index
 
 WORDS = [f"word{i}" for i in range(40)]
-TRACED = """
-import sys
-from lmtune.cli import main
-try:
-    main()
-finally:
-    print([name for name in ("jnius", "torch") if name in sys.modules], file=sys.stderr)
-"""
 
 
-def lmtune_command(
-    *arguments: str, cwd: Path, status: int = 0, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", TRACED, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "HOME": str(cwd), **environment},
-    )
-    assert done.returncode == status, done.stderr
-    return done
+class Done(NamedTuple):
+    """What a command printed, what it said, and which of Java and torch it had imported."""
+
+    stdout: str
+    stderr: str
+    imported: list[str]
 
 
-def modules(done: subprocess.CompletedProcess[str]) -> str:
-    return done.stderr.splitlines()[-1]
+Lmtune = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def lmtune(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lmtune]:
+    """Give commands in processes of their own, forked from one that has neither Java nor torch."""
+    folder = tmp_path_factory.mktemp("prepared")
+    write_collection(folder / "one", 0, [1, 2, 3, 4], "d")
+    shown = folder / "shown"
+    with forked_commands() as commands:
+        commands.prepare(["tune", "one", "--grid", "2x2"], cwd=folder)
+
+        def run(*arguments: str, cwd: Path, status: int = 0) -> Done:
+            shown.unlink(missing_ok=True)
+            ended = commands.run(arguments, cwd=cwd, stdout=str(shown), environment={"HOME": str(cwd)})
+            assert ended.status == status, ended.said
+            return Done(shown.read_text(), ended.said, ended.imported)
+
+        yield run
 
 
 def write_collection(folder: Path, seed: int, topics: list[int], docno: str) -> None:
@@ -59,39 +61,37 @@ def write_collection(folder: Path, seed: int, topics: list[int], docno: str) -> 
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, lmtune: Lmtune) -> Path:
     """Make a working folder with a collection and its Lucene index."""
     require_java()
     folder = tmp_path_factory.mktemp("home")
     write_collection(folder / "one", 0, list(range(1, 13)), "d")
-    done = lmtune_command(
-        "index", "one", "--engine", "lucene", "--output", "ix/one", "--stemmer", "none", cwd=folder
-    )
+    done = lmtune("index", "one", "--engine", "lucene", "--output", "ix/one", "--stemmer", "none", cwd=folder)
     assert "120 documents; use it with --index lucene:ix/one" in done.stderr
     assert done.stdout == ""
     return folder
 
 
-def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Path) -> None:
+def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Path, lmtune: Lmtune) -> None:
     rest = ["--folds", "3", "--grid", "4x5"]
-    embedded = lmtune_command("tune", "one", "--stemmer", "none", *rest, cwd=home)
-    first = lmtune_command("tune", "one", "--index", "lucene:ix/one", *rest, cwd=home)
-    again = lmtune_command("tune", "one", "--index", "ix/one", *rest, "--output", "kept", cwd=home)
+    embedded = lmtune("tune", "one", "--stemmer", "none", *rest, cwd=home)
+    first = lmtune("tune", "one", "--index", "lucene:ix/one", *rest, cwd=home)
+    again = lmtune("tune", "one", "--index", "ix/one", *rest, "--output", "kept", cwd=home)
     assert first.stdout == embedded.stdout == again.stdout
-    assert modules(embedded) == "[]"
-    assert modules(first) == "['jnius']"
-    assert modules(again) == "[]"
+    assert embedded.imported == []
+    assert first.imported == ["jnius"]
+    assert again.imported == []
     made = json.loads((home / "kept" / "made.json").read_text())
     assert made["collections"][0]["analysis"] == {"stemmer": "none", "stopwords": "lucene"}
     searched = [
-        lmtune_command("search", "one", *index, "--run-tag", "x", "--output", "-", cwd=home).stdout
+        lmtune("search", "one", *index, "--run-tag", "x", "--output", "-", cwd=home).stdout
         for index in (["--stemmer", "none"], ["--index", "lucene:ix/one"])
     ]
     assert searched[0] == searched[1] != ""
 
 
-def test_parts_by_option(home: Path) -> None:
-    done = lmtune_command(
+def test_parts_by_option(home: Path, lmtune: Lmtune) -> None:
+    done = lmtune(
         "tune",
         "--index",
         "lucene:ix/one",
@@ -111,7 +111,7 @@ def test_parts_by_option(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_papers_collections_by_name(tmp_path: Path) -> None:
+def test_the_papers_collections_by_name(tmp_path: Path, lmtune: Lmtune) -> None:
     require_java()
     adhoc = list(range(51, 201, 10))
     parts = {
@@ -125,7 +125,7 @@ def test_the_papers_collections_by_name(tmp_path: Path) -> None:
     for seed, (name, (topics, docno)) in enumerate(parts.items()):
         write_collection(tmp_path / "made" / name, seed, topics, docno)
         engine = ["--engine", "lucene"] if name != "wt10g" else []
-        lmtune_command(
+        lmtune(
             "index", "--documents", f"made/{name}/docs", *engine, "--output", f"indexes/{name}", cwd=tmp_path
         )
     for name in ("robust04", "wt10g"):
@@ -146,7 +146,7 @@ def test_the_papers_collections_by_name(tmp_path: Path) -> None:
             kept = [line for line in all_lines if first <= int(line.split()[0]) <= last]
             suffix = "tsv" if role == "topics" else "txt"
             (cache / f"{role}.adhoc.{first}-{last}.{suffix}").write_text("".join(kept))
-    done = lmtune_command("tune", "ap", "wsj", "robust04", "wt10g", "--grid", "3x4", cwd=tmp_path)
+    done = lmtune("tune", "ap", "wsj", "robust04", "wt10g", "--grid", "3x4", cwd=tmp_path)
     header = next(line for line in done.stdout.splitlines() if line.startswith("Metric"))
     assert header.split()[2:] == list(parts)
     assert "ap: 120 documents, 15 topics, trained on 10 topics, reported on 5" in done.stdout
@@ -154,13 +154,12 @@ def test_the_papers_collections_by_name(tmp_path: Path) -> None:
     assert "wt10g: 120 documents, 10 topics, trained on 5 topics, reported on 5" in done.stdout
 
 
-def test_failures_are_one_line_each(home: Path) -> None:
-    def refused(*arguments: str, **environment: str) -> str:
-        done = lmtune_command(*arguments, cwd=home, status=2, **environment)
-        lines = [line for line in done.stderr.splitlines() if not line.startswith("[")]
+def test_failures_are_one_line_each(home: Path, lmtune: Lmtune) -> None:
+    def refused(*arguments: str) -> str:
+        done = lmtune(*arguments, cwd=home, status=2)
         assert done.stdout == ""
-        assert len(lines) == 1, done.stderr
-        return lines[0]
+        [line] = done.stderr.splitlines()
+        return line
 
     data = ["--topics", "one/topics.tsv", "--qrels", "one/qrels.txt"]
     assert "neither a folder nor a prebuilt index" in refused("tune", "--index", "lucene:nowhere", *data)
@@ -185,10 +184,8 @@ def test_failures_are_one_line_each(home: Path) -> None:
     )
 
 
-def test_a_foreign_index_is_read_with_anserinis_default_analysis(tmp_path: Path) -> None:
+def test_a_foreign_index_is_read_with_anserinis_default_analysis(tmp_path: Path, lmtune: Lmtune) -> None:
     write_index(tmp_path / "ix", [{"d1": "run dog"}, {"d2": "dog dog"}])
     (tmp_path / "topics.tsv").write_text("1\tThe dogs running\n")
-    done = lmtune_command(
-        "search", "--index", "lucene:ix", "--topics", "topics.tsv", "--run-tag", "x", cwd=tmp_path
-    )
+    done = lmtune("search", "--index", "lucene:ix", "--topics", "topics.tsv", "--run-tag", "x", cwd=tmp_path)
     assert [line.split()[2] for line in done.stdout.splitlines()] == ["d1", "d2"]
