@@ -103,11 +103,13 @@ def crossing(pair: Pair) -> Figure:
     values = np.array([pair.likelier(mu).sum(axis=0) for mu in MUS])
     for own, name, colour, line in zip(values.T, (RELEVANT, OTHER), (BLUE, ORANGE), ("-", "--"), strict=True):
         ax.plot(MUS, own, color=colour, ls=line, label=name)
-    [change] = np.flatnonzero(np.diff(np.sign(values[:, 0] - values[:, 1])))
-    ax.axvline(MUS[change], color=GREY, lw=0.8)
+    behind = values[:, 1] - values[:, 0]
+    [last] = np.flatnonzero(np.diff(np.sign(behind)))
+    place = float(np.interp(0.0, behind[last : last + 2], MUS[last : last + 2]))
+    ax.axvline(place, color=GREY, lw=0.8)
     ax.set(xscale="log", xlabel=MU_LABEL, ylabel="score, less the collection's (nats)")
     legend_below(figure, 2)
-    return finish(figure, f"Two documents' scores by {MU}; they change places at {MUS[change]:,.0f}.")
+    return finish(figure, f"Two documents' scores by {MU}; they change places at {place:,.0f}.")
 
 
 def topic(pool: lmtune.CandidatePool) -> Figure:

@@ -56,7 +56,7 @@ KEPT = {
     "yue": Kept(("lmtune lab smoothness --networks linear --output DIR",), "smoothness.png"),
     "burges": Kept(("lmtune lab lambdas --quick --output DIR",), "walk.png"),
     "bruch": Kept(("lmtune lab alpha --output DIR",), "alpha.png"),
-    "qiu": Kept(("lmtune lab full-items --quick --output DIR",), "full-items.png"),
+    "qiu": Kept(("lmtune lab full-items --gammas 0.3 --output DIR",), "full-items.png"),
 }
 
 

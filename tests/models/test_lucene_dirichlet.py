@@ -26,6 +26,7 @@ from lmtune.models.two_stage import TWO_STAGE, as_topic
 
 mp.dps = 50
 MODEL = "lucene-dirichlet"
+DOCUMENTS = 1700
 
 Terms = list[tuple[int, float, int]]
 
@@ -175,6 +176,14 @@ def lucene_scores(path: Path, terms: list[str], similarity: str, *arguments: flo
     return {hit.doc: hit.score for hit in hits}
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_java()
+    items = list(made_collection(DOCUMENTS, seed=0)[0].items())
+    segments = [dict(items[:200]), dict(items[200:1100]), dict(items[1100:])]
+    return write_index(tmp_path_factory.mktemp("lucene") / "index", segments)
+
+
 @pytest.mark.parametrize(
     ("model", "similarity", "settings"),
     [
@@ -183,15 +192,11 @@ def lucene_scores(path: Path, terms: list[str], similarity: str, *arguments: flo
     ],
 )
 def test_scores_and_top_1000_are_those_of_lucene(
-    model: str, similarity: str, settings: list[tuple[float, float]], tmp_path: Path
+    model: str, similarity: str, settings: list[tuple[float, float]], written: Path, tmp_path: Path
 ) -> None:
-    require_java()
-    documents, queries = made_collection(2500, seed=0)
-    items = list(documents.items())
-    segments = [dict(items[:300]), dict(items[300:1700]), dict(items[1700:])]
-    path = write_index(tmp_path / "index", segments)
+    documents, queries = made_collection(DOCUMENTS, seed=0)
     exact, rounded = (
-        LuceneIndex.open(path, lengths=lengths, home=tmp_path / lengths) for lengths in ("exact", "lucene")
+        LuceneIndex.open(written, lengths=lengths, home=tmp_path / lengths) for lengths in ("exact", "lucene")
     )
     pool = CandidatePool.build(exact, queries, model=model)
     again = CandidatePool.build(rounded, queries, model=model)
@@ -204,7 +209,7 @@ def test_scores_and_top_1000_are_those_of_lucene(
         named = dict(zip(find_model(model).default, setting, strict=True))
         arguments = setting[1:] if model == MODEL else setting
         for ranking in rank(pool, named, hits=len(documents)):
-            found = lucene_scores(path, exact.analyze(queries[ranking.topic]), similarity, *arguments)
+            found = lucene_scores(written, exact.analyze(queries[ranking.topic]), similarity, *arguments)
             lucene = dict(zip(exact.docnos(list(found)), found.values(), strict=True))
             ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
             assert ours.keys() == lucene.keys()
