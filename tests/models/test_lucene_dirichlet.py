@@ -81,14 +81,14 @@ def test_scores_too_large_to_multiply_are_sums_of_logarithms() -> None:
     p = np.array([1e-9] * 80 + [0.5])  # the last term is below the floor
     tf = np.vstack([rng.integers(0, 4, (80, 30)), np.ones((1, 30))]).astype(np.int32)
     length, scores = rng.integers(200, 9000, 30).astype(np.int32), np.empty(30)
-    bounds = [np.array([[0, size]]) for size in (length.size, tf.size, p.size)]
+    docs, tfs, terms = (np.array([[0, size]]) for size in (length.size, tf.size, p.size))
     counts, group = np.ones(p.size, np.int64), np.zeros(p.size, np.int8)
-    documents = Documents(*bounds, length, tf.ravel(), p, counts, group, int(length.max()), 1.0)
+    documents = Documents(docs, tfs, terms, length, tf.ravel(), p, counts, group, int(length.max()), 1.0)
     prepared = LUCENE_DIRICHLET.prepare(documents)
     LUCENE_DIRICHLET.rank_scores(prepared, np.array([[0.0, 500.0]]), scores)
     exact = [
-        printed([*zip(own.tolist(), p.tolist(), counts.tolist(), strict=True)], docs, 500.0)
-        for own, docs in zip(tf.T, length.tolist(), strict=True)
+        printed([*zip(own.tolist(), p.tolist(), counts.tolist(), strict=True)], words, 500.0)
+        for own, words in zip(tf.T, length.tolist(), strict=True)
     ]
     assert max(exact) > 709  # of which the exponential is no double
     np.testing.assert_allclose(scores, [float(x) for x in exact], rtol=1e-14)
