@@ -21,7 +21,6 @@ from lmtune.formats.files import atomic_write
 FOLDER = Path(__file__).parent
 WIDTH, COLOURS = 1400, 96  # twice the width of a page's column, and few enough for a small file
 VIEW = "#lambda=0.41&mu=47&topic=126"  # about where direct search ends, and a topic that gains by it
-MEASURED = 0.25  # the share of the page's surface; the coarse steps come first
 TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 
@@ -88,7 +87,7 @@ def make(name: str, target: Path) -> None:
 
 
 def photograph(command: list[str], target: Path) -> None:
-    """Save a picture of the page whose address a command prints, once enough of its surface is measured."""
+    """Save a picture of the page whose address a command prints, once its surface is measured."""
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -101,8 +100,8 @@ def photograph(command: list[str], target: Path) -> None:
         try:
             with Chrome(options, ChromeService(shutil.which("chromedriver"))) as browser:
                 browser.get(address + VIEW)
-                measured = f"return document.querySelector('[data-part=progress]')?.value > {MEASURED}"
-                WebDriverWait(browser, 600).until(lambda _: browser.execute_script(measured))
+                measured = "return document.querySelector('[data-part=progress]')?.hidden"
+                WebDriverWait(browser, 1800).until(lambda _: browser.execute_script(measured))
                 browser.save_screenshot(str(target))
         finally:
             serving.send_signal(signal.SIGINT)
