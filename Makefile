@@ -5,9 +5,6 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-# What Python compiles of the tests is kept for the next time, whatever the environment says: seconds of each run.
-export PYTHONDONTWRITEBYTECODE :=
-
 .PHONY: tune lint test attack bench gpu docs pictures wheel clean
 
 tune: $(VENV)/core

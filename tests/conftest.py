@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Before a library reads it: no test asks a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# As many tests as cores run at once: threads of one would only wait for those of another.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 # The first example may compile a kernel, or wait for a busy machine.
 hypothesis.settings.register_profile("lmtune", deadline=None)
 hypothesis.settings.load_profile("lmtune")

@@ -20,6 +20,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.quantised import quantised_lengths
+from lmtune.models.kernels import Documents
 from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE, as_topic
@@ -73,6 +74,24 @@ def test_a_term_at_the_floor_has_no_slope() -> None:
             [score], [_, [dmu]] = LUCENE_DIRICHLET.differentiate(topic, np.array([0.0, mu]))
             assert np.sign(dmu) == sign
             assert np.sign(score) == -sign
+
+
+def test_scores_too_large_to_multiply_are_sums_of_logarithms() -> None:
+    rng = np.random.default_rng(2)
+    p = np.array([1e-9] * 80 + [0.5])  # the last term is below the floor
+    tf = np.vstack([rng.integers(0, 4, (80, 30)), np.ones((1, 30))]).astype(np.int32)
+    length, scores = rng.integers(200, 9000, 30).astype(np.int32), np.empty(30)
+    docs, tfs, terms = (np.array([[0, size]]) for size in (length.size, tf.size, p.size))
+    counts, group = np.ones(p.size, np.int64), np.zeros(p.size, np.int8)
+    documents = Documents(docs, tfs, terms, length, tf.ravel(), p, counts, group, int(length.max()), 1.0)
+    prepared = LUCENE_DIRICHLET.prepare(documents)
+    LUCENE_DIRICHLET.rank_scores(prepared, np.array([[0.0, 500.0]]), scores)
+    exact = [
+        printed([*zip(own.tolist(), p.tolist(), counts.tolist(), strict=True)], words, 500.0)
+        for own, words in zip(tf.T, length.tolist(), strict=True)
+    ]
+    assert max(exact) > 709  # of which the exponential is no double
+    np.testing.assert_allclose(scores, [float(x) for x in exact], rtol=1e-14)
 
 
 def test_a_pool_takes_lucenes_lengths_and_probabilities() -> None:

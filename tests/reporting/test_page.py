@@ -112,10 +112,9 @@ def test_the_structure_is_one_that_can_be_read_aloud(made: str) -> None:
     assert all(head.get("scope") for head in parsed.all("th"))
     levels = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch("h[1-6]", tag)]
     assert all(after <= before + 1 for before, after in pairwise(levels))
-    sources = [str(image["src"]) for image in parsed.all("img")]
-    for source, width in zip(sources, (PAGE, COLUMN), strict=True):
-        drawn = render(made_picture("", "", "", width=width).figure, "svg")
-        assert base64.b64decode(source.removeprefix("data:image/svg+xml;base64,")) == drawn
+    for image, width in zip(parsed.all("img"), (PAGE, COLUMN), strict=True):
+        drawn = render(made_picture("", str(image["alt"]), "", width=width).figure, "svg")
+        assert base64.b64decode(str(image["src"]).removeprefix("data:image/svg+xml;base64,")) == drawn
     assert [figure.get("class") for figure in parsed.all("figure")] == ["wide", None]
 
 
