@@ -176,11 +176,12 @@ def test_blocks_and_pairs_of_terms_leave_each_score_its_bits(
 ) -> None:
     rng = np.random.default_rng(size)
     y, length = rng.uniform(0.0, 1e5, (len(count), size)), rng.integers(1, 900, size).astype(np.int32)
-    ends = [np.array([[0, end]]) for end in (size, y.size, len(count))]
-    own = np.full(len(count), 0.01), np.array(count), np.zeros(len(count), np.int8)
+    docs, tfs, terms = (np.array([[0, end]]) for end in (size, y.size, len(count)))
+    value, group = np.full(len(count), 0.01), np.zeros(len(count), np.int8)
+    documents = Documents(docs, tfs, terms, length, y.ravel(), value, np.array(count), group, 900, 300.0)
     found = np.empty((2, size))
     settings_ = np.array([[0.3, 120.0], [0.0, 2000.0]])
-    rank_scores(Documents(*ends, length, y.ravel(), *own, 900, 300.0), settings_, floored, found.ravel())
+    rank_scores(documents, settings_, floored, found.ravel())
     for (lambda_, mu), scores in zip(settings_, found, strict=True):
         ratio, expected = (1.0 - lambda_) / (mu + length), np.ones(size)
         for row in np.repeat(y, count, axis=0):
