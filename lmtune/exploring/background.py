@@ -101,7 +101,9 @@ class Surfaces:
         self._lists: dict[int, Lists] = {}
         self._waiting: list[Points] = []
         self._more = threading.Condition()
-        threading.Thread(target=self._work, daemon=True).start()
+        self._ended = False
+        self._worker = threading.Thread(target=self._work, daemon=True)
+        self._worker.start()
 
     def ask(self, setting: NDArray[np.float64], smooth: Measure | None = None) -> Points:
         """Return what is known of the grid, or of the lines through a setting; what is missing follows.
@@ -152,13 +154,22 @@ class Surfaces:
 
         return fill
 
+    def end(self) -> None:
+        """Measure no more: a thread that still computes when Python ends would abort it."""
+        with self._more:
+            self._ended = True
+            self._more.notify()
+        self._worker.join()
+
     def _work(self) -> None:
         while True:
             with self._more:
-                self._more.wait_for(lambda: bool(self._waiting))
+                self._more.wait_for(lambda: self._ended or bool(self._waiting))
+                if self._ended:
+                    return
                 points = self._waiting[-1]
             together = 1
-            while points.done < len(points.order) and points is self._waiting[-1]:
+            while not self._ended and points.done < len(points.order) and points is self._waiting[-1]:
                 begun = time.perf_counter()
                 try:
                     self._turns.between(lambda points=points, count=together: _some(points, count))  # type: ignore[misc]

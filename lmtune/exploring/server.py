@@ -49,6 +49,10 @@ class Session:
         self._kinds = {kind: partial(own, view) for kind, own in _ANSWERS.items()}
         self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
 
+    def end(self) -> None:
+        """Answer no more, and stop what is measured in the background."""
+        self._surfaces.end()
+
     def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:
         """Answer a page's question.
 
@@ -215,7 +219,12 @@ def serve(view: View, host: str, port: int, opened: Callable[[str], None]) -> No
         number, token = listening.getsockname()[1], secrets.token_urlsafe(24)
         named = f"[{host}]" if family == socket.AF_INET6 else host
         hosts = frozenset(f"{name}:{number}" for name in (named, "localhost"))
-        app = make_app(Session(view), token, hosts)
+        session = Session(view)
+        app = make_app(session, token, hosts)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+        listening.listen()
         opened(f"http://{named}:{number}/{token}/")
-        server.run(sockets=[listening])
+        try:
+            server.run(sockets=[listening])
+        finally:
+            session.end()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from test_answers import PINNED, SETTING, view_of
@@ -91,3 +94,30 @@ def test_bodies_that_are_no_json_are_refused(client: Any) -> None:
     for body in (b"", b"[1]", b"\xff", b"[" * 5000, b"[" * 70_000):
         assert client.post(f"/{TOKEN}/ask/measured", content=body).status_code == 400
         assert client.post(f"/{TOKEN}/export", content=body).status_code == 400
+
+
+def test_the_address_answers_from_when_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn
+
+    from lmtune.exploring.server import serve
+
+    told: list[socket.socket] = []
+
+    def opened(address: str) -> None:
+        told.append(socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=5))
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    serve(view_of("two-stage"), "127.0.0.1", 0, opened)
+    told[0].close()
+
+
+def test_nothing_is_measured_once_the_page_has_ended() -> None:
+    from lmtune.exploring.server import Session
+
+    session = Session(view_of("two-stage"))
+    before = threading.active_count()
+    session.answer(
+        "surface", {"page": "p", "serial": 1, "setting": SETTING, "measure": "AP", "smooth": False}
+    )
+    session.end()
+    assert threading.active_count() == before - 1
