@@ -96,7 +96,8 @@ def _summary_end(lines: list[str]) -> int:
 
 def _is_title(lines: list[str], number: int) -> bool:
     following = lines[number + 1] if number + 1 < len(lines) else ""
-    return bool(_RULE.fullmatch(following) and _TITLE.fullmatch(lines[number]))
+    # The first look spares nearly all lines a pattern.
+    return "---" in following and bool(_RULE.fullmatch(following) and _TITLE.fullmatch(lines[number]))
 
 
 def _cut_see_also(lines: list[str]) -> tuple[list[str], list[str]]:

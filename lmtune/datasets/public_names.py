@@ -7,6 +7,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -168,11 +169,13 @@ def _own_docstring(found: Any) -> str | None:
     # An instance without a docstring of its own shows that of its type.
     if not isinstance(docstring, str) or docstring is type(found).__doc__:
         return None
-    return _settled(inspect.cleandoc(docstring)) or None
+    return _settled(docstring) or None
 
 
+@cache
 def _settled(docstring: str) -> str:
-    """Undo what environment variables do to docstrings."""
+    """Clean a docstring, which several classes may inherit, and undo what environment variables do to it."""
+    docstring = inspect.cleandoc(docstring)
     if "**Array API Standard Support**" in docstring:
         docstring = _ARRAY_API_NOTE.sub("", docstring)
         docstring = _EMPTY_NOTES.sub("", docstring).strip()

@@ -345,6 +345,8 @@ def _score(value: Any, name: str, row: int) -> float:
 
 
 def _gain(value: Any, name: str, row: int) -> int:
+    if type(value) is int and abs(value) <= _LARGEST_GAIN:
+        return value  # as nearly all are
     if not _is_finite(value) or int(value) != value or abs(value) > _LARGEST_GAIN:
         accepted = "an integer such as 0, 1, 2 or -1"
         raise InputError("the gain is no integer", file=name, line=row, value=value, accepted=accepted)

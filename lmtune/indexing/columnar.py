@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ from lmtune.indexing.text_store import KeptTexts
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
     from lmtune.indexing.analysis import Analyzer
+
+# Terms whose places are kept: a query's are looked up for its candidates, and for its judged documents.
+_TERMS_KEPT = 1 << 16
 
 
 class ColumnarIndex:
@@ -40,6 +43,7 @@ class ColumnarIndex:
         self.manifest = manifest
         self._columns = {name: Column[Any](path, stored) for name, stored in manifest.columns.items()}
         self._terms = Strings(self._columns["terms"], self._columns["term_bytes"])
+        self._find = lru_cache(_TERMS_KEPT)(self._terms.find)
         names = Strings(self._columns["docnos"], self._columns["docno_bytes"])
         self._docnos = Docnos(names, self._columns["docno_ranks"])
         self._fields: dict[str, ColumnarIndex] = {}
@@ -170,7 +174,7 @@ class ColumnarIndex:
         """Return the term's postings, or None where the collection lacks the term."""
         from lmtune.indexing.posting_kernels import decode_postings
 
-        number = self._terms.find(encode(term))
+        number = self._find(encode(term))
         if number < 0:
             return None
         docs, tfs = self._unpacked("postings", "posting_offsets", number, decode_postings)
@@ -208,7 +212,7 @@ class ColumnarIndex:
                 file=self.path,
                 accepted=f"an index built by: lmtune index ... --positions --output {self.path}",
             )
-        number, found = self._terms.find(encode(term)), self.postings(term)
+        number, found = self._find(encode(term)), self.postings(term)
         if found is None:
             return None
         (places,) = self._unpacked("positions", "position_offsets", number, decode_positions, found.tfs)

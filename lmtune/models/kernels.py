@@ -20,6 +20,8 @@ from lmtune.compiled import compiled
 _SAFE_LOG = 600.0
 # A query that repeats its terms more often is quicker with logarithms.
 _LARGEST_WEIGHT = 200
+# Documents scored at a time: all that their scoring takes is in the fastest cache.
+_DOCUMENTS = 512
 
 
 NO_FIELDS = np.empty((0, 0), np.int32)
@@ -151,7 +153,7 @@ def rank_scores(
         if docs == 0:
             continue
         y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
-        ratio = np.empty(docs)
+        ratio = np.empty(min(docs, _DOCUMENTS))
         p_min, longest, weight = p.min(), documents.longest, count.sum()
         for s in range(settings.shape[0]):
             product = scores_as_product(p_min, longest, weight, settings[s, 0], settings[s, 1])
@@ -172,21 +174,31 @@ def _score(
     ratio: NDArray[np.float64],
     score: NDArray[np.float64],
 ) -> None:
-    docs = length.size
-    keep = 1.0 - lambda_
-    if product and not floored and count[0] == 1:
-        # The usual case in one pass: 1 times a factor is the factor.
-        row = y[0]
-        for i in range(docs):
-            ratio[i] = keep / (mu + length[i])
-            score[i] = (row[i] + mu) * ratio[i] + lambda_
-    else:
-        for i in range(docs):
-            ratio[i] = keep / (mu + length[i])
-            score[i] = 1.0 if product else 0.0
-        add_term(y[0], count[0], lambda_, mu, product, floored, ratio, score)
-    for w in range(1, count.size):
-        add_term(y[w], count[w], lambda_, mu, product, floored, ratio, score)
+    keep, simple = 1.0 - lambda_, product and not floored
+    for first in range(0, score.size, ratio.size):
+        last = min(first + ratio.size, score.size)
+        size, own, w = length[first:last], score[first:last], 0
+        if simple and count[0] == 1:
+            # The usual case in one pass: 1 times a factor is the factor.
+            row, w = y[0, first:last], 1
+            for i in range(own.size):
+                ratio[i] = keep / (mu + size[i])
+                own[i] = (row[i] + mu) * ratio[i] + lambda_
+        else:
+            for i in range(own.size):
+                ratio[i] = keep / (mu + size[i])
+                own[i] = 1.0 if product else 0.0
+        while w < count.size:
+            row = y[w, first:last]
+            if simple and w + 1 < count.size and count[w] == 1 and count[w + 1] == 1:
+                # Two terms a pass: fetching and keeping the scores takes as long as multiplying.
+                after, w = y[w + 1, first:last], w + 1
+                for i in range(own.size):
+                    by_one = own[i] * ((row[i] + mu) * ratio[i] + lambda_)
+                    own[i] = by_one * ((after[i] + mu) * ratio[i] + lambda_)
+            else:
+                add_term(row, count[w], lambda_, mu, product, floored, ratio, own)
+            w += 1
 
 
 @compiled()
@@ -344,7 +356,7 @@ def likelihoods(
         dlambda = gradient[0, filled : filled + docs]
         dmu = gradient[1, filled : filled + docs]
         filled += docs
-        ratio = np.empty(docs)
+        ratio, factor = np.empty(docs), np.empty(docs)
         for j in range(docs):
             ratio[j] = 1.0 / (mu + length[j])
             values[j] = 1.0 if safe else 0.0
@@ -352,26 +364,25 @@ def likelihoods(
         for w in range(p.size):
             scale = 1.0 / p[w]
             weight = float(count[w])
+            row = tf[w]
             if floored:
                 for j in range(docs):
-                    y = max(tf[w, j] * scale, length[j])
+                    y = max(row[j] * scale, length[j])
                     x = max(keep * (y + mu) * ratio[j] + lambda_, 1.0)
                     dlambda[j] += weight * (length[j] - y) * ratio[j] / x
-                    values[j] = _with_factor(values[j], x, count[w], safe)
+                    factor[j] = x
             else:
                 for j in range(docs):
-                    y = tf[w, j] * scale
+                    y = row[j] * scale
                     x = keep * (y + mu) * ratio[j] + lambda_
                     dlambda[j] += weight * (length[j] - y) * ratio[j] / x
-                    values[j] = _with_factor(values[j], x, count[w], safe)
+                    factor[j] = x
+            if safe:
+                for _ in range(count[w]):
+                    for j in range(docs):
+                        values[j] *= factor[j]
+            else:
+                for j in range(docs):
+                    values[j] += count[w] * math.log(factor[j])
         for j in range(docs):
             dmu[j] = dlambda[j] * keep * ratio[j]
-
-
-@compiled()
-def _with_factor(value: float, x: float, count: int, product: bool) -> float:
-    if not product:
-        return value + count * math.log(x)
-    for _ in range(count):
-        value *= x
-    return value

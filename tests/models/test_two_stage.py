@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 from support import COLLECTIONS
 
 from lmtune.errors import InputError
+from lmtune.models.kernels import Documents, rank_scores
 from lmtune.models.two_stage import check_parameters, score, score_and_gradient
 
 mp.dps = 50
@@ -165,3 +166,25 @@ def test_parameters_outside_their_domain_are_refused(lambda_: float, mu: float) 
 def test_shapes_that_do_not_fit_are_named() -> None:
     with pytest.raises(InputError, match=r"\(2, 3\)"):
         score(np.zeros((2, 3)), [1, 2, 3], [0.1], lambda_=0.1, mu=10.0)
+
+
+@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("count", [[1], [1, 1, 1, 1], [1, 2, 1, 1, 3], [2, 1, 1, 1]])
+@pytest.mark.parametrize("size", [1, 512, 1300])
+def test_blocks_and_pairs_of_terms_leave_each_score_its_bits(
+    size: int, count: list[int], floored: bool
+) -> None:
+    rng = np.random.default_rng(size)
+    y, length = rng.uniform(0.0, 1e5, (len(count), size)), rng.integers(1, 900, size).astype(np.int32)
+    docs, tfs, terms = (np.array([[0, end]]) for end in (size, y.size, len(count)))
+    value, group = np.full(len(count), 0.01), np.zeros(len(count), np.int8)
+    documents = Documents(docs, tfs, terms, length, y.ravel(), value, np.array(count), group, 900, 300.0)
+    found = np.empty((2, size))
+    settings_ = np.array([[0.3, 120.0], [0.0, 2000.0]])
+    rank_scores(documents, settings_, floored, found.ravel())
+    for (lambda_, mu), scores in zip(settings_, found, strict=True):
+        ratio, expected = (1.0 - lambda_) / (mu + length), np.ones(size)
+        for row in np.repeat(y, count, axis=0):
+            factor = (row + mu) * ratio + lambda_
+            expected *= np.maximum(factor, 1.0) if floored else factor
+        np.testing.assert_array_equal(scores, expected)
