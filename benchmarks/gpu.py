@@ -335,7 +335,7 @@ def text_epochs(bench: Bench) -> Iterator[Sequence[object]]:
     rng = np.random.default_rng(0)
     queries, documents = (2, 4) if bench.quick else (256, 32)
     topics = {str(q): words(rng, 5) for q in range(queries)}
-    texts = {str(d): words(rng, 80) for d in range(queries * documents)}
+    texts = {str(d): words(rng, 8 if bench.quick else 80) for d in range(queries * documents)}
     lists = {q: {str(int(q) * documents + d): float(d == 0) for d in range(documents)} for q in topics}
     settings = Settings(loss=parse_loss("lambdarank"), network=f"text:{TEXT}", epochs=2, batch_size=16)
     for name, bf16 in (("float32", False), ("bf16", True)):
