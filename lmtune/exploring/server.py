@@ -50,7 +50,7 @@ class Session:
         self._kinds["surface"] = partial(answers.surface, view, self._surfaces)
 
     def end(self) -> None:
-        """Answer no more, and stop what is measured in the background."""
+        """Stop what is measured in the background."""
         self._surfaces.end()
 
     def answer(self, kind: str, asked: Mapping[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ _WIDTH, _FIRST_STEP, _LONGEST_STEP = 0.4, 0.8, 1.0
 _MOST_FOR_GAINS = 20
 
 
+@dataclass(eq=False, repr=False)
 class _Search(Tuner):
     """What SPSA and FDSA share.
 
@@ -40,15 +41,16 @@ class _Search(Tuner):
 
     method: ClassVar[str]
 
-    gains_: Gains | None
+    gains_: Gains | None = field(init=False)
 
-    measure: object
-    space: ParameterSpace | None
-    start: Setting | None
-    evaluations: int
-    gains: Gains | None
-    seed: int
-    depth: int
+    measure: object = "AP"
+    _: KW_ONLY
+    space: ParameterSpace | None = None
+    start: Setting | None = None
+    evaluations: int = EVALUATIONS
+    gains: Gains | None = None
+    seed: int = 0
+    depth: int = DEPTH
 
     @property
     def _per_step(self) -> int | None:
@@ -158,14 +160,14 @@ class SPSA(_Search):
         Moved into the range; by default the space's `ParameterSpace.start`.
     evaluations : int
         Settings to measure in all, 8 or more; an even number is spent to the last.
-    evaluations_per_step : int
-        F of SPSA:F, even: F/2 perturbations are averaged.
     gains : lmtune.gradient_free.Gains, optional
         By default `Gains.practical`, which spends up to 20 evaluations of the budget.
     seed : int
         For the perturbations.
     depth : int
         Run depth.
+    evaluations_per_step : int
+        F of SPSA:F, even: F/2 perturbations are averaged.
 
     Attributes
     ----------
@@ -180,15 +182,7 @@ class SPSA(_Search):
 
     method = "spsa"
 
-    measure: object = "AP"
-    _: KW_ONLY
-    space: ParameterSpace | None = None
-    start: Setting | None = None
-    evaluations: int = EVALUATIONS
-    evaluations_per_step: int = 2
-    gains: Gains | None = None
-    seed: int = 0
-    depth: int = DEPTH
+    evaluations_per_step: int = field(default=2, kw_only=True)
 
     @property
     def _per_step(self) -> int:
@@ -199,7 +193,6 @@ class SPSA(_Search):
         return self.evaluations_per_step
 
 
-@dataclass(eq=False, repr=False)
 class FDSA(_Search):
     """Climb a measure along gradients estimated one coordinate at a time.
 
@@ -209,15 +202,6 @@ class FDSA(_Search):
     """
 
     method = "fdsa"
-
-    measure: object = "AP"
-    _: KW_ONLY
-    space: ParameterSpace | None = None
-    start: Setting | None = None
-    evaluations: int = EVALUATIONS
-    gains: Gains | None = None
-    seed: int = 0
-    depth: int = DEPTH
 
 
 SEARCHES: dict[str, type[SPSA | FDSA]] = {"spsa": SPSA, "fdsa": FDSA}
