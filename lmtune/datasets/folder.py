@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import document_files
+from lmtune.progress import note
 
 _PACKED = r"(\.gz|\.bz2|\.zst)?"
 _TABLE = rf"\.(tsv|txt){_PACKED}"
@@ -36,7 +37,8 @@ def find_documents(folder: PathLike) -> list[Path]:
     folder : path-like
         Taken, in this order: ``docs.jsonl`` (or ``documents.jsonl``, ``corpus.jsonl``,
         ``collection.jsonl``, or one of these as ``.tsv``), plain or compressed; all files under
-        ``docs/`` or ``documents/``; the files in the folder itself that belong to no other role.
+        ``docs/`` or ``documents/``; all files of the folder and those below it that belong to no
+        other role. Files that are left out by the first two, and may be documents, are told.
 
     Returns
     -------
@@ -51,19 +53,19 @@ def find_documents(folder: PathLike) -> list[Path]:
     home = Path(folder)
     single = _find("documents", home, _DOCUMENTS)
     if single is not None:
+        _tell_left_out(home, [single], single.name)
         return [single]
     folders = [home / name for name in _DOCUMENT_FOLDERS if (home / name).is_dir()]
     if len(folders) > 1:
         raise _ambiguous("documents", home, [path.name + "/" for path in folders])
     if folders:
-        return document_files(folders[0])
-    try:
-        loose = [path for path in document_files(home) if path.parent == home]
-    except InputError:
-        loose = []
-    if not loose:
+        files = document_files(folders[0])
+        _tell_left_out(home, files, f"{folders[0].name}/")
+        return files
+    files = _all_documents(home)
+    if not files:
         raise _missing("documents", home)
-    return loose
+    return files
 
 
 def find_topics(folder: PathLike, split: str | None = None) -> Path:
@@ -156,6 +158,21 @@ def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
         if found:
             return found[0]
     return None
+
+
+def _all_documents(home: Path) -> list[Path]:
+    try:
+        return document_files(home)
+    except InputError:
+        return []
+
+
+def _tell_left_out(home: Path, taken: list[Path], chosen: str) -> None:
+    left = sorted({*_all_documents(home)} - {*taken})
+    if left:
+        names = ", ".join(path.relative_to(home).as_posix() for path in left[:3])
+        more = f" and {len(left) - 3:,} more" if len(left) > 3 else ""
+        note(f"{home}: documents are {chosen}; {names}{more} are not read: --documents takes another path")
 
 
 def _missing(role: str, folder: Path) -> InputError:

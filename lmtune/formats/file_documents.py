@@ -258,8 +258,8 @@ def document_files(path: PathLike) -> list[Path]:
     -------
     list of pathlib.Path
         The file; or all files in the folder and the folders below it, sorted by their path, but
-        for hidden ones and those that come along with documents: ``readme*``, ``topics*``,
-        ``queries*``, ``qrels*``, ``*.dtd``, ``*.md``.
+        for hidden ones and, files and folders alike, those that come along with documents:
+        ``readme*``, ``topics*``, ``queries*``, ``qrels*``, ``*.dtd``, ``*.md``.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def document_files(path: PathLike) -> list[Path]:
         folders[:] = [
             name
             for name in folders
-            if not name.startswith(".") and os.path.realpath(Path(folder, name)) not in visited
+            if not _NOT_DOCUMENTS.fullmatch(name) and os.path.realpath(Path(folder, name)) not in visited
         ]
         found += [Path(folder, name) for name in names if not _NOT_DOCUMENTS.fullmatch(name)]
     if not found:

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.arff import read_arff
 from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.labelled import LabelledExamples, read_labelled, read_rows
 
-_PARTS = {part: rf"(.*[-_.])?{part}([-_.]sparse)?\.(txt|svm|arff)" for part in ("train", "test")}
+_PARTS = {part: rf"(.*[-_.])?{part}\.(txt|svm)" for part in ("train", "test")}
 _TWO_FILES = {f"{part}_X_{kind}": rf"{part}_X_{kind}\.txt" for part in ("trn", "tst") for kind in ("Xf", "Y")}
 _SPLITS = {"data": r".*_data\.txt", "train": r".*_trSplit\.txt", "test": r".*_tstSplit\.txt"}
 _LAYOUT = (
-    "a folder with X_train.txt and X_test.txt (or .arff); trn_X_Xf.txt, trn_X_Y.txt, tst_X_Xf.txt and"
+    "a folder with X_train.txt and X_test.txt; trn_X_Xf.txt, trn_X_Y.txt, tst_X_Xf.txt and"
     " tst_X_Y.txt; or X_data.txt, X_trSplit.txt and X_tstSplit.txt; plain or compressed"
 )
 
@@ -30,8 +29,8 @@ def read_label_folder(
     Parameters
     ----------
     path : path-like
-        A folder of the extreme-classification repository or of Mulan: ``eurlex_train.txt`` and
-        ``eurlex_test.txt`` (also ``train.txt`` and ``test.txt``, or ``.arff``); the two-file form,
+        A folder of the extreme-classification repository: ``eurlex_train.txt`` and
+        ``eurlex_test.txt`` (also ``train.txt`` and ``test.txt``); the two-file form,
         ``trn_X_Xf.txt``, ``trn_X_Y.txt`` and ``tst_...``; or ``Bibtex_data.txt`` with columns of
         rows in ``bibtex_trSplit.txt`` and ``bibtex_tstSplit.txt``. Or a single file, of which some
         examples are drawn for the test. Case does not matter; files may be compressed.
@@ -46,11 +45,11 @@ def read_label_folder(
     ------
     InputError
         Naming what is missing or comes several times; where the two parts differ in features or
-        labels; as `read_labelled` and `read_arff`.
+        labels; as `read_labelled`.
     """
     home = Path(path)
     if home.is_file():
-        return hold_out(_read(home), share, seed)
+        return hold_out(read_labelled(home), share, seed)
     if not home.is_dir():
         raise InputError("no such file or folder", file=path, accepted=_LAYOUT)
     if found := _find(home, _SPLITS):
@@ -63,7 +62,7 @@ def read_label_folder(
     if found := _find(home, _TWO_FILES):
         train, test = (read_labelled(found[f"{part}_X_Xf"], found[f"{part}_X_Y"]) for part in ("trn", "tst"))
     elif found := _find(home, _PARTS):
-        train, test = _read(found["train"]), _read(found["test"])
+        train, test = read_labelled(found["train"]), read_labelled(found["test"])
     else:
         raise InputError("no examples to learn from and to test on", file=path, accepted=_LAYOUT)
     sizes, other = (train.features, train.labels), (test.features, test.labels)
@@ -88,10 +87,6 @@ def hold_out(
     if not 0 < count < len(examples):
         raise InputError("bad share of examples", value=share, accepted=f"some of the {len(examples)}")
     return examples.select(np.sort(order[count:])), examples.select(np.sort(order[:count]))
-
-
-def _read(path: Path) -> LabelledExamples:
-    return read_arff(path) if ".arff" in path.suffixes[-2:] else read_labelled(path)
 
 
 def _find(folder: Path, wanted: dict[str, str]) -> dict[str, Path]:

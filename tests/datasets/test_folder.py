@@ -30,11 +30,35 @@ def names(found: list[Path], folder: Path) -> list[str]:
         (["collection.tsv.gz", "queries.dev.small.tsv", "qrels.dev.small.tsv"], ["collection.tsv.gz"]),
         (["docs/b.gz", "docs/a/2", "docs/a/1", "stray"], ["docs/a/1", "docs/a/2", "docs/b.gz"]),
         (["documents/x", "qrels/qrels.a.txt"], ["documents/x"]),
-        (["ap880212", "ap880213.gz", "topics.txt", "qrels.txt", "other/x"], ["ap880212", "ap880213.gz"]),
+        (
+            ["ap880212", "ap880213.gz", "topics.txt", "qrels.txt", "qrels/test.tsv", "other/deep/x"],
+            ["ap880212", "ap880213.gz", "other/deep/x"],
+        ),
+        (["a/1", "b/2", "topics/x.txt", "qrels.txt"], ["a/1", "b/2"]),
     ],
 )
 def test_documents(tmp_path: Path, present: list[str], chosen: list[str]) -> None:
     assert names(find_documents(fill(tmp_path, *present)), tmp_path) == chosen
+
+
+@pytest.mark.parametrize(
+    ("present", "told"),
+    [
+        (["docs/a", "stray"], "documents are docs/; stray are not read"),
+        (
+            ["docs.jsonl", "corpus.jsonl", "more/1", "more/2", "x"],
+            "corpus.jsonl, more/1, more/2 and 1 more are",
+        ),
+        (["docs.jsonl", "topics.tsv", "qrels/test.tsv", "README.md"], None),
+        (["1", "b/2"], None),
+    ],
+)
+def test_files_that_are_left_out_are_told(
+    tmp_path: Path, present: list[str], told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "lmtune"):
+        find_documents(fill(tmp_path, *present))
+    assert told in caplog.text if told else not caplog.text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from lmtune.reranking.label_folder import read_label_folder
 
 TRAIN, TEST = "2 3 2\n0 0:1\n1 1:0.5\n", "1 3 2\n1 2:1\n"
 ROWS = [([0], {0: 1.0}), ([1], {1: 0.5})], [([1], {2: 1.0})]
-ARFF = "@relation 'x: -C -2'\n@attribute a numeric\n@attribute b {0,1}\n@attribute c {0,1}\n@data\n"
 
 LAYOUTS = [
     {"eurlex_train.txt": TRAIN, "eurlex_test.txt": TEST},
@@ -40,16 +39,9 @@ def test_reads_layouts(tmp_path: Path, files: dict[str, str]) -> None:
     assert (as_lists(train), as_lists(test)) == ROWS
 
 
-def test_reads_mulans_layout(tmp_path: Path) -> None:
-    for part, row in (("train", "1.5,0,1"), ("test", "0,1,1")):
-        (tmp_path / f"x-{part}.arff").write_text(f"{ARFF}{row}\n")
-    train, test = read_label_folder(tmp_path)
-    assert (as_lists(train), as_lists(test)) == ([([1], {0: 1.5})], [([0, 1], {})])
-
-
 def test_draws_a_test_from_a_single_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.arff"
-    path.write_text(ARFF + "".join(f"{row + 1},0,1\n" for row in range(20)))
+    path = tmp_path / "x.txt"
+    path.write_text("20 1 2\n" + "".join(f"1 0:{row + 1}\n" for row in range(20)))
     train, test = read_label_folder(path, share=0.25, seed=3)
     assert (len(train), len(test)) == (15, 5)
     assert sorted([*train.values, *test.values]) == list(range(1, 21))

@@ -30,7 +30,7 @@ def labels(
     data: Annotated[
         str,
         "A folder of the extreme-classification repository (X_train.txt and X_test.txt, trn_X_Xf.txt ...,"
-        " X_data.txt and splits) or of Mulan (X-train.arff); or a file, of which a share is tested on.",
+        " X_data.txt and splits); or a file, of which a share is tested on.",
         "DATA",
     ],
     trials: Annotated[LabelTrials, "empty", "validation"],
