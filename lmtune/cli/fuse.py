@@ -9,8 +9,6 @@ from typing import Annotated
 from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
-from lmtune.formats.digests import read_json
-from lmtune.formats.outputs import check_file, check_writable
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import check_tag, read_run, write_run
 from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
@@ -19,6 +17,8 @@ from lmtune.measures.significance.run_files import run_labels
 from lmtune.options import check, option
 from lmtune.reporting.fusion_tables import fusion_table, legend
 from lmtune.reporting.table import STYLES
+from lmtune.storage.digests import read_json
+from lmtune.storage.outputs import check_file, check_writable
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
-from lmtune.formats.outputs import check_writable
 from lmtune.options import option
+from lmtune.storage.outputs import check_writable
 
 
 @dataclass(frozen=True)

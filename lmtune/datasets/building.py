@@ -11,7 +11,6 @@ from lmtune.datasets.index_names import SHARDED, find_index
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource, ListDocuments, check_held
-from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
 from lmtune.indexing.columnar import ColumnarIndex
@@ -25,6 +24,7 @@ from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option
 from lmtune.parallel import width
 from lmtune.progress import Progress, note, silent, timed
+from lmtune.storage.folders import check_directory
 from lmtune.threads import cores
 
 EMBEDDED, LUCENE = "embedded", "lucene"

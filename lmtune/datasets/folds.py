@@ -11,7 +11,7 @@ import numpy as np
 
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError, PathLike, as_text
-from lmtune.formats.digests import read_json
+from lmtune.storage.digests import read_json
 
 
 @dataclass(frozen=True)

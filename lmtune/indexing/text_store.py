@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.documents import DocumentSource, field_of, unchanged
-from lmtune.formats.folders import FolderKind, atomic_directory
-from lmtune.formats.locks import locked
 from lmtune.indexing.columns import Column, ColumnWriter, StoredColumn, Strings, read_columns, write_strings
 from lmtune.indexing.index import CONTENTS, Index
 from lmtune.indexing.manifest import TEXTS
 from lmtune.progress import Count
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.folders import FolderKind, atomic_directory
+from lmtune.storage.locks import locked
 
 if TYPE_CHECKING:
     from lmtune.indexing.columnar import ColumnarIndex

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.reporting.comparison_tables import p_text
 from lmtune.reporting.table import FILES, Cell, Column, Table, name_columns, render, short
+from lmtune.storage.folders import FolderKind, atomic_directory
 
 RECORD = "made.json"
 _PICTURES = ("importance.svg", "importance.png")

@@ -12,8 +12,6 @@ import numpy as np
 
 from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import read_json, read_whole, unsealed
-from lmtune.formats.folders import is_folder
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.model import known_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -30,6 +28,8 @@ from lmtune.reporting.results_files import (
     CsvFile,
     file_name,
 )
+from lmtune.storage.digests import read_json, read_whole, unsealed
+from lmtune.storage.folders import is_folder
 from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, UNDEFINED, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:
@@ -152,13 +152,10 @@ def _refuse(
 
 def _record(path: Path) -> dict[str, Any]:
     record: Any = read_json(path, _RECORD, accepted=UNCHANGED)
-    if "crc32" not in record:  # older results have no digests
-        record.pop("files", None)
-    else:
-        try:
-            record = unsealed(record, kinds={"files": dict[str, int]})
-        except ValueError as error:
-            _refuse(f"damaged: {error}", path)
+    try:
+        record = unsealed(record, kinds={"files": dict[str, int]})
+    except ValueError as error:
+        _refuse(f"damaged: {error}", path)
     notes = record["notes"].values()
     if not all(isinstance(own, list) and all(isinstance(n, str) for n in own) for own in notes):
         _refuse("bad notes", path, record["notes"])

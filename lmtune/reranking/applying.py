@@ -15,7 +15,6 @@ from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
-from lmtune.formats.files import atomic_write
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
 from lmtune.measures.measure import Measure
 from lmtune.progress import Progress, note, silent, timed
@@ -30,6 +29,7 @@ from lmtune.reranking.sources import FeatureSettings, ListSource, Run, RunFeatur
 from lmtune.reranking.text.options import TextOptions, reads_text
 from lmtune.reranking.text.sources import TextSource
 from lmtune.reranking.text.training import TextTrained
+from lmtune.storage.files import atomic_write
 
 Scored = tuple[RankingData, NDArray[np.floating]]
 """Lists, and a score of each row."""

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError, check_least
-from lmtune.formats.digests import digest
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import compare as compare_values
@@ -33,6 +32,7 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.spreading import is_spread, run_on_devices
 from lmtune.reranking.text.options import check_network, reads_text
 from lmtune.reranking.training import Training, TrainingOptions
+from lmtune.storage.digests import digest
 
 Report = Callable[[str, int, int, str], None]
 Tried = Scorer | Training

@@ -11,7 +11,6 @@ from lmtune.cli.rerank import Checkpoints, Machine, list_source
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, name_of
-from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option
 from lmtune.parallel import Workers
@@ -21,6 +20,7 @@ from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, folds_of_run
 from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.storage.folders import check_directory
 
 if TYPE_CHECKING:
     from lmtune.reranking.comparison import Contest

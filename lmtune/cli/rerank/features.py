@@ -12,11 +12,11 @@ from lmtune.cli.rerank import tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.formats.letor import write_letor
-from lmtune.formats.outputs import check_file
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.reranking.features import features_of
 from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
+from lmtune.storage.outputs import check_file
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.folders import check_directory
 from lmtune.options import option
 from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.table import STYLES
+from lmtune.storage.folders import check_directory
 
 
 @dataclass(frozen=True)

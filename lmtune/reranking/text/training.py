@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.formats.files import unwritable
 from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note
 from lmtune.reranking.data import RankingData, check_training_data
@@ -28,6 +27,7 @@ from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
 from lmtune.reranking.text.lists import TextLists, check_texts
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
+from lmtune.storage.files import unwritable
 
 _SCORES = "scores"
 
