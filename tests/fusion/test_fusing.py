@@ -129,7 +129,7 @@ def test_climbs_never_end_below_their_starts_and_lines_stay_on_the_simplex() -> 
     pool = runs.pool(normalised("min-max", "minimum"), judged)
     values = {}
     for search in ("exact", "surrogate", "ranknet"):
-        tuner, evaluations = fit_linear(pool, parse_measure("AP"), pool.topics, search=search)
+        tuner, evaluations = fit_linear(pool, parse_measure("AP"), pool.topics, restarts=0)
         values[search] = tuner.best_value_
         assert evaluations >= tuner.n_evaluations_
         assert (tuner.results_[list(runs.names)] >= 0.0).all(axis=None)

@@ -22,8 +22,8 @@ def test_the_bound_holds_and_is_reached(name: str) -> None:
     pool, measure = runs.pool(normalised("min-max", "minimum"), judged), parse_measure(name)
     weights = np.concatenate((np.eye(3), np.random.default_rng(0).dirichlet(np.ones(3), 4000)))
     best = measure_settings(pool, weights, [measure])[:, :, 0].mean(axis=0).max()
-    at_once = certify(pool, measure, {}, seconds=1e-9)
-    assert at_once.parts == 7  # the triangle, its sides and corners
+    at_once = certify(pool, measure, {}, boxes=1)
+    assert at_once.boxes == 7  # the triangle, its sides and corners
     assert at_once.bound >= best - 1e-12
     found = certify(pool, measure, {}, tolerance=0.005)
     assert best - 1e-12 <= found.bound <= found.value + 0.005 + 1e-12
