@@ -217,6 +217,7 @@ def fuse_runs(
     qrels: Mapping[str, Mapping[str, int]],
     options: FusionOptions | None = None,
     *,
+    weights: Mapping[str, float] | None = None,
     progress: Progress = silent,
 ) -> FusionResult:
     """Fuse runs by all methods asked for.
@@ -229,6 +230,8 @@ def fuse_runs(
         Judgements. Topics without a relevant document, or in no run, are left out.
     options : FusionOptions, optional
         Methods, measures, folds.
+    weights : mapping of str to float, optional
+        By run, all of them: nothing is chosen, and these are measured as the method linear.
     progress : Progress
         Called after each choice.
 
@@ -238,6 +241,8 @@ def fuse_runs(
         For fewer than two runs, no usable topic, a measure that cannot be searched exactly.
     """
     options = FusionOptions() if options is None else options
+    if weights is not None:
+        options = replace(options, method=("linear",), in_sample=True)
     check(options)
     if len(runs.names) < 2:
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
@@ -246,9 +251,11 @@ def fuse_runs(
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
     folds: list[Fold] = []
     how = "in sample: weights are chosen on the topics that they are judged on"
-    if not options.in_sample:
+    if weights is not None:
+        how = "weights as given"
+    elif not options.in_sample:
         folds, how = make_folds(topics, topics, folds=options.folds, seed=options.seed)
-    work = _Fusion(runs, qrels, topics, options)
+    work = _Fusion(runs, qrels, topics, options, weights)
     total = len(measures) * len(methods)
     rows: list[FusedRow] = []
     for m, measure in enumerate(measures):
@@ -256,7 +263,7 @@ def fuse_runs(
         for place, method in enumerate(sorted(methods, key=list(METHODS).index)):
             progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
             row = work.row(method, measure)
-            if METHODS[method].tuned:
+            if METHODS[method].tuned and weights is None:
                 row = work.judged(row, folds)
             own.append(row)
         singles, others = np.split(np.array(list(_tested(own, len(runs.names))), object), [len(runs.names)])
@@ -342,8 +349,10 @@ class _Fusion:
         qrels: Mapping[str, Mapping[str, int]],
         topics: tuple[str, ...],
         options: FusionOptions,
+        weights: Mapping[str, float] | None,
     ) -> None:
         self.runs, self.qrels, self.topics, self.options = runs, qrels, topics, options
+        self.weights = weights
         self._pools: dict[tuple[str, float], CandidatePool] = {}
         self.tied = 0
 
@@ -406,6 +415,8 @@ class _Fusion:
         own = METHODS[method]
         if not own.tuned:
             return Chosen(method, dict.fromkeys(self.runs.names, 1.0)), 0, None
+        if self.weights is not None:
+            return Chosen(method, dict(self.weights)), 0, None
         how = {"seed": self.options.seed, "depth": self.options.depth}
         tried = [Chosen(method, {}, constant) for constant in own.constants]
         evaluations, bound = 0, -np.inf

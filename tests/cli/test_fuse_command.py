@@ -85,7 +85,7 @@ def test_tables() -> None:
     assert "scores by z-score, a missing document gets 0;" in out
     code, out, err = fused(*arguments, "--format", "csv", "--plot", "pictures")
     assert [path.name for path in Path("pictures").iterdir()] == ["AP-linear-weights.svg"]
-    assert "drew 1 pictures in pictures" in err
+    assert "drew 1 picture in pictures" in err
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["method"] for row in rows] == ["single", "single", "linear", "rrf", "borda"]
     assert float(rows[2]["in_sample"]) == pytest.approx(float(rows[2]["bound"]), abs=1e-9)
@@ -111,10 +111,19 @@ def test_tables() -> None:
         ("--from r.json a.run b.run --output o.run", "not a fusion"),
         ("--from r.json a.run b.run", "--output RUN"),
         ("--from r.json a.run b.run --output o.run --plot p", "--plot without --from"),
+        ("qrels.txt a.run b.run --weights a=1", "each of a, b"),
+        ("qrels.txt a.run b.run --weights a=1,c=2", "each of a, b"),
+        ("qrels.txt a.run b.run --weights a=1,b=x", "a number"),
+        ("qrels.txt a.run b.run --weights a=1,b=-1", "numbers from 0"),
+        ("qrels.txt a.run b.run --weights a=0,b=0", "not all 0"),
+        ("qrels.txt a.run b.run --weights a=1,a=2", "each RUN=X once"),
+        ("qrels.txt a.run b.run --weights a=1,b=2 --folds 3", "nothing is chosen with --weights"),
+        ("other.txt a.run b.run", "no run retrieves a relevant document"),
     ],
 )
 def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
     (home / "r.json").write_text('{"output": {"method": "no", "weights": {}}, "options": {}}')
+    (home / "other.txt").write_text("1 0 none 1\n")
     before = sorted(home.iterdir())
     code, out, err = fused(*line.split())
     assert (code, out) == (2, ""), err
