@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import Any
 
@@ -75,8 +76,8 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
                 "mean": own.mean,
                 "pinned": own.against_mean,
                 "difference": own.difference,
-                "interval": list(own.interval),
-                "p": own.tested["t"].p_value,
+                "interval": None if math.isnan(own.interval[0]) else list(own.interval),
+                "p": None if math.isnan(own.tested["t"].p_value) else own.tested["t"].p_value,
                 "better": own.wins,
                 "equal": own.ties,
                 "worse": own.losses,

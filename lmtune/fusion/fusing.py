@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -156,7 +157,8 @@ class FusedRow:
     interval : dict of str to (float, float)
         By run, the middle 95% of the best shares over resampled topics, others likewise.
     p_values : dict of str to float
-        Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction.
+        Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction; none
+        where there is no test.
     folds : tuple of Chosen
         What each fold's training topics chose.
     """
@@ -323,8 +325,8 @@ def note_ties(tied: int) -> None:
     """Say how many unequal scores rounding made equal."""
     if tied:
         note(
-            f"{quantity(tied, 'score')} of a run and topic {'lies' if tied == 1 else 'lie'} within 2^-30 of the "
-            "largest from the next and are added up as equal to it"
+            f"{quantity(tied, 'score')} of a run and topic, less than 2^-30 of the largest from the next, "
+            "added up as equal to it"
         )
 
 
@@ -497,9 +499,7 @@ def _tested(rows: Sequence[FusedRow], singles: int) -> Iterator[FusedRow]:
         for name, against in (("best single run", best), ("rrf", rrf))
         if rows[place] is not against
     ]
-    tests = len(best.values) > 1
-    p = [paired_t_test(rows[i].values, other.values) for i, _, other in pairs] if tests else []
-    corrected = adjusted(p) if p else []
+    corrected = adjusted([paired_t_test(rows[i].values, other.values) for i, _, other in pairs])
     for place, row in enumerate(rows):
-        own = {name: value for (i, name, _), value in zip(pairs, corrected, strict=bool(p)) if i == place}
-        yield replace(row, p_values=own)
+        own = {name: value for (i, name, _), value in zip(pairs, corrected, strict=True) if i == place}
+        yield replace(row, p_values={name: value for name, value in own.items() if not math.isnan(value)})

@@ -53,7 +53,7 @@ class Steps(NamedTuple):
 
 
 class TopicLine(NamedTuple):
-    """A topic's relevant documents, what they add up to, and all columns, shape (runs, documents), in units."""
+    """A topic's relevant documents, what they add up to, all columns, shape (runs, documents), and units."""
 
     standing: kernels.Standing
     goal: MeasureScale

@@ -8,7 +8,9 @@ from typing import Any
 
 from lmtune.measures.lists import Empty
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting.comparison_tables import letters
+from lmtune.measures.significance.tests import FEWEST
+from lmtune.progress import quantity
+from lmtune.reporting.comparison_tables import DASH, letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.reranking.comparison import OVER, Outcome, contrasts
 
@@ -104,7 +106,8 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         marks = ["".join(names[other] for other in own["better_than"][over]) for over in OVER]
         top = own["mean"] == best[own["empty"], own["measure"]]
         row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else "")))
-        row.append(Cell(f"± {short(own['half_width'])}", marks[1] if several else ""))
+        few = several and len(own["trials"]) < FEWEST and len(names) > 1
+        row.append(Cell(f"± {short(own['half_width'])}", DASH if few else marks[1] if several else ""))
         if own["measure"] == measures[-1]:
             row.append(Cell("" if own["learning_rate"] is None else f"{own['learning_rate']:g}"))
     over = "trials" if several else "queries"
@@ -113,19 +116,33 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
         [[row for (own, _), row in rows.items() if own == convention] for convention in empty],
         caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
-        legend=_legend(len(outcomes), several),
+        legend=_legend(outcomes, empty),
     )
 
 
-def _legend(losses: int, several: bool) -> str:
-    """Say what the marks mean."""
+def _legend(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> str:
+    """Say what the marks mean, and what could not be tested."""
+    losses, trained = len(outcomes), len(outcomes[0].queries)
     if losses < 2:
         return ""
+    several = trained > 1
+    untested = (
+        [f"{DASH} {quantity(trained, 'trial')}: a t-test needs {FEWEST}"] if 1 < trained < FEWEST else []
+    )
+    untested += dict.fromkeys(
+        f"{note}, over {over}"
+        for convention in empty
+        for measure in outcomes[0].measures
+        for over in (OVER if several else OVER[:1])
+        if (found := contrasts(outcomes, convention, measure, over=over)) is not None
+        for note in found.notes
+    )
     trials = "; behind ± the same over trials, paired by seed" if several else ""
     return (
         "† the best mean of its column. Raised letters: the losses that a mean is significantly better than, "
         f"over queries, each with its mean over trials{trials}: two-sided paired t-tests, Holm's correction "
-        f"over {losses * (losses - 1) // 2} pairs, adjusted p < .05"
+        f"over {quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < .05"
+        + "".join(f"; {said}" for said in untested)
     )
 
 

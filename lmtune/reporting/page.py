@@ -18,6 +18,7 @@ from lmtune.reporting.table import listed
 from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
     ABOVE_RANKNET,
+    BELOW_DIRECT,
     DASH,
     final_tables,
     mean_table,
@@ -86,7 +87,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         comparison=mean_table(results),
         remarks=remarks_on(results),
         finals=final_tables(results),
-        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET},
+        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],
         symbols=symbols,
