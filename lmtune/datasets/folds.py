@@ -184,7 +184,7 @@ def read_parts(path: PathLike, topics: AbstractSet[str] = frozenset()) -> list[l
         kept = read_kept(path, accepted)
         own = list(kept.values())
         if len(own) > 1:
-            own = [folds for folds in own if topics.issuperset(t for fold in folds for t in fold.test)]
+            own = [folds for folds in own if topics >= {topic for fold in folds for topic in fold.test}]
         if len(own) != 1:
             raise InputError(
                 "not the folds of one collection with these topics",

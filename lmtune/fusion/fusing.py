@@ -414,25 +414,27 @@ class _Fusion:
         self, method: str, measure: Measure, topics: Sequence[str]
     ) -> tuple[Chosen, int, float | None]:
         """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
-        own = METHODS[method]
-        if not own.tuned:
+        plan = METHODS[method]
+        if not plan.tuned:
             return Chosen(method, dict.fromkeys(self.runs.names, 1.0)), 0, None
         if self.weights is not None:
             return Chosen(method, dict(self.weights)), 0, None
-        how = {"seed": self.options.seed, "depth": self.options.depth}
-        tried = [Chosen(method, {}, constant) for constant in own.constants]
+        seed, depth, restarts = self.options.seed, self.options.depth, self.options.restarts
+        tried = [Chosen(method, {}, constant) for constant in plan.constants]
         evaluations, bound = 0, -np.inf
         if len(tried) > 1:
             # One climb says enough of a constant.
             climbs = [
-                ExactLineSearch(str(measure), **how).fit(self.pool(chosen), topics=topics) for chosen in tried
+                ExactLineSearch(str(measure), seed=seed, depth=depth).fit(self.pool(own), topics=topics)
+                for own in tried
             ]
             tried = [tried[int(np.argmax([climb.best_value_ for climb in climbs]))]]
             evaluations = sum(climb.n_evaluations_ for climb in climbs)
             bound = max(climb.bound_ for climb in climbs)
         [chosen] = tried
-        restarts = self.options.restarts
-        best, taken = fit_linear(self.pool(chosen), measure, topics, restarts=restarts, **how)
+        best, taken = fit_linear(
+            self.pool(chosen), measure, topics, restarts=restarts, seed=seed, depth=depth
+        )
         chosen, bound = replace(chosen, weights=best.best_params_), max(bound, best.bound_)
         return chosen, evaluations + taken, bound if np.isfinite(bound) else None
 

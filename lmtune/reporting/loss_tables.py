@@ -100,14 +100,20 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         for measure in measures
     }
     rows: dict[tuple[str, str], list[Cell]] = {}
+    why: dict[str, None] = {}
     for own in every:
         start = (Cell(EMPTY[own["empty"]]), Cell(names[own["loss"]]), Cell(own["loss"]))
         row = rows.setdefault((own["empty"], own["loss"]), [*start])
         marks = ["".join(names[other] for other in own["better_than"][over]) for over in OVER]
         top = own["mean"] == best[own["empty"], own["measure"]]
-        row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else "")))
         few = several and len(own["trials"]) < FEWEST and len(names) > 1
-        row.append(Cell(f"± {short(own['half_width'])}", DASH if few else marks[1] if several else ""))
+        flat = [any(map(math.isnan, own["adjusted_p"][over].values())) for over in OVER]
+        why |= {f"{quantity(len(own['trials']), 'trial')}: a t-test needs {FEWEST}": None} if few else {}
+        why |= {"no t-test of a difference without variance": None} if any(flat) else {}
+        dashes = [DASH if no_test else "" for no_test in (flat[0], few or (several and flat[1]))]
+        row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else ""), caution=dashes[0]))
+        spread = f"± {short(own['half_width'])}"
+        row.append(Cell(spread, marks[1] if several else "", caution=dashes[1]))
         if own["measure"] == measures[-1]:
             row.append(Cell("" if own["learning_rate"] is None else f"{own['learning_rate']:g}"))
     over = "trials" if several else "queries"
@@ -116,33 +122,19 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
         [[row for (own, _), row in rows.items() if own == convention] for convention in empty],
         caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
-        legend=_legend(outcomes, empty),
+        legend="; ".join([_legend(len(outcomes), several), *(f"{DASH} {said}" for said in why)]),
     )
 
 
-def _legend(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> str:
-    """Say what the marks mean, and what could not be tested."""
-    losses, trained = len(outcomes), len(outcomes[0].queries)
+def _legend(losses: int, several: bool) -> str:
+    """Say what the marks mean."""
     if losses < 2:
         return ""
-    several = trained > 1
-    untested = (
-        [f"{DASH} {quantity(trained, 'trial')}: a t-test needs {FEWEST}"] if 1 < trained < FEWEST else []
-    )
-    untested += dict.fromkeys(
-        f"{note}, over {over}"
-        for convention in empty
-        for measure in outcomes[0].measures
-        for over in (OVER if several else OVER[:1])
-        if (found := contrasts(outcomes, convention, measure, over=over)) is not None
-        for note in found.notes
-    )
     trials = "; behind ± the same over trials, paired by seed" if several else ""
     return (
         "† the best mean of its column. Raised letters: the losses that a mean is significantly better than, "
         f"over queries, each with its mean over trials{trials}: two-sided paired t-tests, Holm's correction "
         f"over {quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < .05"
-        + "".join(f"; {said}" for said in untested)
     )
 
 

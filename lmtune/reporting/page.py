@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from lmtune.errors import visible
+from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.differences import differences
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
 from lmtune.reporting.results_reader import StoredResults
@@ -19,7 +20,6 @@ from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
     ABOVE_RANKNET,
     BELOW_DIRECT,
-    DASH,
     final_tables,
     mean_table,
     parameter_text,

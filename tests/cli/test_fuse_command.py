@@ -69,6 +69,29 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
 
 
 @pytest.mark.usefixtures("home")
+def test_weights_that_are_given_are_measured_and_written() -> None:
+    Path("more").mkdir()
+    Path("more/a.run").write_bytes(Path("c.run").read_bytes())
+    files = ("qrels.txt", "b.run", "a.run", "more/a.run")
+    given = ("--weights", "more/a.run=.5,b.run=2,a.run=.25", "-m", "AP")
+    code, out, err = fused(*files, *given, "--format", "json", "--output", "fused.run")
+    assert (code, "fused by linear" in err) == (2, False) and "each of b, " in err  # a.run may be either
+    Path("more/a.run").rename("more/c2.run")
+    given = ("--weights", "c2=.5,b.run=2,a=.25", "-m", "AP")
+    code, out, err = fused(*files[:3], "more/c2.run", *given, "--format", "json", "--output", "fused.run")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [row["method"] for row in found["rows"]] == ["single", "single", "single", "linear", "rrf"]
+    assert found["output"]["weights"] == {"b": 2.0, "a": 0.25, "c2": 0.5}
+    assert found["folds"] == "weights as given" and found["rows"][3]["held_out"] is None
+    values = topic_values("qrels.txt", "fused.run", "map")[1]
+    assert values.mean() == pytest.approx(found["rows"][3]["in_sample"], abs=1e-12)
+    code, out, err = fused(*files[:3], "--weights", "a=1,b=0")
+    assert code == 0, err
+    assert "weights as given" in out
+
+
+@pytest.mark.usefixtures("home")
 def test_tables() -> None:
     arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda", "--bootstrap", "5")
     code, out, err = fused(*arguments)
