@@ -14,7 +14,16 @@ from lmtune.formats.digests import read_json
 from lmtune.formats.outputs import check_file, check_writable
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import check_tag, read_run, write_run
-from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
+from lmtune.fusion.fusing import (
+    METHODS,
+    Chosen,
+    FusionOptions,
+    fuse_runs,
+    fused_pool,
+    note_ties,
+    rankings,
+    ties_of,
+)
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import run_labels
 from lmtune.options import check, option, read
@@ -158,6 +167,7 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
         note(f"runs of other names, taken in their order: {', '.join(pairs)}")
         weights = dict(zip(loaded.given, weights.values(), strict=True))
     assert output.output is not None
+    note_ties(ties_of(fused_pool(loaded, chosen, options)))
     _write(output.output, loaded, replace(chosen, weights=weights), options, output.run_tag)
 
 

@@ -321,6 +321,12 @@ def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[
     return usable
 
 
+def ties_of(pool: CandidatePool) -> int:
+    """Return how many unequal scores rounding made equal in a pool of runs."""
+    assert isinstance(pool.formula, WeightedSum)
+    return pool.formula.tied
+
+
 def note_ties(tied: int) -> None:
     """Say how many unequal scores rounding made equal."""
     if tied:
@@ -363,8 +369,7 @@ class _Fusion:
         key = chosen.method, chosen.constant
         if key not in self._pools:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
-            assert isinstance(pool.formula, WeightedSum)
-            self.tied = max(self.tied, pool.formula.tied)
+            self.tied = max(self.tied, ties_of(pool))
             self._pools[key] = pool
         return self._pools[key]
 

@@ -206,17 +206,15 @@ def reordered(runs: RunSet, names: Sequence[str]) -> RunSet:
     return RunSet.of(given)
 
 
-@pytest.mark.parametrize("normalise", ["min-max", "z-score"])
-def test_every_order_of_runs_gives_the_same_bits(normalise: str, tmp_path: Path) -> None:
-    runs, judged = made(20, runs=3, topics=8, levels=40)
-    options = FusionOptions(
-        ("nDCG@5",),
-        ("linear", "rrf-tuned", "combmnz"),
-        normalise=normalise,
-        bootstrap=5,
-        folds="2",
-        restarts=1,
-    )
+@pytest.mark.parametrize(
+    "options",
+    [
+        FusionOptions(("nDCG@5",), ("linear", "combmnz"), bootstrap=5, folds="2", restarts=1),
+        FusionOptions(("AP",), ("rrf-tuned",), normalise="z-score", bootstrap=0, in_sample=True),
+    ],
+)
+def test_every_order_of_runs_gives_the_same_bits(options: FusionOptions, tmp_path: Path) -> None:
+    runs, judged = made(20, runs=3, topics=6, docs=10, levels=40)
     expected = fuse_runs(runs, judged, options)
     write_run(tmp_path / "run", rankings(runs, expected.best.chosen, options), tag="t")
     for names in itertools.permutations(runs.names):
@@ -267,7 +265,7 @@ def test_unequal_scores_stay_unequal(caplog: pytest.LogCaptureFixture) -> None:
         assert pool.formula.tied == 0  # type: ignore[attr-defined]
         assert measure_settings(pool, {"low": 1.0, "other": 0.0}, [parse_measure("RR")])[0, 0, 0] == 0.5
     close = {"1": {"a": 1.0, "b": 3e-13, "c": 2e-13, "d": 1e-13}}
-    options = FusionOptions(("RR",), ("equal",))
+    options = FusionOptions(("RR",), ("equal",), in_sample=True)
     with caplog.at_level("INFO", "lmtune"):
         fuse_runs(RunSet.of({"close": close, "other": {"1": other["1"]}}), {"1": {"b": 1}}, options)
     assert "2 scores of a run and topic, less than 2^-30 of the largest from the next" in caplog.text
@@ -286,9 +284,7 @@ def test_single_runs_have_ranks_as_deep_as_they_are() -> None:
 
 def test_runs_that_retrieve_nothing_relevant() -> None:
     runs, _ = made(3, topics=3)
-    with pytest.raises(
-        InputError, match=r"^no run retrieves a relevant document of any topic: \['r0', 'r1'\];"
-    ):
+    with pytest.raises(InputError, match=r"no run retrieves a relevant .*: \['r0', 'r1'\];"):
         fuse_runs(runs, {"0": {"unknown": 1}, "1": {"d00": 0}})
 
 
