@@ -13,6 +13,7 @@ import numpy as np
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.formats.digests import read_json
+from lmtune.progress import quantity
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def make_folds(
                 value=spec or f"all but {train or test}",
                 accepted="topics with judgements",
             )
-    return [fold], f"trained on {len(fold.train)} topics, reported on {len(fold.test)}"
+    return [fold], f"trained on {quantity(len(fold.train), 'topic')}, reported on {len(fold.test)}"
 
 
 def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple[list[Fold], str]:

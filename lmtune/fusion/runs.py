@@ -19,7 +19,7 @@ from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
 from lmtune.measures.measure import Measure
 from lmtune.models.formula import QueryColumn
-from lmtune.progress import note
+from lmtune.progress import note, quantity
 from lmtune.threads import over_slices
 
 Scores = NDArray[np.float64]
@@ -147,7 +147,7 @@ class RunSet:
             scores[topic] = table
         for name, count in constant.items():
             if count:
-                note(f"{name}: all documents of {count} topics have one score")
+                note(f"{name}: all documents of {quantity(int(count), 'topic')} have one score")
         return cls(names, tuple(given), docnos, docs, scores)
 
     def only(self, name: str) -> RunSet:

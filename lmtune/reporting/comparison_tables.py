@@ -10,6 +10,7 @@ import numpy as np
 
 from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.measures.significance.differences import paired_differences
+from lmtune.progress import quantity
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 
 BETTER, WORSE = "†", "‡"
@@ -81,7 +82,7 @@ def legend(comparison: Comparison) -> str:
         f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
         f"{many} a measure",
         f"adjusted p < {f'{comparison.options.level:g}'.removeprefix('0')}",
-        f"{len(comparison.topics)} topics",
+        quantity(len(comparison.topics), "topic"),
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
     if comparison.family > 1:

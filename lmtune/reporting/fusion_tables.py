@@ -8,6 +8,7 @@ from typing import Any
 
 from lmtune.fusion.fusing import METHODS, FusedRow, FusionResult
 from lmtune.fusion.runs import MINIMUM, ZERO
+from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import BETTER
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
@@ -70,7 +71,7 @@ def legend(result: FusionResult) -> str:
     """Say what the table shows."""
     options = result.options
     parts = [
-        f"{len(result.topics)} topics",
+        quantity(len(result.topics), "topic"),
         result.how,
         f"scores by {options.normalise}, a missing document gets {_MISSING[options.missing]}",
         "weights by their shares",

@@ -156,7 +156,7 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "lmtune"):
         runs = RunSet.of({"a": a, "b": b})
     assert "1 of 2 topics are not in every run" in caplog.text
-    assert "b: all documents of 1 topics have one score" in caplog.text
+    assert "b: all documents of 1 topic have one score" in caplog.text
     with pytest.raises(InputError, match="nothing to fuse"):
         fuse_runs(runs.only("a"), {"1": {"x": 1}})
     with pytest.raises(InputError, match="no topic of the runs has relevant documents"):
