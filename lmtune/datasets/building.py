@@ -23,7 +23,7 @@ from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
 from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option
 from lmtune.parallel import width
-from lmtune.progress import Progress, note, silent, timed
+from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.storage.folders import check_directory
 from lmtune.threads import cores
 
@@ -151,7 +151,7 @@ def _join(collection: Collection, building: Building) -> Path:
     ]
     if any(given) or building.output is None:
         raise InputError("--join with documents or their analysis", accepted="--join PATH,... --output PATH")
-    with timed(f"joined {len(building.join)} indexes"):
+    with timed(f"joined {quantity(len(building.join), 'index', 'indexes')}"):
         places = [find_index(name).removeprefix(SHARDED) for name in building.join]
         joined = join_indexes(places, building.output)
     note(f"{building.output}: {joined.num_docs:,} documents in {len(joined.shards)} shards")

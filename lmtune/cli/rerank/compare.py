@@ -14,7 +14,7 @@ from lmtune.errors import InputError, name_of
 from lmtune.measures.lists import Empty
 from lmtune.options import option
 from lmtune.parallel import Workers
-from lmtune.progress import note, timed
+from lmtune.progress import note, quantity, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -137,7 +137,8 @@ def hold(
         check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
     with timed(f"{data}: read"):
         contest, conventions = read()
-    with workers.engaged(), stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
+    asked = f"{quantity(len(losses), 'loss', 'losses')}, {quantity(trials.trials, 'trial')} each"
+    with workers.engaged(), stages() as progress, timed(asked):
         outcomes = comparison.compare_on(
             contest,
             losses,
