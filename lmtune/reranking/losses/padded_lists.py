@@ -142,7 +142,11 @@ class PaddedLists:
         padded = mask is not None
         if mask is None:
             mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
-        scores, labels, mask = wide(scores.detach()).contiguous(), labels.detach().contiguous(), mask.contiguous()
+        scores, labels, mask = (
+            wide(scores.detach()).contiguous(),
+            labels.detach().contiguous(),
+            mask.contiguous(),
+        )
         if not on_cpu(scores):
             labels = torch.where(mask, labels, 0).to(scores.dtype)
             labels = torch.where(labels >= 0, labels, -1)  # sorts, which a label that is no number would not

@@ -122,7 +122,9 @@ def _triton_runs(device: torch.device) -> bool:
         raise
     except Exception as error:  # whatever compilers and drivers bring
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        note(f"losses are computed in plain PyTorch on {device}, more slowly: Triton cannot be used ({reason})")
+        note(
+            f"losses are computed in plain PyTorch on {device}, more slowly: Triton cannot be used ({reason})"
+        )
         return False
     return True
 
