@@ -26,7 +26,7 @@ from lmtune.threads import over_slices
 Doubles = NDArray[np.float64]
 _BATCH = 32
 
-BOXES = 50_000
+BOXES = 10_000
 """How many boxes of weights are bounded at most where nothing else is asked for."""
 
 _MOST_RUNS = 12  # whose simplex has 4095 faces
