@@ -305,7 +305,7 @@ def test_recall_precision_curves_are_the_arrays(figures: dict[str, Figure]) -> N
 
 
 def test_many_systems_differ_in_more_than_colour() -> None:
-    figure = recall_precision_curves({f"s{number}": np.full(11, 0.1) for number in range(7)})
+    figure = recall_precision_curves({f"s{number}": np.full(11, 0.1 * (number + 1)) for number in range(7)})
     looks = {(str(line.get_linestyle()), line.get_marker()) for line in figure.axes[0].lines}
     assert len(looks) == 7
 
