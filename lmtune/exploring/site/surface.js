@@ -62,6 +62,7 @@ export function makeSurface(parent, parameters, onChange) {
 
   const handle = planar ? element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider" }, svg) : null;
   handle?.setAttribute("visibility", "hidden");
+  handle?.setAttribute("aria-label", "the setting: arrow keys move it, with Shift ten times as far");
   handle?.addEventListener("keydown", (event) => {
     const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowDown: [1, -1], ArrowUp: [1, 1] }[event.key];
     if (!move) return;
@@ -177,7 +178,6 @@ export function makeSurface(parent, parameters, onChange) {
     const place = { cx: x, cy: y, visibility: "visible", "aria-valuetext": said };
     const values = { min: free[0].low, max: free[0].high, now: state.setting[free[0].name] };
     for (const [name, value] of Object.entries(values)) place[`aria-value${name}`] = value;
-    place["aria-label"] = "the setting: arrow keys move it, with Shift ten times as far";
     for (const [name, value] of Object.entries(place)) handle.setAttribute(name, value);
     describe(`${state.label} over ${free[0].name} and ${free[1].name}, highest ${high.toFixed(4)}`);
   }
