@@ -35,7 +35,6 @@ HOMES = {
 }
 """Which page a link to a text of the repository leads to."""
 
-_SCROLLS = re.compile(r'(<pre\b[^>]*>(?:<span></span>)?<code|<table\b[^>]*class="dataframe")(?![^>]*tabindex)')
 _INCLUDED = re.compile(r"^\{\{ ([^:\n]+?)(?:: (.+?))? \}\}$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 _CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
@@ -68,11 +67,6 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     here = page.file.src_uri
     markdown = relinked(markdown, f"docs/{here}", here)
     return _INCLUDED.sub(lambda found: relinked(taken(found[1], found[2]), found[1], here), markdown)
-
-
-def on_page_content(html: str, **_: object) -> str:
-    """Let the keyboard reach what scrolls by itself: code, and tables of notebooks."""
-    return _SCROLLS.sub(r'\1 tabindex="0"', html)
 
 
 def taken(name: str, heading: str | None) -> str:
