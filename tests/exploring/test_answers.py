@@ -228,7 +228,7 @@ def test_an_error_of_the_worker_is_told_and_it_goes_on(
     def fail(*_: object) -> None:
         raise error
 
-    asked = {"setting": view.default, "measure": "AP", "smooth": False}
+    asked: dict[str, Any] = {"setting": view.default, "measure": "AP", "smooth": False}
     with monkeypatch.context() as broken:
         broken.setattr(background, "_some", fail)
         answers.surface(view, surfaces, **asked)

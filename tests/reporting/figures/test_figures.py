@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -365,16 +366,17 @@ def test_recall_curves_that_look_alike_are_one_with_all_names() -> None:
     [ax] = figure.axes
     assert [str(line.get_label()) for line in ax.lines] == ["Direct and Approx, as one", "RankNet"]
     assert "Direct and Approx are drawn as one" in alt_text(figure)
-    marked = [
-        set(range(11)[slice(line.get_markevery()[0], None, line.get_markevery()[1])]) for line in ax.lines
-    ]  # type: ignore[index]
+    every: list[Any] = [line.get_markevery() for line in ax.lines]
+    marked = [set(range(11)[first::step]) for first, step in every]
     assert not marked[0] & marked[1]
 
 
 def test_methods_that_chose_the_same_are_all_seen() -> None:
     grid = np.array([(x, y) for x in (0.1, 0.5, 0.9) for y in (10.0, 100.0, 1000.0)])
     names = ("Direct", "RankNet", "Approx", "Optimal")
-    panel = SurfacePanel("topics", *grid.T, np.arange(9.0), points=dict.fromkeys(names, (0.5, 100.0)))
+    panel = SurfacePanel(
+        "topics", grid[:, 0], grid[:, 1], np.arange(9.0), points=dict.fromkeys(names, (0.5, 100.0))
+    )
     [ax, *_] = surface([panel], measure="MAP").axes
     sizes = [float(line.get_markersize()) for line in ax.lines]
     assert len(sizes) == 4
