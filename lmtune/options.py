@@ -87,6 +87,33 @@ def options_of(settings: Any) -> Iterator[dataclasses.Field[Any]]:
     return (field for field in dataclasses.fields(settings) if "help" in field.metadata)
 
 
+def flags(field: dataclasses.Field[Any]) -> list[str]:
+    """Return an option's names on the command line, the long one first; none keep it from there."""
+    given: str | None = field.metadata["flag"]
+    return [f"--{field.name.replace('_', '-')}"] if given is None else given.split()
+
+
+def given_words(settings: Any) -> list[str]:
+    """Return the words by which a command line gives the options that are not at their defaults.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Settings:
+    ...     epochs: int = option(30, "passes over the training queries", low=1)
+    ...     rates: tuple[float, ...] = option((0.1,), "learning rates")
+    >>> given_words(Settings(rates=(0.1, 0.3)))
+    ['--rates', '0.1,0.3']
+    """
+    words: list[str] = []
+    for field in options_of(settings):
+        value = getattr(settings, field.name)
+        if value != field.default:
+            several = value if isinstance(value, tuple) else (value,)
+            words += [flags(field)[0], (field.metadata["separator"] or ",").join(map(str, several))]
+    return words
+
+
 def label(field: dataclasses.Field[Any]) -> str:
     """Return what a message calls an option: the words of its flag, or of its field."""
     name = (field.metadata["flag"] or field.name).split()[0]

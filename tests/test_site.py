@@ -158,3 +158,44 @@ def test_a_browser_searches_it_and_a_phone_shows_it_whole(browser: Chrome, addre
     results = "a.md-search-result__link[href*='commands/tune.html']"
     WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", results))
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+SEEN = """
+const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const light = (css) => {
+  canvas.clearRect(0, 0, 1, 1);
+  canvas.fillStyle = css;
+  canvas.fillRect(0, 0, 1, 1);
+  const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(
+    (v) => (v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4));
+  return .2126 * r + .7152 * g + .0722 * b;
+};
+const contrast = (a, b) => (Math.max(light(a), light(b)) + .05) / (Math.min(light(a), light(b)) + .05);
+const style = (own) => getComputedStyle(own);
+const header = document.querySelector(".md-header");
+const links = [...document.querySelectorAll(".md-typeset p > a:not(:has(img)), .md-typeset li > a")];
+const wide = [...document.querySelectorAll(".md-content *")].filter((own) => own.offsetParent
+  && own.scrollWidth > own.clientWidth + 1 && ["auto", "scroll"].includes(style(own).overflowX));
+return [
+  contrast(style(header).color, style(header).backgroundColor),
+  Math.min(...links.map((own) => contrast(style(own).color, style(document.body).backgroundColor))),
+  links.filter((own) => !style(own).textDecorationLine.includes("underline")).length,
+  wide.length, wide.filter((own) => !own.matches("[tabindex='0']")).map((own) => own.outerHTML.slice(0, 90))];
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_read_and_reached_by_keyboard(scheme: str, browser: Chrome, address: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    metrics = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    for name in ("start.html", "howto/tune.html", "course/1-smoothing.html"):
+        browser.get(address + name)
+        browser.execute_script("localStorage.clear()")  # the colours that were seen first
+        browser.refresh()
+        header, links, bare, wide, unreached = browser.execute_script(SEEN)
+        assert header >= 4.5, name
+        assert links >= 4.5, name
+        assert wide > 0, name
+        assert (bare, unreached) == (0, []), name

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError
-from lmtune.options import accepted, check, kinds, options_of, read
+from lmtune.options import accepted, check, flags, kinds, options_of, read
 
 if TYPE_CHECKING:
     import typer
@@ -92,12 +92,6 @@ def _parts(function: Callable[..., None]) -> list[_Part]:
         default = None if type(None) in typing.get_args(kind) else inspect.Parameter.empty
         parts.append(_Part(name, kind, tuple(words), default))
     return parts
-
-
-def flags(field: Field) -> list[str]:
-    """Return an option's names on the command line, the long one first; none keep it from there."""
-    given: str | None = field.metadata["flag"]
-    return [f"--{field.name.replace('_', '-')}"] if given is None else given.split()
 
 
 def _read(field: Field, kind: Any, given: Any) -> Any:

@@ -162,7 +162,7 @@ def _build_own(
     source: DocumentSource, collection: Collection, building: Building, progress: Progress
 ) -> Path:
     analyzer = collection.analyzer()
-    path = building.output or cached_path(source, analyzer)
+    path = building.output or cached_path(source, analyzer, positions=building.positions)
     how: HowBuilt = {
         "fields": collection.fields,
         "positions": building.positions,

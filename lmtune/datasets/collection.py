@@ -183,7 +183,7 @@ class Collection:
     def open_index(
         self, dataset: Dataset, *, positions: bool = False, progress: Progress = silent
     ) -> AnyIndex:
-        """Open the named index, or the dataset's own, built where it is missing, stale or lacks positions.
+        """Open the named index, or the dataset's own, built where it is missing or stale.
 
         Raises
         ------

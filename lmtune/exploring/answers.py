@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import string
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, check_choice
 from lmtune.exploring.background import Surfaces
 from lmtune.exploring.view import SHOWN, View, stamp_of
+from lmtune.indexing.tokenizer import tokenize
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.significance.comparison import compare
+from lmtune.models.model import find_model
 from lmtune.models.parameter import Parameter, Setting
 
 _CLOSE = 1e-9  # relative: where a score is no sum over terms, it is off by far more
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps all lengths
+_LONGEST = 4000  # characters of a document that are shown
 
 
 def description(view: View) -> dict[str, Any]:
@@ -27,6 +32,7 @@ def description(view: View) -> dict[str, Any]:
         "documents": view.index.num_docs,
         "parameters": [_parameter(own) for own in view.space.parameters],
         "measures": [str(measure) for measure in view.measures],
+        "labels": [measure.label for measure in view.measures],
         "topics": [{"id": topic, "text": view.queries.get(topic, "")} for topic in view.pool.topics],
         "marks": [mark._asdict() for mark in view.marks],
         "hasTexts": view.texts is not None,
@@ -54,14 +60,17 @@ def measured(view: View, setting: Setting) -> dict[str, Any]:
 
 def command(view: View, vector: NDArray[np.float64]) -> str:
     """Return the command that writes a setting's run; of runs, the one that measures their weights."""
+    depth = view.depth != DEPTH
     if not view.model:
         weights = ",".join(f"{name}={value!r}" for name, value in view.space.named(vector).items())
-        measures = [word for measure in view.measures for word in ("-m", str(measure))]
-        depth = [] if view.depth == DEPTH else ["--depth", str(view.depth)]
-        return shlex.join(["lmtune", "fuse", *view.source, "--weights", weights, *measures, *depth])
-    values = zip(view.space.parameters, vector.tolist(), strict=True)
-    given = [f"--set {own.name}={value!r}" for own, value in values if not own.is_fixed]
-    return " ".join(["lmtune search", *view.source, f"--model {view.model}", *given])
+        words = ["lmtune", "fuse", *view.source, "--weights", weights]
+        words += [word for measure in view.measures for word in ("-m", str(measure))]
+        return shlex.join([*words, *(["--depth", str(view.depth)] if depth else [])])
+    fixed = find_model(view.model).fixed
+    words = ["lmtune", "search", *view.source, "--model", view.model]
+    for name, value in view.space.named(vector).items():
+        words += [] if name in fixed else ["--set", f"{name}={value!r}"]
+    return shlex.join([*words, *(["--hits", str(view.depth)] if depth else [])])
 
 
 def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
@@ -69,6 +78,10 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
     now, then = view.vector(setting), view.vector(pinned)
     names, topics = [str(measure) for measure in view.measures], list(view.pool.topics)
     found = compare(view.value(then), {"setting": view.value(now)}, measures=names, topics=topics)
+
+    def known(value: float) -> float | None:  # JSON has no NaN
+        return value if math.isfinite(value) else None
+
     return {
         "contrasts": [
             {
@@ -76,8 +89,8 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
                 "mean": own.mean,
                 "pinned": own.against_mean,
                 "difference": own.difference,
-                "interval": None if math.isnan(own.interval[0]) else list(own.interval),
-                "p": None if math.isnan(own.tested["t"].p_value) else own.tested["t"].p_value,
+                "interval": [known(end) for end in own.interval],
+                "p": known(own.tested["t"].p_value),
                 "better": own.wins,
                 "equal": own.ties,
                 "worse": own.losses,
@@ -111,8 +124,9 @@ def ranked(view: View, topic: str, setting: Setting, pinned: Setting) -> dict[st
 def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str, Any]:
     """Return a document's score for a topic term by term, and its text where that is kept.
 
-    A term's contribution is the score of the document by that term alone; `is_sum` tells whether these
-    add up to the score, as they do where a formula is a sum over terms.
+    A term's contribution is the score of the document by that term alone; `isSum` tells whether these
+    add up to the score, as they do where a formula is a sum over terms. `columns` are the names of what
+    else the model knows of a term. The text is in pieces, of which every other one is a query term.
     """
     [t] = view.pool.positions([topic]).tolist()
     vector, own = view.vector(setting), view.pool.candidates.rows(t)
@@ -123,30 +137,55 @@ def explained(view: View, topic: str, docno: str, setting: Setting) -> dict[str,
             "not among the topic's candidates", value=docno, accepted="a document of its rankings"
         )
     [score] = view.scores(t, places, vector).tolist()
-    columns, tf = view.pool.columns[t], view.pool.tf_block(view.pool.candidates, t)[:, int(places[0])]
-    values = view.pool.value[view.pool.term_rows(t)]
-    given = view.parts(t, int(places[0]), vector)
-    parts = []
-    for name, term in zip(given, dict.fromkeys(view.pool.terms[t]), strict=True):
-        rows = [row for row, column in enumerate(columns) if column.term == term]
-        parts.append(
-            {
-                "term": name,
-                "times": columns[rows[0]].times,
-                "tf": tf[rows].tolist(),
-                "value": values[rows].tolist(),
-                "contribution": given[name],
-            }
-        )
-    total = sum(given.values())
+    parts = view.parts(t, int(places[0]), vector)
+    total, formula = sum(parts.values()), view.pool.formula
+    columns = {"times": "times", "tf": "tf", "value": formula.value_name} if view.model else {}
+    if formula.is_likelihood:
+        columns["probability"] = "P(w|D)"
+    known = _terms(view, t, int(places[0])) if view.model else {name: {} for name in parts}
     return {
         "docno": docno,
         "score": score,
         "length": int(view.pool.candidates.length[own][places[0]]),
-        "terms": parts,
+        "columns": columns,
+        "terms": [
+            {"term": name, "contribution": part, **known[name]}
+            | ({"probability": math.exp(part / known[name]["times"])} if formula.is_likelihood else {})
+            for name, part in parts.items()
+        ],
         "isSum": abs(total - score) <= _CLOSE * max(1.0, abs(score)),
-        "text": None if view.texts is None else view.texts.of([docno])[0],
+        "text": None if view.texts is None else _marked(view, view.texts.of([docno])[0], list(parts)),
     }
+
+
+def _terms(view: View, t: int, place: int) -> dict[str, dict[str, Any]]:
+    """Return by term of a topic how often the query has it, and what a document and the index hold of it."""
+    pool = view.pool
+    tf, values = pool.tf_block(pool.candidates, t)[:, place].tolist(), pool.value[pool.term_rows(t)].tolist()
+    found: dict[str, dict[str, Any]] = {}
+    for column, count, value in zip(pool.columns[t], tf, values, strict=True):
+        own = found.setdefault(column.term, {"times": column.times, "tf": [], "value": [], "of": []})
+        own["tf"].append(count)
+        own["value"].append(value)
+        own["of"].append(pool.formula.group_names[column.group] if pool.formula.group_names else "")
+    return found
+
+
+def _marked(view: View, text: str, terms: list[str]) -> list[str]:
+    """Return a text's beginning in pieces, at odd places those that are analysed to a query term."""
+    wanted = {word for term in terms for word in term.split()}
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
+    small, done, pieces = shown.translate(_SMALL), 0, [""]
+    for token in tokenize(shown):
+        begin = small.index(token.translate(_SMALL), done)
+        end = begin + len(token)
+        is_wanted = not wanted.isdisjoint(view.index.analyze(token))
+        pieces[-1] += shown[done:begin]
+        pieces += [shown[begin:end], ""] if is_wanted else []
+        pieces[-1] += "" if is_wanted else shown[begin:end]
+        done = end
+    pieces[-1] += shown[done:]
+    return pieces
 
 
 def surface(view: View, surfaces: Surfaces, setting: Setting, measure: str, smooth: bool) -> dict[str, Any]:

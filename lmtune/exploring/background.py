@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError
 from lmtune.exploring.view import View
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Parameter
+from lmtune.progress import note
 from lmtune.tuning.experiment.smooth import smooth_form
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.objectives import SurrogateCost
@@ -24,6 +28,7 @@ POINTS = 33
 """Along each of two parameters, and along a line; a smooth form has every other one."""
 
 _SECONDS = 0.01  # of a turn: what a drag may have to wait
+_KNOWN = 64  # grids and lines that are kept: a drag of three parameters asks for new ones at each step
 
 T = TypeVar("T")
 
@@ -60,9 +65,17 @@ class Turns:
             return work()
 
 
-@dataclass
+def told(error: BaseException) -> str:
+    """Return what a page is told of an error in a line; where it lies inside lmtune the log says where."""
+    if isinstance(error, InputError):
+        return str(error)
+    note("".join(traceback.format_exception(error)).rstrip())
+    return " ".join(f"an error inside lmtune, see its terminal: {type(error).__name__}: {error}".split())
+
+
+@dataclass(eq=False)
 class Points:
-    """Settings and what is known of them so far.
+    """Settings and what is known of them so far; equal to nothing but itself.
 
     Attributes
     ----------
@@ -121,11 +134,13 @@ class Surfaces:
             if key not in self._known:
                 self._known[key] = self._new(setting, smooth)
                 self._waiting.append(self._known[key])
+                if len(self._known) > _KNOWN:
+                    self._drop(self._known[next(iter(self._known))])
                 self._more.notify()
             elif self._known[key] in self._waiting:  # what was asked for last comes first
                 self._waiting.remove(self._known[key])
                 self._waiting.append(self._known[key])
-        return self._known[key]
+            return self._known[key]
 
     def _new(self, setting: NDArray[np.float64], smooth: Measure | None) -> Points:
         each = POINTS if smooth is None else (POINTS + 1) // 2
@@ -162,24 +177,40 @@ class Surfaces:
         self._worker.join()
 
     def _work(self) -> None:
-        while True:
+        while (points := self._next()) is not None:
+            try:
+                self._measure(points)
+            except BaseException as error:  # told, and begun again when it is asked for again
+                points.error = told(error)
             with self._more:
-                self._more.wait_for(lambda: self._ended or bool(self._waiting))
-                if self._ended:
-                    return
-                points = self._waiting[-1]
-            together = 1
-            while not self._ended and points.done < len(points.order) and points is self._waiting[-1]:
-                begun = time.perf_counter()
-                try:
-                    self._turns.between(lambda points=points, count=together: _some(points, count))  # type: ignore[misc]
-                except Exception as error:
-                    points.error, points.done = str(error), len(points.order)
-                spent = max(time.perf_counter() - begun, 1e-6)
-                together = max(1, min(2 * together, int(together * _SECONDS / spent)))
-            with self._more:
-                if points.done >= len(points.order):
+                if points.error:
+                    self._drop(points)
+                elif points.done >= len(points.order) and points in self._waiting:
                     self._waiting.remove(points)
+
+    def _next(self) -> Points | None:
+        """Wait for points to measure; None once there is no more to do."""
+        with self._more:
+            self._more.wait_for(lambda: self._ended or bool(self._waiting))
+            return None if self._ended else self._waiting[-1]
+
+    def _measure(self, points: Points) -> None:
+        """Measure points, many at a time where they are quick, until others are asked for."""
+        together = 1
+        while not self._ended and points.done < len(points.order) and points is self._latest():
+            begun = time.perf_counter()
+            self._turns.between(partial(_some, points, together))
+            spent = max(time.perf_counter() - begun, 1e-6)
+            together = max(1, min(2 * together, int(together * _SECONDS / spent)))
+
+    def _latest(self) -> Points | None:
+        with self._more:
+            return self._waiting[-1] if self._waiting else None
+
+    def _drop(self, points: Points) -> None:
+        """Forget points, so that they are measured anew where they are asked for again."""
+        self._known = {key: own for key, own in self._known.items() if own is not points}
+        self._waiting = [own for own in self._waiting if own is not points]
 
 
 def _some(points: Points, count: int) -> None:
@@ -210,5 +241,4 @@ def _along(own: Parameter, each: int) -> list[float]:
 def coarse_first(shape: tuple[int, int]) -> list[int]:
     """Return a grid's places, every eighth along both sides first, then those between."""
     rows, columns = shape
-
     return sorted(range(rows * columns), key=lambda at: -math.gcd(*divmod(at, columns), 8))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.run_files import run_labels
 from lmtune.models.model import NAMES, find_model, named_model
-from lmtune.options import option
+from lmtune.options import given_words, option
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reporting.final_settings import of_collection
 from lmtune.reporting.results_reader import read_results
@@ -100,15 +100,19 @@ def open_collection(
     for text in ready.notes[1:]:  # the first is of folds
         note(text)
     texts = _texts(collection, ready, shown.text)
-    default = Mark("default", "", find_model(model).default)
+    default, space = find_model(model).default, plan.space
+    start = {own.name: own.clip(default[own.name]) for own in space.parameters}
     return View(
         pool=ready.pool,
-        space=plan.space,
+        space=space,
         measures=plan.measures,
         model=model,
         queries=ready.dataset.topics,
-        marks=(default, *(() if found is None else marks(found))),
-        source=(collection.name or "",),
+        marks=(
+            Mark("default" if start == default else "start", "", start),
+            *(() if found is None else _inside(marks(found), space)),
+        ),
+        source=_source(collection),
         texts=texts,
         depth=shown.depth,
         regions=_regions(ready.pool, plan.space, shown.depth),
@@ -157,6 +161,29 @@ def open_runs(files: Sequence[Path], shown: Shown, *, progress: Progress = silen
         source=tuple(map(str, files)),
         depth=shown.depth,
     )
+
+
+def _source(collection: Collection) -> list[str]:
+    """Return the words that open a collection again with the same terms, but for its judgements."""
+    analysis = collection.analysis
+    if analysis is not None and collection.index is None:
+        collection = replace(collection, stemmer=analysis["stemmer"], stopwords=analysis["stopwords"])
+    usual = {"stemmer": "porter", "stopwords": "lucene"}
+    changed = {name: None for name, value in usual.items() if getattr(collection, name) == value}
+    # The model says which fields.
+    collection = replace(collection, fields=(), qrels=None, **changed)  # type: ignore[arg-type]
+    return [*filter(None, [collection.name]), *given_words(collection)]
+
+
+def _inside(found: Iterable[Mark], space: ParameterSpace) -> Iterator[Mark]:
+    """Yield the marks inside the ranges that are shown, and say which are not."""
+    for mark in found:
+        settings = [mark.setting, *mark.path]
+        inside = [all(own.low <= step[own.name] <= own.high for own in space.parameters) for step in settings]
+        if inside[0]:
+            yield mark._replace(path=mark.path if all(inside) else ())
+        else:
+            note(f"{mark.name} for {mark.measure} is outside the ranges, and not shown")
 
 
 def marks(result: CollectionResult) -> Iterator[Mark]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lmtune.errors import check_choice
 from lmtune.exploring import answers
 from lmtune.exploring.background import Turns, plan
 from lmtune.exploring.view import View
@@ -24,7 +25,7 @@ FILES = {f"{name}.js": "text/javascript" for name in MODULES} | {"explore.css": 
 
 _NAMES = json.dumps({"imports": {f"explore/{name}": f"./{name}.js" for name in MODULES}})
 _KEPT = 17
-"""Settings along each parameter that a copy keeps."""
+"""Settings along each parameter that a copy keeps, beside those of marks."""
 
 
 def policy() -> str:
@@ -52,17 +53,19 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
     turns : Turns
         Settings are measured one by one, so that open pages are answered meanwhile.
     state : mapping
-        The page's: ``setting``, ``pinned`` and what else it keeps.
+        The page's: ``setting``, ``pinned`` and ``measure``.
 
     Raises
     ------
     InputError
-        For a setting outside the ranges.
+        For a setting outside the ranges, and a measure that is not shown.
     """
+    check_choice("not among the page's measures", state["measure"], [str(own) for own in view.measures])
     setting, pinned = view.vector(state["setting"]), view.vector(state["pinned"])
     points, shape = plan(view, setting, _KEPT)
+    marks = [view.vector(mark.setting) for mark in view.marks]
     kept = []
-    for vector in np.vstack([setting, pinned, points]):
+    for vector in np.vstack([setting, pinned, *marks, points]):
         named = view.space.named(vector)
         answer = turns.between(lambda named=named: answers.measured(view, named))  # type: ignore[misc]
         versus = turns.between(lambda named=named: answers.compared(view, named, state["pinned"]))  # type: ignore[misc]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from lmtune.errors import InputError
+from lmtune.errors import InputError, visible
 from lmtune.exploring import answers
-from lmtune.exploring.background import OutdatedError, Surfaces, Turns
+from lmtune.exploring.background import OutdatedError, Surfaces, Turns, told
 from lmtune.exploring.page import FILES, exported, page, policy
 from lmtune.exploring.view import View
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = "127.0.0.1"
-_LONGEST = 1 << 16
+_LONGEST, _LARGEST = 1 << 16, 1e300
+_LEFT = 499  # whoever asked has left: a status that nobody reads
 _ANSWERS: dict[str, Callable[..., Any]] = {
     "description": answers.description,
     "measured": answers.measured,
@@ -71,14 +73,59 @@ class Session:
         OutdatedError
             Where the page has asked the same of another setting since.
         """
-        given = dict(asked)
-        try:
-            page, serial, work = str(given.pop("page")), int(given.pop("serial")), self._kinds[kind]
-            return self.turns.take(page, kind, serial, lambda: work(**given))
-        except InputError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError("no such question", value=kind, accepted=", ".join(self._kinds)) from None
+        work = self._kinds.get(kind)
+        if work is None:
+            raise InputError("no such question", value=kind, accepted=", ".join(self._kinds))
+        given = arguments(kind, asked, ["page", "serial", *inspect.signature(work).parameters])
+        page, serial = given.pop("page"), given.pop("serial")
+        return self.turns.take(page, kind, serial, lambda: work(**given))
+
+    def export(self, asked: Mapping[str, Any]) -> str:
+        """Return a copy of the page in a state: ``setting``, ``pinned``, ``measure``."""
+        state = arguments("export", asked, ["setting", "pinned", "measure"])
+        return exported(self.view, self.turns, state)
+
+
+def arguments(kind: str, asked: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return what is asked with a question, each of its kind; other names are none of its own.
+
+    Raises
+    ------
+    InputError
+        For what is missing, too much, or of another kind.
+    """
+    if set(asked) != set(names):
+        raise InputError(f"no such question: {kind}", value=sorted(asked), accepted=", ".join(names))
+    for name, value in asked.items():
+        is_right, accepted = _ARGUMENTS[name]
+        if not is_right(value):
+            raise InputError(f"no such question: {kind}, {name}", value=value, accepted=accepted)
+    return dict(asked)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell a number that a float and JSON can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def _is_setting(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_serial(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value)
+
+
+_ARGUMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("page", "measure", "topic", "docno"), (_is_text, "a text")),
+    **dict.fromkeys(("setting", "pinned"), (_is_setting, "numbers by parameters' names")),
+    "serial": (_is_serial, "an integer"),
+    "smooth": (lambda value: isinstance(value, bool), "true, false"),
+}
 
 
 class _Guard:
@@ -136,26 +183,28 @@ def make_app(session: Session, token: str, hosts: frozenset[str]) -> Starlette:
             return PlainTextResponse("no such file\n", 404)
         return Response((folder / name).read_bytes(), media_type=FILES[name], headers=_HEADERS)
 
-    async def ask(request: Request) -> Response:
+    async def answered(request: Request, work: Callable[[dict[str, Any]], Response]) -> Response:
         from starlette.concurrency import run_in_threadpool
+        from starlette.requests import ClientDisconnect
 
         try:
-            work = partial(session.answer, request.path_params["kind"], await _posted(request))
-            return JSONResponse(await run_in_threadpool(work), headers=_HEADERS)
+            return await run_in_threadpool(work, await _posted(request))
+        except ClientDisconnect:
+            return Response(status_code=_LEFT)
         except OutdatedError:
             return Response(status_code=409, headers=_HEADERS)
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
+        except Exception as error:
+            status = 400 if isinstance(error, InputError) else 500
+            return JSONResponse({"error": visible(told(error))}, status, headers=_HEADERS)
+
+    async def ask(request: Request) -> Response:
+        kind = request.path_params["kind"]
+        return await answered(
+            request, lambda asked: JSONResponse(session.answer(kind, asked), headers=_HEADERS)
+        )
 
     async def export(request: Request) -> Response:
-        from starlette.concurrency import run_in_threadpool
-
-        try:
-            state = await _posted(request)
-            content = await run_in_threadpool(lambda: exported(session.view, session.turns, state))
-            return HTMLResponse(content, headers=_HEADERS)
-        except (InputError, LookupError, TypeError) as error:
-            return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
+        return await answered(request, lambda asked: HTMLResponse(session.export(asked), headers=_HEADERS))
 
     home = f"/{token}"
     routes = [
@@ -181,8 +230,11 @@ async def _posted(request: Request) -> dict[str, Any]:
             body += part
             if len(body) > _LONGEST:
                 raise ValueError
-        return dict(json.loads(body))
-    except (ValueError, TypeError, RecursionError):
+        asked = json.loads(body)
+        if not isinstance(asked, dict):
+            raise ValueError
+        return asked
+    except (ValueError, RecursionError):
         raise InputError("not a question", accepted=f"a JSON object of {_LONGEST} bytes at most") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -27,16 +28,20 @@ HOME = "indexes"
 """The folder, under the current one, that holds built indexes."""
 
 
-def cached_path(source: DocumentSource, analyzer: Analyzer, home: PathLike = HOME) -> Path:
+def cached_path(
+    source: DocumentSource, analyzer: Analyzer, home: PathLike = HOME, *, positions: bool = False
+) -> Path:
     """Return where a collection's index is kept: ``indexes/NAME.STEMMER.STOPWORDS.DIGEST``.
 
     The digest tells collections of one name apart: it is of the path of the documents where they
-    are files, of the analysis and of the index's format.
+    are files, of the analysis, of the index's format, and of whether it has positions: who needs these
+    takes nothing away from who has opened an index without.
     """
-    parts = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
-    name = ".".join(part.replace(os.sep, "_").replace(":", "_") for part in parts)
+    words = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
+    name = ".".join(part.replace(os.sep, "_").replace(":", "_") for part in words)
     origin = source.origin if isinstance(source, FileDocuments) else source.name
-    whole = json.dumps([FORMAT, origin, analyzer.settings], sort_keys=True)
+    parts = [FORMAT, origin, analyzer.settings, *(["positions"] if positions else [])]
+    whole = json.dumps(parts, sort_keys=True)
     digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
     return Path(home, f"{name}.{digest[:8]}")
 
@@ -67,7 +72,7 @@ def index_for(
     fields : sequence of str
         Fields of the documents that the index must have too; see `ColumnarIndex.field`.
     positions : bool
-        Whether the index must have positions; one without is built anew.
+        Whether the index must have positions; one without stays beside it.
     home : path-like
         The folder that holds built indexes.
     progress : callable or bool, optional
@@ -86,12 +91,22 @@ def index_for(
     """
     source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
     views = {field: field_of(source, field) for field in fields}
-    report, path = counted(progress, "indexing"), cached_path(source, analyzer, home)
+    report, path = counted(progress, "indexing"), cached_path(source, analyzer, home, positions=positions)
 
     def build() -> ColumnarIndex:
         return build_index(source, path, analyzer, positions=positions, progress=report)
 
-    read = partial(_open_current, path, source, analyzer, positions)
+    def read() -> ColumnarIndex:
+        try:
+            return _open_current(path, source, analyzer, positions)
+        except StaleError as reason:
+            if not positions:  # one that has positions serves as well
+                with contextlib.suppress(StaleError):
+                    return _open_current(
+                        cached_path(source, analyzer, home, positions=True), source, analyzer
+                    )
+            raise reason from None
+
     index = build_once(path, read, build, on_build)
     for field, view in views.items():
         kept = index.path / FIELDS / field

@@ -159,7 +159,6 @@ class Index(Protocol):
         ...
 
 
-@runtime_checkable
 class StoredIndex(Index, Protocol):
     """An index in a folder, beside which more can be kept."""
 
@@ -168,6 +167,7 @@ class StoredIndex(Index, Protocol):
         """The folder."""
 
 
+@runtime_checkable
 class FieldedIndex(Protocol):
     """An index that can have fields of its documents too."""
 

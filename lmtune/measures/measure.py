@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lmtune.errors import InputError
@@ -43,14 +43,7 @@ _CUTOFFS_OF_LISTS = {
 }
 _COSTS = ("pairwise-error", "WTA")
 _OTHER_NAMES = {"mrr": "RR", "map": "AP", "precision": "P", "recall": "R"}
-_TITLES = {
-    "AP": "MAP",
-    "Bpref": "BPREF",
-    "RR": "MRR",
-    "nDCG": "NDCG",
-    "pairwise-error": "pairwise error",
-    "WTA": "WTA cost",
-}
+_TITLES = {"AP": "MAP", "Bpref": "BPREF", "RR": "MRR", "pairwise-error": "pairwise error", "WTA": "WTA cost"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,12 @@ class Measure:
     @property
     def title(self) -> str:
         """What papers call its mean over topics: MAP, BPREF, P@10."""
-        return _TITLES.get(self.kind, self.kind) + str(self).removeprefix(self.kind)
+        return _TITLES.get(self.kind, self.kind) + self.label.removeprefix(self.kind)
+
+    @property
+    def label(self) -> str:
+        """What a reader calls its value for a topic: AP, nDCG@10, nDCG@10 (gains 2^g - 1)."""
+        return str(replace(self, dcg=LINEAR)) + ("" if self.dcg == LINEAR else " (gains 2^g - 1)")
 
     @property
     def _settings(self) -> str:

@@ -43,6 +43,7 @@ class BM25(Formula):
     name = "bm25"
     parameters = (K1, B)
     dominance = "tf"
+    value_name = "idf"
 
     def term_value(self, term: TermCounts) -> float:
         """Return a term's idf."""

@@ -60,6 +60,7 @@ class Fields(Formula):
     """
 
     dominance = "tf"
+    is_likelihood = True
 
     def __init__(self, fields: Sequence[str]) -> None:
         check_fields(fields)
@@ -67,7 +68,7 @@ class Fields(Formula):
             raise InputError(
                 "no fields to mix, or too many", value=fields, accepted="--fields title,contents"
             )
-        self.fields = tuple(fields)
+        self.fields = self.group_names = tuple(fields)
         self.name = PREFIX + ",".join(fields)
         share = 1.0 / len(fields)
         low, high = (0.001, 0.999) if len(fields) > 1 else (1.0, 1.0)

@@ -67,6 +67,12 @@ class Formula(ABC):
         Whether it counts windows, so that an index must have positions.
     fields : tuple of str
         The fields of documents that an index must have.
+    value_name : str
+        What `term_value` is, for a reader.
+    group_names : tuple of str
+        What its kinds of columns are counted in, where there are several.
+    is_likelihood : bool
+        Whether a term's part of the score is how often the query has it times the logarithm of a probability.
     """
 
     name: str
@@ -74,6 +80,9 @@ class Formula(ABC):
     dominance: str | None = None
     needs_positions: bool = False
     fields: tuple[str, ...] = ()
+    value_name: str = "P(w|C)"
+    group_names: tuple[str, ...] = ()
+    is_likelihood: bool = False
 
     @abstractmethod
     def differentiate(

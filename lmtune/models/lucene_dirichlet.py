@@ -33,6 +33,7 @@ class LuceneDirichlet(TwoStage):
     name = "lucene-dirichlet"
     parameters = (replace(LAMBDA, low=0.0, high=0.0), MU)
     dominance = "tf"
+    is_likelihood = False
     is_floored = True
 
     def term_value(self, term: TermCounts) -> float:

@@ -64,6 +64,7 @@ class SequentialDependence(Formula):
     )
     dominance = "tf"
     needs_positions = True
+    group_names = ("", "ordered", "unordered")
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return each distinct term, phrase and window of neighbours; a window in one order alone."""

@@ -56,6 +56,7 @@ class TwoStage(Formula):
     name = "two-stage"
     parameters = (LAMBDA, MU)
     dominance = "e"
+    is_likelihood = True
     is_floored = False
 
     def check(self, settings: NDArray[np.float64]) -> None:

@@ -69,6 +69,6 @@ def _draw(target: Path, outcomes: Sequence[Outcome]) -> None:
         if outcome.trials
     ]
     [measure, *_] = [one.settings.measure for own in outcomes for one in own.trained]
-    figure = training_courses(courses, measure=str(parse_list_measure(measure)))
+    figure = training_courses(courses, measure=parse_list_measure(measure).label)
     for name in _PICTURES:
         save(figure, target / name)

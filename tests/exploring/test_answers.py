@@ -7,24 +7,30 @@ import shlex
 import time
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import random_collection
 from typer.testing import CliRunner
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.cli import explore as cli_explore
 from lmtune.cli.main import app
+from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.exploring import answers
+from lmtune.exploring import answers, background
 from lmtune.exploring.background import OutdatedError, Surfaces, Turns, coarse_first
-from lmtune.exploring.opening import Shown, open_runs, way_up
+from lmtune.exploring.opening import Shown, open_collection, open_runs, way_up
 from lmtune.exploring.page import exported
 from lmtune.exploring.view import Mark, View
+from lmtune.indexing.analysis import Analyzer
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
 from lmtune.models.model import find_model
@@ -215,9 +221,174 @@ def test_runs_have_weights(tmp_path: Path) -> None:
         open_runs([tmp_path / "qrels"], Shown(model="bm25"))
 
 
+def test_lines_follow_a_drag_of_many_parameters() -> None:
+    view = view_of("sdm", documents=60)
+    surfaces = Surfaces(view, Turns())
+    dragged = [{**view.default, "mu": float(mu)} for mu in range(100, 2000, 20)]
+    for setting in dragged:
+        answers.surface(view, surfaces, setting, "AP", False)
+    found = wait_for(surfaces, view, setting=dragged[-1], measure="AP", smooth=False)
+    assert found["settings"][0] == list(view.vector({**dragged[-1], "ordered": 0.0}))
+    assert len(surfaces._known) <= 64
+    surfaces.end()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("of its own"), SystemExit(3), InputError("no such thing")])
+def test_an_error_of_the_worker_is_told_and_it_goes_on(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = view_of("two-stage", documents=60)
+    surfaces = Surfaces(view, Turns())
+
+    def fail(*_: object) -> None:
+        raise error
+
+    asked: dict[str, Any] = {"setting": view.default, "measure": "AP", "smooth": False}
+    with monkeypatch.context() as broken:
+        broken.setattr(background, "_some", fail)
+        answers.surface(view, surfaces, **asked)
+        points = surfaces.ask(view.vector(view.default))
+        for _ in range(1000):
+            if points.error:
+                break
+            time.sleep(0.01)
+    assert str(error) in points.error
+    assert ("inside lmtune" in points.error) == (not isinstance(error, InputError))
+    wait_for(surfaces, view, **asked)
+    surfaces.end()
+
+
+MADE = "The communication of results, communicated. Communicating vessels, comma; O'Neill's vessel."
+
+
+def test_a_word_is_marked_if_its_term_is_the_querys(tmp_path: Path) -> None:
+    view = opened_of(tmp_path, model="bm25", text=MADE)
+    found = answers.explained(view, "1", "made", view.default)
+    assert "".join(found["text"]) == MADE
+    marked = ["communication", "communicated", "Communicating", "vessels", "O'Neill's", "vessel"]
+    assert found["text"][1::2] == marked
+
+
+@given(st.text() | st.text(alphabet="bB.'’ İΣßK日本😀é_1\r\n", max_size=60))
+def test_pieces_of_any_text_are_the_text(text: str) -> None:
+    view: Any = SimpleNamespace(index=Analyzer())
+    pieces = answers._marked(view, text, ["é", "b 1"])
+    assert "".join(pieces) == text
+    assert [Analyzer().analyze(piece) for piece in pieces[1::2]] == [
+        [term] for term in Analyzer().analyze(text) if term in ("é", "b", "1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "columns"),
+    [
+        ("two-stage", ["times", "tf", "P(w|C)", "P(w|D)"]),
+        ("bm25", ["times", "tf", "idf"]),
+        ("sdm", ["times", "tf", "P(w|C)"]),
+        ("lucene-dirichlet", ["times", "tf", "P(w|C)"]),
+        ("fields:title,contents", ["times", "tf", "P(w|C)", "P(w|D)"]),
+    ],
+)
+def test_an_account_has_the_columns_of_its_model(model: str, columns: list[str], tmp_path: Path) -> None:
+    view = opened_of(tmp_path, model=model)
+    topic = view.pool.topics[0]
+    docno = answers.ranked(view, topic, view.default, view.default)["setting"][0]["docno"]
+    found = answers.explained(view, topic, docno, view.default)
+    assert list(found["columns"].values()) == columns
+    for own in found["terms"]:
+        assert all(own[key] not in (None, "", []) for key in found["columns"])
+        if "P(w|D)" in columns:
+            assert own["times"] * np.log(own["probability"]) == pytest.approx(own["contribution"])
+    if model == "fields:title,contents":
+        [one, *_] = found["terms"]
+        assert one["of"] == ["title", "contents"]
+
+
+def write_collection(folder: Path, text: str = MADE) -> None:
+    rng = np.random.default_rng(2)
+    words = ["communication", "vessels", "water", "The", "running", "ran", "O'Neill", "tank"]
+    rows = [{"id": f"d{d}", "title": " ".join(rng.choice(words, 3))} for d in range(60)]
+    rows = [row | {"contents": " ".join(rng.choice(words, rng.integers(4, 40)))} for row in rows]
+    rows.append({"id": "made", "title": "made", "contents": text})
+    folder.mkdir(exist_ok=True)
+    (folder / "docs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    topics = ["1\tcommunications vessels O'Neill", "2\trunning water", "3\tthe tank running vessels"]
+    (folder / "topics.tsv").write_text("".join(f"{topic}\n" for topic in topics))
+    judged = [f"{t} 0 {row['id']} {rng.integers(0, 2)}\n" for t in (1, 2, 3) for row in rows[::2]]
+    (folder / "qrels.txt").write_text("".join(judged))
+
+
+def opened_of(
+    tmp_path: Path, *, text: str = MADE, measures: tuple[str, ...] = ("AP", "P@5"), **shown: Any
+) -> View:
+    write_collection(tmp_path / "c c", text)
+    collection = Collection(str(tmp_path / "c c"), indexes=tmp_path / "i")
+    return open_collection(collection, Shown(measures=measures, **shown), lambda _: {})
+
+
+def test_a_page_stays_whole_where_another_model_is_opened(tmp_path: Path) -> None:
+    first = opened_of(tmp_path, model="two-stage")
+    before = answers.measured(first, SETTING)
+    for model in ("sdm", "fields:title", "bm25"):
+        opened_of(tmp_path, model=model)
+    assert answers.measured(first, SETTING) == before
+    assert before["changed"] is False
+    top = answers.ranked(first, "1", SETTING, PINNED)["setting"][0]["docno"]
+    assert answers.explained(first, "1", top, SETTING)["text"]
+
+
+@pytest.mark.parametrize(
+    ("words", "setting"),
+    [
+        ([], SETTING),
+        (["--indexes", "other place", "--stemmer", "none", "--stopwords", "none"], SETTING),
+        (["--model", "bm25", "--depth", "7"], {"k1": 2.5, "b": 0.9}),
+        (["--model", "sdm", "--range", "mu=300,300"], {"ordered": 0.4}),
+        (["--model", "fields", "--fields", "title,contents"], {"w_title": 0.9, "w_contents": 0.1}),
+        (["--topics", "c c/topics.tsv", "--qrels", "c c/qrels.txt", "--stopwords", "stop.txt"], SETTING),
+        (["--from", "tuned"], SETTING),
+    ],
+)
+def test_the_copied_command_gives_the_pages_numbers(
+    words: list[str], setting: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_collection(tmp_path / "c c")
+    Path("stop.txt").write_text("water\nran\n")
+    if "--from" in words:
+        tune = ["tune", "c c", "-m", "AP", "--stemmer", "none", "--output", "tuned", "--no-approx"]
+        assert (
+            CliRunner().invoke(app, [*tune, "--folds", "3", "--grid", "2x2", "--restarts", "0"]).exit_code
+            == 0
+        )
+    opened: list[View] = []
+    monkeypatch.setattr(cli_explore, "serve", lambda view, *_: opened.append(view))
+    ran = CliRunner().invoke(app, ["explore", "c c", "-m", "AP,P@5", *words])
+    assert ran.exit_code == 0, ran.output
+    [view] = opened
+    shown = answers.measured(view, setting)
+    ran = CliRunner().invoke(app, [*shlex.split(shown["command"])[1:], "--output", "copied.run"])
+    assert ran.exit_code == 0, ran.output
+    [found] = lmtune.evaluate("c c/qrels.txt", "copied.run", ["AP", "P@5"])
+    for place, name in enumerate(("AP", "P@5")):
+        values = np.array(found.column(name).values, np.float64)
+        assert values.mean() == pytest.approx(shown["means"][place], abs=1e-12)
+
+
+def test_a_page_begins_inside_the_ranges(tmp_path: Path) -> None:
+    write_collection(tmp_path / "c c")
+    collection = Collection(str(tmp_path / "c c"), indexes=tmp_path / "i")
+    view = open_collection(collection, Shown(measures=("AP",)), lambda _: {"mu": (1.0, 100.0)})
+    assert view.marks[0].name == "start"
+    assert answers.measured(view, view.default)["setting"]["mu"] == 100.0
+
+
 def test_a_copy_holds_the_same_values(view: View) -> None:
     html = exported(view, Turns(), {"setting": SETTING, "pinned": PINNED, "measure": "AP"})
     begin = html.index('id="kept">') + len('id="kept">')
     content = json.loads(html[begin : html.index("</script>", begin)])
-    assert content["answers"][0]["measured"] == answers.measured(view, SETTING)
+    kept = [own["measured"] for own in content["answers"]]
+    for place, setting in enumerate((SETTING, PINNED, view.default)):
+        assert kept[place] == answers.measured(view, setting)
+    assert len(kept) == 3 + content["shape"][0] * content["shape"][1]
     assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")

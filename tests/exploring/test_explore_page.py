@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(home: Path) -> Iterator[str]:
     """Start the command, and end it by Ctrl-C afterwards."""
+    with served(home) as address:
+        yield address
+
+
+@contextmanager
+def served(home: Path, *words: str) -> Iterator[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(lmtune.__file__).parents[1])}
-    command = [sys.executable, "-m", "lmtune", "explore", "c", "--measure", "AP,P@5", "--no-browser"]
+    command = [sys.executable, "-m", "lmtune", "explore", "c", "--measure", "AP,P@5", "--no-browser", *words]
     running = subprocess.Popen(
         command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -134,6 +141,12 @@ def test_the_picture_is_dragged_by_mouse_and_keys(opened: Chrome) -> None:
         opened.switch_to.active_element.send_keys(Keys.ARROW_LEFT)
     wait(opened, f"{part('command')}.textContent", lambda text: text != before)
     assert run(opened, "return document.activeElement.classList.contains('handle')")
+    # What can be reached is no part of a picture, whose insides are hidden from readers of the screen.
+    assert not run(opened, "return document.querySelectorAll('[role=img] [tabindex]').length")
+    said = run(
+        opened, "return [...document.querySelectorAll('svg.surface text')].map((own) => own.textContent)"
+    )
+    assert sum(text.startswith(("0.", "≤0.")) for text in said) >= 5  # of the bar of colours
 
 
 def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
@@ -152,6 +165,15 @@ def test_a_pin_a_topic_and_a_document(opened: Chrome) -> None:
     wait(opened, f"!{part('explained')}.hidden && {part('explained')}.querySelectorAll('tbody tr').length")
     said = run(opened, f"return {part('explained')}.textContent")
     assert "the terms add up to it" in said
+    aligned = """
+      const table = document.querySelector('[data-part=explained] table');
+      const sides = (row) => [...row.cells].map((own) => getComputedStyle(own).textAlign);
+      return [sides(table.tHead.rows[0]), sides(table.tBodies[0].rows[0]),
+        [...table.querySelectorAll('.part')].map((own) => own.getBoundingClientRect().width)];
+    """
+    heads, cells, bars = run(opened, aligned)
+    assert heads == cells
+    assert max(bars) > 50
     assert run(opened, f"return {part('explained')}.querySelectorAll('mark').length") >= 1
     kept = run(opened, "return location.href")
     run(opened, f"{part('pin')}.click()")
@@ -188,10 +210,20 @@ def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None
     copy.write_text(saved["text/html"], encoding="utf-8")
     browser.get(copy.as_uri())
     wait(browser, f"{part('comparison')}?.querySelectorAll('tbody tr').length", lambda rows: rows == 2)
-    run(browser, f"{part('sliders')}.querySelector('input').value = 900")
-    run(browser, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
     difference = f"{part('comparison')}.querySelector('tbody tr').cells[3].textContent"
+    field = f"{part('sliders')}.querySelector('input[type=number]')"
+    run(browser, f"{field}.value = 0.37; {field}.dispatchEvent(new Event('change'))")
     wait(browser, difference, lambda text: text != "0.0000")
+    # What stands in the fields is the setting whose numbers are shown.
+    shown = float(run(browser, f"return {field}.value"))
+    assert shown != 0.37
+    assert float(command_of(browser).split("lambda=")[1].split()[0]) == pytest.approx(shown, rel=1e-5)
+    slider = browser.find_element("id", "slider-lambda")
+    slider.send_keys("\ue014")
+    wait(browser, f"Number({field}.value)", lambda value: value > shown)
+    dead = [f"{part(name)}.offsetParent" for name in ("pin", "copy", "html", "smooth-label")]
+    assert run(browser, f"return [{', '.join(dead)}].every((own) => own === null)")
+    assert not run(browser, f"return {part('topics')}.querySelectorAll('button').length")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -256,3 +288,50 @@ def test_two_pages_at_once(opened: Chrome, address: str) -> None:
     opened.close()
     opened.switch_to.window(first)
     assert "lambda=0.0 " in command_of(opened)
+
+
+def test_lines_of_many_parameters_follow_a_drag(browser: Chrome, home: Path) -> None:
+    with served(home, "--model", "sdm") as address:
+        look(browser)
+        browser.get(address)
+        wait(browser, f"{part('progress')}?.hidden")
+        slider = f"{part('sliders')}.querySelector('#slider-mu')"
+        for place in (300, 600, 200, 450):
+            run(browser, f"{slider}.value = {place}; {slider}.dispatchEvent(new Event('input'))")
+            time.sleep(0.3)
+        wait(browser, f"{part('progress')}.hidden")
+        assert run(browser, f"return {part('problem')}.hidden")
+        lines = "[...document.querySelectorAll('svg.surface path.line')]"
+        assert run(browser, f"return {lines}.filter((own) => own.getAttribute('d').length > 300).length") == 5
+        colours = run(browser, f"return {lines}.map((own) => getComputedStyle(own).stroke)")
+        assert len(set(colours)) == 5
+        texts = run(
+            browser, "return [...document.querySelectorAll('svg.surface text')].map((t) => t.textContent)"
+        )
+        assert {"mu_unordered", "100,000", "0.125"} <= set(texts)
+        assert lowest_contrast(browser) >= 4.5
+        assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+SPREAD = [(0.40, 47), (0.41, 48), (0.43, 47), (0.45, 60), (0.94, 9e4)]
+
+
+def test_names_of_marks_do_not_overlap(opened: Chrome) -> None:
+    overlaps = """
+      const { makeSurface } = await import('explore/surface');
+      const [lambda, mu] = [{ name: 'lambda', low: 0, high: 0.95, scale: 'linear' },
+        { name: 'mu', low: 1, high: 1e5, scale: 'log' }];
+      const parent = document.querySelector('[data-part=surface]');
+      parent.replaceChildren();
+      const marks = arguments[0].map(([lambda, mu], i) =>
+        ({ name: 'Method' + i, measure: '', path: [], setting: { lambda, mu } }));
+      const points = { shape: [2, 2], values: [0.1, 0.2, 0.3, 0.4] };
+      makeSurface(parent, [lambda, mu], () => {}).draw(points,
+        { measure: 'AP', label: 'AP', marks, setting: marks[0].setting, pinned: marks[0].setting });
+      const boxes = [...parent.querySelectorAll('text.name')].map((own) => own.getBoundingClientRect());
+      return [boxes.length, boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => a.left < b.right - 1
+        && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)).length];
+    """
+    begin, end = "const [settings, done] = arguments; (async () => {", "})().then(done, done);"
+    script = begin + overlaps.replace("arguments[0]", "settings") + end
+    assert opened.execute_async_script(script, SPREAD) == [5, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from test_answers import PINNED, SETTING, view_of
+
+from lmtune.exploring.view import View
 
 testclient = pytest.importorskip("starlette.testclient", reason="the extra 'explore' is not installed")
 
@@ -26,7 +30,7 @@ def client() -> Iterator[Any]:
 
 
 def ask(client: Any, kind: str, **given: object) -> Any:
-    return client.post(f"/{TOKEN}/ask/{kind}", json={"page": "p", "serial": 1, **given})
+    return client.post(f"/{TOKEN}/ask/{kind}", content=json.dumps({"page": "p", "serial": 1, **given}))
 
 
 def test_the_page_may_load_its_own_files_alone(client: Any) -> None:
@@ -66,7 +70,7 @@ def test_other_hosts_and_origins_get_nothing(headers: dict[str, str], client: An
 def test_questions_are_answered(client: Any) -> None:
     assert len(ask(client, "description").json()["topics"]) == 6
     assert len(ask(client, "measured", setting=SETTING).json()["means"]) == 2
-    export = client.post(f"/{TOKEN}/export", json={"setting": SETTING, "pinned": PINNED})
+    export = client.post(f"/{TOKEN}/export", json={"setting": SETTING, "pinned": PINNED, "measure": "AP"})
     assert export.text.startswith("<!doctype html>")
 
 
@@ -79,6 +83,13 @@ def test_questions_are_answered(client: Any) -> None:
         ("nothing", {}, "no such question"),
         ("ranked", {"topic": "77", "setting": {}, "pinned": {}}, "topic"),
         ("surface", {"setting": {}, "measure": "RBP", "smooth": False}, "measures"),
+        ("surface", {"setting": {}, "measure": ["AP"], "smooth": False}, "measure"),
+        ("surface", {"setting": {}, "measure": "AP", "smooth": "yes"}, "smooth"),
+        ("measured", {"setting": {"mu": "5"}}, "setting"),
+        ("measured", {"setting": {"mu": 10**400}}, "setting"),
+        ("measured", {"setting": {"\ud800": 1}}, "no such parameter"),
+        ("measured", {"setting": {}, "more": 1}, "no such question"),
+        ("ranked", {"topic": "\ud800", "setting": {}, "pinned": {}}, "topic"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_line(
@@ -121,3 +132,62 @@ def test_nothing_is_measured_once_the_page_has_ended() -> None:
     )
     session.end()
     assert threading.active_count() == before - 1
+
+
+@pytest.mark.parametrize(
+    "serial", ["Infinity", "-Infinity", "NaN", "1e999", "9" * 400, "true", "null", "1.5", '"1"']
+)
+def test_a_serial_that_is_no_number_is_refused_in_a_line(serial: str, client: Any) -> None:
+    body = f'{{"page": "p", "setting": {{}}, "serial": {serial}}}'
+    found = client.post(f"/{TOKEN}/ask/measured", content=body)
+    assert found.status_code == 400
+    assert "serial" in found.json()["error"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_setting_of_no_finite_numbers_is_refused_in_a_line(number: str, client: Any) -> None:
+    body = f'{{"page": "p", "serial": 2, "setting": {{"mu": {number}}}}}'
+    assert client.post(f"/{TOKEN}/ask/measured", content=body).status_code == 400
+    copied = f'{{"measure": "AP", "pinned": {{}}, "setting": {{"mu": {number}}}}}'
+    assert client.post(f"/{TOKEN}/export", content=copied).status_code == 400
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, AttributeError, RuntimeError])
+def test_an_error_inside_is_no_bad_question(
+    error: type[Exception], client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise error("of its own")
+
+    monkeypatch.setattr(View, "values", fail)
+    with caplog.at_level("INFO", "lmtune"):
+        found = client.post(
+            f"/{TOKEN}/ask/measured", json={"page": "p", "serial": 3, "setting": {"mu": 123.5}}
+        )
+    assert found.status_code == 500
+    assert found.json()["error"].startswith(f"an error inside lmtune, see its terminal: {error.__name__}")
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["ask/measured", "export"])
+def test_a_client_that_leaves_in_the_middle_is_no_error(path: str, client: Any) -> None:
+    sent: list[Any] = []
+    messages = [{"type": "http.request", "body": b'{"page"', "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"/{TOKEN}/{path}",
+        "headers": [(b"host", HOST.encode())],
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+    }
+    asyncio.run(client.app(scope, receive, send))
+    assert [message["status"] for message in sent if "status" in message] == [499]

@@ -216,9 +216,9 @@ EXPONENTIAL = "nDCG(dcg='exp-log2')"
 @pytest.mark.parametrize(
     ("name", "canonical", "better", "title"),
     [
-        ("ndcg", EXPONENTIAL, True, "NDCG(dcg='exp-log2')"),
-        (" nDCG@10 ", f"{EXPONENTIAL}@10", True, "NDCG(dcg='exp-log2')@10"),
-        ("nDCG(dcg='log2')@10", "nDCG@10", True, "NDCG@10"),
+        ("ndcg", EXPONENTIAL, True, "nDCG (gains 2^g - 1)"),
+        (" nDCG@10 ", f"{EXPONENTIAL}@10", True, "nDCG@10 (gains 2^g - 1)"),
+        ("nDCG(dcg='log2')@10", "nDCG@10", True, "nDCG@10"),
         ("MRR@5", "RR@5", True, "MRR@5"),
         ("pairwise-error", "pairwise-error", False, "pairwise error"),
         ("wta", "WTA", False, "WTA cost"),

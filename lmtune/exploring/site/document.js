@@ -1,50 +1,55 @@
 // A document's score, term by term, and its text.
 
-import { cell } from "explore/topics";
+import { cell, headed } from "explore/topics";
 
-const LONGEST = 4000;
+// What stands in a term's row under each name of its columns.
+const SHOWN = {
+  times: (own) => own.times,
+  tf: (own) => own.tf.map((count, i) => `${own.of[i]} ${count}`.trim()).join(", "),
+  value: (own) => own.value.map((value) => value.toPrecision(3)).join(", "),
+  probability: (own) => own.probability.toPrecision(3),
+};
 
 export function drawDocument(parent, answer, isRuns) {
   parent.replaceChildren();
   cell(parent, answer.docno, "h3");
-  const table = document.createElement("table");
-  const heads = isRuns
-    ? ["run", "weight × score"]
-    : ["term", "times", "tf", "P(w|C) or weight", "contribution", "p"];
-  const head = document.createElement("tr");
-  for (const name of heads) cell(head, name, "th", { scope: "col" });
-  table.append(document.createElement("thead"), document.createElement("tbody"));
-  table.tHead.append(head);
+  const kinds = Object.keys(answer.columns);
+  const [name, part] = isRuns ? ["run", "weight × score"] : ["term", "contribution"];
+  const table = headed([name], [...Object.values(answer.columns), part]);
+  const largest = Math.max(...answer.terms.map((own) => Math.abs(own.contribution)));
+  const below = answer.terms.filter((own) => own.contribution < 0).length;
+  const isSigned = below > 0 && below < answer.terms.length;
+  const bar = isSigned ? "bar, to the left below 0" : below ? "bar, how far below 0" : "bar";
+  cell(table.tHead.rows[0], bar, "th", { scope: "col" });
   for (const own of answer.terms) {
     const row = document.createElement("tr");
     cell(row, own.term, "th", { scope: "row" });
-    const number = { className: "number" };
-    if (!isRuns) {
-      cell(row, own.times, "td", number);
-      cell(row, own.tf.join(" + "), "td", number);
-      cell(row, own.value.map((value) => value.toPrecision(3)).join(", "), "td", number);
-    }
-    cell(row, own.contribution.toFixed(4), "td", number);
-    // Of a log likelihood: the smoothed probability.
-    if (!isRuns) cell(row, own.contribution < 0 ? Math.exp(own.contribution / own.times).toPrecision(3) : "", "td", number);
+    for (const kind of kinds) cell(row, SHOWN[kind](own), "td", { className: "number" });
+    cell(row, own.contribution.toFixed(4), "td", { className: "number" });
+    drawBar(cell(row, "", "td", { className: "bar" }), largest > 0 ? own.contribution / largest : 0, isSigned);
     table.tBodies[0].append(row);
   }
   const sum = answer.isSum ? "the terms add up to it" : "not a sum over terms: what each gives alone is shown";
   cell(parent, `score ${answer.score.toFixed(4)}; ${sum}${isRuns ? "" : `; length ${answer.length}`}`, "p");
-  parent.append(table);
-  if (answer.text !== null) parent.append(marked(answer.text, answer.terms.map((own) => own.term)));
+  const scroll = cell(parent, "", "div", { className: "scroll", tabIndex: 0, ariaLabel: "the score's parts" });
+  scroll.setAttribute("role", "region");
+  scroll.append(table);
+  if (answer.text !== null) parent.append(marked(answer.text));
 }
 
-// The text with the words that begin as a term does: terms are stems.
-function marked(text, terms) {
+// A term's share of the largest part, beside its number; where some are below 0, from the middle.
+function drawBar(parent, share, isSigned) {
+  const bar = cell(parent, "", "div", { className: share < 0 ? "part below" : "part", ariaHidden: "true" });
+  const width = Math.abs(share) * (isSigned ? 50 : 100);
+  bar.style.width = `${width}%`;
+  bar.style.marginLeft = isSigned ? `${share < 0 ? 50 - width : 50}%` : "0";
+}
+
+// Pieces of the text, of which every other one is a query term.
+function marked(pieces) {
   const box = document.createElement("p");
   box.className = "document";
-  const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
-  const stems = terms.filter((term) => /^[\p{L}\p{N}]+$/u.test(term));
-  for (const word of cut.split(/([\p{L}\p{N}]+)/u)) {
-    const small = word.toLowerCase();
-    if (stems.some((stem) => small.startsWith(stem) && small.length - stem.length < 6)) cell(box, word, "mark");
-    else box.append(word);
-  }
+  box.tabIndex = 0;
+  pieces.forEach((piece, i) => (i % 2 ? cell(box, piece, "mark") : box.append(piece)));
   return box;
 }

@@ -33,7 +33,7 @@ page.innerHTML = `
   <button type="button" data-part="html">This view (HTML)</button></p></section>
 <section class="topics"><p><label>find a topic <input type="search" data-part="filter"></label></p>
   <div class="scroll" tabindex="0" role="region" aria-label="topics"><table data-part="topics"><caption></caption>
-  <thead><tr><th scope="col">topic</th><th scope="col">text</th><th scope="col">value</th><th scope="col">difference</th></tr></thead>
+  <thead><tr><th scope="col">topic</th><th scope="col">text</th><th scope="col" class="number">value</th><th scope="col" class="number">difference</th></tr></thead>
   <tbody></tbody></table></div></section>
 <section class="rankings" data-part="rankings" hidden></section>
 <section class="explained" data-part="explained" hidden></section>`;
@@ -42,6 +42,7 @@ const parameters = about.parameters;
 const planar = parameters.filter((own) => !own.fixed).length === 2;
 const names = parameters.map((own) => own.name);
 const start = about.marks[0].setting;
+const labels = Object.fromEntries(about.measures.map((measure, i) => [measure, about.labels[i]]));
 const state = { setting: { ...start }, pinned: { ...start }, measure: about.measures[0], topic: null, docno: null, smooth: false };
 Object.assign(state, keptState ?? fromAddress());
 let answer = null;
@@ -105,6 +106,9 @@ const follow = guarded(async () => {
   const found = await ask("measured", { setting: state.setting });
   if (found === null) return;
   answer = found;
+  // A copy has settings of its own, and what it shows is of the nearest.
+  if (isKept) state.setting = { ...found.setting };
+  if (isKept) showSliders(state.setting, true);
   toAddress();
   byName("command").textContent = answer.command;
   drawPicture();
@@ -118,7 +122,7 @@ async function compareThem() {
   const found = await ask("compared", { setting: state.setting, pinned: state.pinned });
   if (found === null) return;
   compared = found;
-  drawComparison(table, compared);
+  drawComparison(table, compared, labels);
 }
 
 async function rankThem() {
@@ -168,7 +172,7 @@ const look = guardedLoop(async () => {
 
 function drawPicture() {
   const mean = answer?.means[place()];
-  surface.draw(points, { ...state, marks: about.marks, mean: state.smooth ? null : mean });
+  surface.draw(points, { ...state, label: labels[state.measure], marks: about.marks, mean: state.smooth ? null : mean });
   const bounds = about.marks.filter((own) => own.bound !== null && own.measure === state.measure);
   byName("bound").textContent = bounds.length
     ? `No setting, one a fold, exceeds ${(Math.ceil(bounds[0].bound * 1e4) / 1e4).toFixed(4)} on the test topics: proven.`
@@ -185,7 +189,7 @@ function drawTable() {
   };
   const filter = byName("filter").value;
   const given = { topics: about.topics, place: place(), now: answer.values, then: before.values };
-  drawTopics(byName("topics"), { ...given, filter, open: state.topic, onOpen });
+  drawTopics(byName("topics"), { ...given, filter, open: state.topic, onOpen: isKept ? null : onOpen });
 }
 const open = guarded(rankThem);
 
@@ -199,13 +203,13 @@ byName("title").textContent = isRuns ? about.name : `${about.name}: ${about.mode
 byName("hint").textContent = isKept
   ? "A copy: sliders go to the nearest of the settings that it keeps."
   : "Drag a slider, or the ring on the picture. Pin a setting to compare with it; open a topic to see what moved, and a document to see why.";
-for (const measure of about.measures) byName("measure").append(new Option(measure, measure));
+for (const measure of about.measures) byName("measure").append(new Option(labels[measure], measure));
 byName("measure").value = state.measure;
 for (const [i, mark] of about.marks.entries())
   byName("marks").append(new Option(mark.measure ? `${mark.name} for ${mark.measure}` : mark.name, i));
 byName("smooth").checked = state.smooth;
-byName("smooth-label").hidden = byName("copy").hidden = isKept;
-byName("html").hidden = isKept;
+byName("topics").classList.toggle("textless", isRuns);
+for (const name of ["smooth-label", "copy", "html", "pin"]) byName(name).hidden = isKept;
 byName("measure").addEventListener("change", (event) => {
   state.measure = event.target.value;
   points = null;
@@ -231,7 +235,7 @@ byName("html").addEventListener(
   guarded(async () => save("explore.html", "text/html", await exportPage(state))),
 );
 addEventListener("hashchange", () => {
-  Object.assign(state, fromAddress());
+  Object.assign(state, fromAddress(), isKept ? { pinned: keptState.pinned } : {});
   showSliders(state.setting);
   pin();
 });

@@ -1,26 +1,27 @@
 // The comparison with what is pinned, and what can be taken away.
 
-import { cell, signed } from "explore/topics";
+import { cell, headed, signed } from "explore/topics";
 
-const COLUMNS = ["measure", "setting", "pinned", "difference", "interval", "p", "+/=/−"];
+const COLUMNS = ["setting", "pinned", "difference", "interval", "p", "+/=/−"];
 
-function fields(own) {
+function fields(own, labels) {
   return [
-    own.measure,
+    labels[own.measure],
     own.mean.toFixed(4),
     own.pinned.toFixed(4),
     signed(own.difference),
     own.interval === null ? "–" : own.interval.map((value) => signed(value)).join(" to "),
+    own.interval.includes(null) ? "–" : own.interval.map((value) => signed(value)).join(" to "),
     own.p === null ? "–" : own.p < 0.0005 ? "<.001" : own.p.toFixed(3),
     `${own.better}/${own.equal}/${own.worse}`,
   ];
 }
 
-export function drawComparison(table, answer) {
+export function drawComparison(table, answer, labels) {
   const body = document.createElement("tbody");
   for (const own of answer.contrasts) {
     const row = document.createElement("tr");
-    fields(own).forEach((text, i) =>
+    fields(own, labels).forEach((text, i) =>
       cell(row, text, i ? "td" : "th", i ? { className: "number" } : { scope: "row" }),
     );
     body.append(row);
@@ -32,11 +33,7 @@ export function drawComparison(table, answer) {
 }
 
 export function makeComparison(parent) {
-  const table = document.createElement("table");
-  table.append(document.createElement("caption"), document.createElement("thead"), document.createElement("tbody"));
-  const row = document.createElement("tr");
-  for (const name of COLUMNS) cell(row, name, "th", { scope: "col" });
-  table.tHead.append(row);
+  const table = headed(["measure"], COLUMNS);
   const scroll = document.createElement("div");
   scroll.className = "scroll";
   scroll.tabIndex = 0;
@@ -60,6 +57,7 @@ export function asCsv(answer) {
 export function asSvg(svg) {
   const copy = svg.cloneNode(true);
   // Attributes, as the page's policy allows no styles.
+  for (const own of copy.querySelectorAll("[tabindex]")) own.removeAttribute("tabindex");
   const wanted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "paint-order"];
   wanted.push("font-family", "font-size", "font-weight");
   const shown = [svg, ...svg.querySelectorAll("*")];

@@ -1,8 +1,6 @@
 // A slider and a number field for each parameter.
 
-import { placeOf, valueAt } from "explore/source";
-
-const STEPS = 1000;
+import { placeOf, steps, valueAt } from "explore/source";
 
 export function makeSliders(parent, parameters, onChange) {
   const rows = parameters
@@ -11,17 +9,17 @@ export function makeSliders(parent, parameters, onChange) {
       const row = document.createElement("div");
       row.className = "parameter";
       const label = document.createElement("label");
-      label.textContent = own.name;
+      for (const word of own.name.split(/(?<=_)/)) label.append(word, document.createElement("wbr"));
       label.title = own.what;
       label.htmlFor = `slider-${own.name}`;
       const slider = document.createElement("input");
-      Object.assign(slider, { type: "range", id: `slider-${own.name}`, min: 0, max: STEPS, step: 1 });
+      Object.assign(slider, { type: "range", id: `slider-${own.name}`, min: 0, max: steps, step: 1 });
       const field = document.createElement("input");
       Object.assign(field, { type: "number", min: own.low, max: own.high, step: "any" });
       field.setAttribute("aria-label", `${own.name}, a number from ${own.low} to ${own.high}`);
       const what = document.createElement("small");
       what.textContent = [own.what, own.unit && `in ${own.unit}`].filter(Boolean).join(", ");
-      slider.addEventListener("input", () => onChange({ [own.name]: valueAt(own, slider.value / STEPS) }));
+      slider.addEventListener("input", () => onChange({ [own.name]: valueAt(own, slider.value / steps) }));
       field.addEventListener("change", () => {
         const value = Number(field.value);
         const inside = field.value !== "" && value >= own.low && value <= own.high;
@@ -33,12 +31,12 @@ export function makeSliders(parent, parameters, onChange) {
       parent.append(row);
       return { own, slider, field };
     });
-  return (setting) => {
+  return (setting, isFinal = false) => {
     for (const { own, slider, field } of rows) {
       const value = setting[own.name];
-      slider.value = Math.round(placeOf(own, value) * STEPS);
+      slider.value = Math.round(placeOf(own, value) * steps);
       slider.setAttribute("aria-valuetext", `${own.name} ${value}`);
-      if (document.activeElement !== field) field.value = Number(value.toPrecision(6));
+      if (isFinal || document.activeElement !== field) field.value = Number(value.toPrecision(6));
     }
   };
 }

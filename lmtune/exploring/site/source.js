@@ -7,6 +7,8 @@ const serials = {};
 const waiting = {};
 
 export const isKept = content !== null;
+// Of a slider, from one end to the other: in a copy from one kept setting to the next.
+export const steps = content ? content.shape[1] - 1 : 1000;
 export const keptState = content ? content.state : null;
 export const latencies = [];
 
@@ -34,8 +36,8 @@ export async function ask(kind, given = {}) {
   }
 }
 
-export async function exportPage(state) {
-  const response = await fetch("export", { method: "POST", body: JSON.stringify(state) });
+export async function exportPage({ setting, pinned, measure }) {
+  const response = await fetch("export", { method: "POST", body: JSON.stringify({ setting, pinned, measure }) });
   if (!response.ok) throw new Error((await response.json()).error);
   return response.text();
 }
@@ -71,7 +73,7 @@ function answerKept(kind, given) {
   if (kind === "measured" || kind === "compared") return nearest()[kind];
   if (kind === "surface" && !given.smooth) {
     const place = description.measures.indexOf(given.measure);
-    const points = answers.slice(2);
+    const points = answers.slice(-shape[0] * shape[1]);
     return {
       settings: points.map((own) => description.parameters.map((p) => own.measured.setting[p.name])),
       values: points.map((own) => own.measured.means[place]),

@@ -1,6 +1,6 @@
 // The measure over two parameters as a picture, or along each of several as lines.
 
-import { placeOf, valueAt } from "explore/source";
+import { isKept, placeOf, steps, valueAt } from "explore/source";
 
 const SVG = "http://www.w3.org/2000/svg";
 // Cividis: told apart by all eyes, and in grey.
@@ -23,13 +23,25 @@ function element(name, attributes, parent) {
   return made;
 }
 
+// The way a name is written where there is room for some letters alone.
+const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
+const shown = (value) => Number(value.toPrecision(3)).toLocaleString("en");
+
 export function makeSurface(parent, parameters, onChange) {
   const free = parameters.filter((own) => !own.fixed);
   const planar = free.length === 2;
-  const svg = element("svg", { class: "surface", viewBox: "0 0 440 440", role: "img" }, parent);
-  svg.setAttribute("aria-label", "no setting is measured yet");
-  const box = { x: 56, y: 12, width: 372, height: 372 };
+  const box = planar ? { x: 62, y: 12, width: 330, height: 330 } : { x: 124, y: 12, width: 330, height: 300 };
+  const height = planar ? 400 : box.height + 52 + 17 * free.length;
+  const svg = element("svg", { class: "surface", viewBox: `0 0 480 ${height}`, role: "group" }, parent);
+  // What is seen, as one picture; the ring beside it can be reached.
+  const picture = element("g", { role: "img" }, svg);
   let last = null;
+  describe("no setting is measured yet");
+
+  function describe(words) {
+    svg.setAttribute("aria-label", words);
+    picture.setAttribute("aria-label", words);
+  }
 
   const at = (setting) => [
     box.x + box.width * placeOf(free[0], setting[free[0].name]),
@@ -48,33 +60,49 @@ export function makeSurface(parent, parameters, onChange) {
   });
   svg.addEventListener("pointermove", drag);
 
-  const handle = planar ? element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider" }) : null;
+  const handle = planar ? element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider" }, svg) : null;
+  handle?.setAttribute("visibility", "hidden");
+  handle?.setAttribute("aria-label", "the setting: arrow keys move it, with Shift ten times as far");
   handle?.addEventListener("keydown", (event) => {
     const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowDown: [1, -1], ArrowUp: [1, 1] }[event.key];
     if (!move) return;
     event.preventDefault();
     const [which, sign] = move;
     const own = free[which];
-    const step = event.shiftKey ? 0.1 : 0.01;
+    const step = isKept ? 1 / steps : event.shiftKey ? 0.1 : 0.01;
     onChange({ [own.name]: valueAt(own, placeOf(own, last.setting[own.name]) + sign * step) });
   });
 
-  function axes(names) {
-    for (const [i, own] of names.entries()) {
-      for (const place of [0, 0.5, 1]) {
-        const x = i === 0 ? box.x + box.width * place : box.x - 6;
-        const y = i === 0 ? box.y + box.height + 16 : box.y + box.height * (1 - place) + 4;
-        const anchor = i === 0 ? ["start", "middle", "end"][2 * place] : "end";
-        const text = element("text", { x, y, "text-anchor": anchor }, svg);
-        text.textContent = String(Number(valueAt(own, place).toPrecision(3)));
-      }
+  const write = (text, place, attributes = {}) => {
+    element("text", { x: place[0], y: place[1], ...attributes }, picture).textContent = text;
+  };
+  const tick = (x, y, dx, dy) => element("path", { class: "tick", d: `M${x} ${y}l${dx} ${dy}` }, picture);
+
+  function axes() {
+    const [across, up] = free;
+    const [bottom, middle] = [box.y + box.height, box.y + box.height / 2];
+    for (const place of [0, 0.25, 0.5, 0.75, 1]) {
+      const [x, y] = [box.x + box.width * place, bottom - box.height * place];
+      tick(x, bottom, 0, 5);
+      tick(box.x, y, -5, 0);
+      write(shown(valueAt(across, place)), [x, bottom + 18], { "text-anchor": "middle" });
+      write(shown(valueAt(up, place)), [box.x - 8, y + 4], { "text-anchor": "end" });
     }
-    const label = element("text", { x: box.x + box.width / 2, y: 424, "text-anchor": "middle" }, svg);
-    label.textContent = names[0].name;
-    if (names[1]) {
-      const y = box.y + box.height / 2;
-      const turned = `rotate(-90 14 ${y})`;
-      element("text", { x: 14, y, "text-anchor": "middle", transform: turned }, svg).textContent = names[1].name;
+    write(across.name, [box.x + box.width / 2, bottom + 38], { "text-anchor": "middle" });
+    write(up.name, [12, middle], { "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` });
+  }
+
+  // What the colours stand for: from the highest value down to where all that is lower looks the same.
+  function bar(low, high, isCut) {
+    const [x, width, parts] = [box.x + box.width + 14, 14, 40];
+    for (let i = 0; i < parts; i++) {
+      const y = box.y + (box.height * i) / parts;
+      element("rect", { x, y, width, height: box.height / parts + 0.3, fill: colour(1 - i / (parts - 1)) }, picture);
+    }
+    for (const place of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0]) {
+      const y = box.y + box.height * place;
+      tick(x + width, y, 4, 0);
+      write(`${place === 1 && isCut ? "≤" : ""}${(high - place * (high - low)).toFixed(3)}`, [x + width + 6, y + 4]);
     }
   }
 
@@ -102,74 +130,109 @@ export function makeSurface(parent, parameters, onChange) {
       drawn.push([reach, { x: x0, y: y0, width: x1 - x0 + 0.3, height: y1 - y0 + 0.3, fill }]);
     });
     drawn.sort((a, b) => b[0] - a[0]);
-    for (const [, place] of drawn) element("rect", place, svg);
+    for (const [, place] of drawn) element("rect", place, picture);
+  }
+
+  // Names beside their marks, each where no other name or mark is yet, as far as there is room.
+  function names(marks) {
+    const taken = marks.map(({ at: [x, y] }) => ({ x: x - 6, y: y - 6, width: 12, height: 12 }));
+    const meets = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+    for (const { name, at: [x, y] } of marks) {
+      const width = 7.2 * name.length + 2;
+      const tries = [];
+      for (const down of [-8, 16, 4, -22, 30, -36, 44])
+        for (const side of [8, -8 - width]) tries.push({ x: x + side, y: y + down - 11, width, height: 14 });
+      const isInside = (own) => own.x > box.x && own.x + width < box.x + box.width && own.y > box.y;
+      const inside = tries.filter(isInside);
+      const free = inside.find((own) => !taken.some((other) => meets(own, other))) ?? inside[0] ?? tries[0];
+      taken.push(free);
+      write(name, [free.x + 1, free.y + 11], { class: "name" });
+    }
   }
 
   function drawPlane(points, state) {
     const known = points.values.filter((value) => value !== null);
     const high = Math.max(...known);
-    const low = Math.max(Math.min(...known), high * 0.8);
+    const lowest = Math.min(...known);
+    const low = Math.max(lowest, high - 0.2 * Math.abs(high));
     cells(points, low, high);
-    axes(free);
-    for (const [i, mark] of state.marks.entries()) {
+    axes();
+    bar(low, high, lowest < low);
+    const marks = new Map();
+    for (const mark of state.marks) {
       if (mark.measure && mark.measure !== state.measure) continue;
       if (mark.path.length > 1) {
         const d = mark.path.map((own, i) => `${i ? "L" : "M"}${at(own).join(" ")}`).join("");
-        element("path", { class: "path", d }, svg);
+        element("path", { class: "path", d }, picture);
       }
       const [x, y] = at(mark.setting);
-      element("path", { class: "mark", d: `M${x - 5} ${y}h10M${x} ${y - 5}v10` }, svg);
-      const right = x > box.x + box.width - 70;
-      const place = { class: "name", x: right ? x - 8 : x + 8, y: y + [-6, 16, -19, 29][i % 4], "text-anchor": right ? "end" : "start" };
-      element("text", place, svg).textContent = mark.name;
+      element("path", { class: "mark", d: `M${x - 5} ${y}h10M${x} ${y - 5}v10` }, picture);
+      const here = `${Math.round(x / 2)} ${Math.round(y / 2)}`; // one name for what is in one place
+      marks.set(here, { name: marks.has(here) ? `${marks.get(here).name}, ${mark.name}` : mark.name, at: [x, y] });
     }
+    names([...marks.values()]);
     const [px, py] = at(state.pinned);
-    element("circle", { class: "pinned", cx: px, cy: py, r: 7 }, svg);
+    element("circle", { class: "pinned", cx: px, cy: py, r: 7 }, picture);
     const [x, y] = at(state.setting);
-    handle.setAttribute("cx", x);
-    handle.setAttribute("cy", y);
     const said = free.map((own) => `${own.name} ${state.setting[own.name]}`).join(", ");
-    handle.setAttribute("aria-label", "the setting: arrow keys move it, with Shift ten times as far");
-    handle.setAttribute("aria-valuetext", said);
-    svg.append(handle);
-    svg.setAttribute("aria-label", `${state.measure} over ${free[0].name} and ${free[1].name}, highest ${high.toFixed(4)}`);
+    const place = { cx: x, cy: y, visibility: "visible", "aria-valuetext": said };
+    const values = { min: free[0].low, max: free[0].high, now: state.setting[free[0].name] };
+    for (const [name, value] of Object.entries(values)) place[`aria-value${name}`] = value;
+    for (const [name, value] of Object.entries(place)) handle.setAttribute(name, value);
+    describe(`${state.label} over ${free[0].name} and ${free[1].name}, highest ${high.toFixed(4)}`);
+  }
+
+  // Below, each parameter has a scale of its own, beside a piece of its line.
+  function scales() {
+    const places = [0, 0.25, 0.5, 0.75, 1];
+    for (const place of places) tick(box.x + box.width * place, box.y + box.height, 0, 5);
+    free.forEach((own, line) => {
+      const y = box.y + box.height + 22 + 17 * line;
+      element("path", { class: `line line-${line % 6}`, d: `M2 ${y - 4}h20` }, picture);
+      write(cut(own.name, 13), [26, y]);
+      for (const place of places)
+        write(shown(valueAt(own, place)), [box.x + box.width * place, y], { "text-anchor": "middle" });
+    });
+    const y = box.y + box.height + 32 + 17 * free.length;
+    write("each along its range, the others as they are", [box.x + box.width / 2, y], { "text-anchor": "middle" });
   }
 
   function drawLines(points, state) {
     const known = points.values.filter((value) => value !== null);
-    const high = Math.max(...known);
-    const low = Math.min(...known);
+    const [low, high] = [Math.min(...known), Math.max(...known)];
     const each = points.shape[1];
     const y = (value) => box.y + box.height * (1 - (high > low ? (value - low) / (high - low) : 0.5));
+    element("path", { class: "tick", d: `M${box.x} ${box.y}v${box.height}h${box.width}` }, picture);
+    for (const place of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0.5]) {
+      const value = low + place * (high - low);
+      tick(box.x, y(value), -5, 0);
+      write(value.toFixed(4), [box.x - 8, y(value) + 4], { "text-anchor": "end" });
+    }
+    scales();
     free.forEach((own, line) => {
       let d = "";
       for (let i = 0; i < each; i++) {
         const value = points.values[line * each + i];
         if (value !== null) d += `${d ? "L" : "M"}${box.x + (box.width * i) / (each - 1)} ${y(value)}`;
       }
-      element("path", { class: `line line-${line % 6}`, d }, svg);
-      const name = element("text", { class: `name line-${line % 6}`, x: box.x + 6, y: box.y + 14 + 15 * line }, svg);
-      name.textContent = own.name;
-      const x = box.x + box.width * placeOf(own, state.setting[own.name]);
-      element("circle", { class: `dot line-${line % 6}`, cx: x, cy: y(state.mean ?? low), r: 5 }, svg);
+      element("path", { class: `line line-${line % 6}`, d }, picture);
     });
-    for (const [value, place] of [[low, 1], [high, 0]])
-      element("text", { x: box.x - 6, y: box.y + box.height * place + 4, "text-anchor": "end" }, svg).textContent =
-        value.toFixed(3);
-    const label = element("text", { x: box.x + box.width / 2, y: 424, "text-anchor": "middle" }, svg);
-    label.textContent = "each from its low end to its high one, the others as they are";
-    svg.setAttribute("aria-label", `${state.measure} along each parameter, highest ${high.toFixed(4)}`);
+    free.forEach((own, line) => {
+      const x = box.x + box.width * placeOf(own, state.setting[own.name]);
+      const here = Math.min(Math.max(y(state.mean ?? low), box.y), box.y + box.height);
+      element("circle", { class: `dot line-${line % 6}`, cx: x, cy: here, r: 5 }, picture);
+    });
+    describe(`${state.label} along each of ${free.map((own) => own.name).join(", ")}, highest ${high.toFixed(4)}`);
   }
 
   return {
     svg,
     draw(points, state) {
       last = state;
-      const focused = document.activeElement === handle;
-      svg.replaceChildren();
+      picture.replaceChildren();
+      handle?.setAttribute("visibility", "hidden");
       if (!points || points.values.every((value) => value === null)) return;
       (planar ? drawPlane : drawLines)(points, state);
-      if (focused) handle.focus();
     },
   };
 }

@@ -10,6 +10,17 @@ export function cell(row, text, kind = "td", options = {}) {
   return made;
 }
 
+// An empty table with a head: names of rows to the left, of numbers to the right, as they stand below.
+export function headed(names, numbers) {
+  const table = document.createElement("table");
+  const row = document.createElement("tr");
+  for (const name of names) cell(row, name, "th", { scope: "col" });
+  for (const name of numbers) cell(row, name, "th", { scope: "col", className: "number" });
+  table.append(document.createElement("caption"), document.createElement("thead"), document.createElement("tbody"));
+  table.tHead.append(row);
+  return table;
+}
+
 export function signed(value, digits = 4) {
   const text = Math.abs(value).toFixed(digits);
   return Number(text) === 0 ? text : `${value < 0 ? "−" : "+"}${text}`;
@@ -25,7 +36,8 @@ function button(text, onClick, label = text) {
   return made;
 }
 
-// Draw the topics' table; `now` and `then` hold each topic's values of all measures.
+// Draw the topics' table; `now` and `then` hold each topic's values of all measures. Without `onOpen` there is
+// nothing behind a topic.
 export function drawTopics(parent, { topics, place, now, then, filter, open, onOpen }) {
   const wanted = filter.trim().toLowerCase();
   const rows = topics
@@ -36,8 +48,8 @@ export function drawTopics(parent, { topics, place, now, then, filter, open, onO
   for (const topic of rows.slice(0, SHOWN)) {
     const row = document.createElement("tr");
     row.classList.toggle("open", topic.id === open);
-    const name = cell(row, "", "th", { scope: "row" });
-    name.append(button(topic.id, () => onOpen(topic.id), `topic ${topic.id}: show its rankings`));
+    const name = cell(row, onOpen ? "" : topic.id, "th", { scope: "row" });
+    if (onOpen) name.append(button(topic.id, () => onOpen(topic.id), `topic ${topic.id}: show its rankings`));
     cell(row, topic.text, "td", { className: "text" });
     cell(row, topic.value.toFixed(4), "td", { className: "number" });
     const sign = topic.difference > 0 ? "better" : topic.difference < 0 ? "worse" : "equal";

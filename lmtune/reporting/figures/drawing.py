@@ -137,12 +137,12 @@ class _Collection:
         figure = topic_differences(
             system.values,
             baseline.values,
-            measure=str(measure),
+            measure=measure.label,
             topics=system.topics,
             names=names,
             title=f"{self.result.name}, {' against '.join(names)}",
         )
-        title = f"{self.result.name}, {measure}: {' minus '.join(names)} on each topic"
+        title = f"{self.result.name}, {measure.label}: {' minus '.join(names)} on each topic"
         return self.picture(f"{measure}-topics", title, figure)
 
     def recall(self, row: Row) -> Iterator[Picture]:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ _SYMBOLS = {"lambda": LAMBDA, "mu": MU}
 FORMATS = ("png", "svg", "pdf")
 
 _DOTS_PER_INCH, _DOTS_ON_SCREEN = 300, 120
+_LARGER = 1.6  # on a screen, where a point is a small one: an SVG file's own size
 # Characters of a line that is drawn, and of one that stands upright beside an axis.
 _LONGEST, _LONGEST_UPRIGHT = 80, 48
 _MANY_DECADES = 2.5
@@ -60,6 +62,7 @@ _SETTINGS: dict[str, Any] = {
     "pdf.fonttype": 42,
     "savefig.facecolor": "white",
 }
+_SVG_SIZE = re.compile(rb'(?<= )(width|height)="([\d.]+)pt"')
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -293,6 +296,10 @@ def render(figure: Figure, format_: str) -> bytes:
     stream = io.BytesIO()
     with styled():
         figure.savefig(stream, format=format_, dpi=_DOTS_PER_INCH, metadata=metadata)
+    if format_ == "svg":
+        return _SVG_SIZE.sub(
+            lambda found: b'%s="%gpt"' % (found[1], _LARGER * float(found[2])), stream.getvalue(), 2
+        )
     return stream.getvalue()
 
 

@@ -375,8 +375,9 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     for name, ways in panel.paths.items():
         for way in ways:
             draw(name, *way, outline=1.5, ls="-", lw=0.9, ms=2.4, mew=0, zorder=4)
-    for name, point in panel.points.items():
-        draw(name, *point, outline=2.4, ms=6.5, mec="black", mew=0.9, zorder=6, clip_on=False)
+    # Each smaller than the one below it, so that all that chose the same are seen.
+    for size, (name, point) in zip(itertools.count(10.5, -2.3), panel.points.items(), strict=False):
+        draw(name, *point, outline=2.4, ms=max(size, 3.0), mec="black", mew=0.9, zorder=6, clip_on=False)
     if panel.boxes is not None:
         from matplotlib.patches import Patch
 

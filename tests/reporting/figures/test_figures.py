@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -16,6 +19,7 @@ from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
 from lmtune.errors import InputError
+from lmtune.measures.measure import parse_measure
 from lmtune.reporting.figures import (
     Search,
     SurfacePanel,
@@ -305,7 +309,7 @@ def test_recall_precision_curves_are_the_arrays(figures: dict[str, Figure]) -> N
 
 
 def test_many_systems_differ_in_more_than_colour() -> None:
-    figure = recall_precision_curves({f"s{number}": np.full(11, 0.1) for number in range(7)})
+    figure = recall_precision_curves({f"s{number}": np.full(11, 0.1 * (number + 1)) for number in range(7)})
     looks = {(str(line.get_linestyle()), line.get_marker()) for line in figure.axes[0].lines}
     assert len(looks) == 7
 
@@ -354,3 +358,47 @@ def test_settings_of_the_caller_are_not_used() -> None:
     assert drawn == render(own, "svg")
     other = recall_precision_curves({"a": np.linspace(1, 0, 11)}, title="λ")
     assert drawn == render(other, "svg")
+
+
+def test_recall_curves_that_look_alike_are_one_with_all_names() -> None:
+    curve = np.linspace(0.6, 0.1, 11)
+    figure = recall_precision_curves({"Direct": curve, "RankNet": curve - 0.02, "Approx": curve + 0.001})
+    [ax] = figure.axes
+    assert [str(line.get_label()) for line in ax.lines] == ["Direct and Approx, as one", "RankNet"]
+    assert "Direct and Approx are drawn as one" in alt_text(figure)
+    every: list[Any] = [line.get_markevery() for line in ax.lines]
+    marked = [set(range(11)[first::step]) for first, step in every]
+    assert not marked[0] & marked[1]
+
+
+def test_methods_that_chose_the_same_are_all_seen() -> None:
+    grid = np.array([(x, y) for x in (0.1, 0.5, 0.9) for y in (10.0, 100.0, 1000.0)])
+    names = ("Direct", "RankNet", "Approx", "Optimal")
+    panel = SurfacePanel(
+        "topics", grid[:, 0], grid[:, 1], np.arange(9.0), points=dict.fromkeys(names, (0.5, 100.0))
+    )
+    [ax, *_] = surface([panel], measure="MAP").axes
+    sizes = [float(line.get_markersize()) for line in ax.lines]
+    assert len(sizes) == 4
+    assert all(below - above >= 2 for below, above in itertools.pairwise(sizes))
+
+
+def test_a_columns_svg_is_wide_enough_for_a_screen() -> None:
+    figure = recall_precision_curves({"a": np.full(11, 0.5)})
+    root = ElementTree.fromstring(render(figure, "svg"))
+    width, shown = float(root.attrib["width"].removesuffix("pt")), root.attrib["viewBox"].split()
+    assert width / 0.75 > 480  # CSS pixels; 326 before
+    assert width / float(shown[2]) == pytest.approx(
+        float(root.attrib["height"].removesuffix("pt")) / float(shown[3]), rel=1e-4
+    )
+
+
+def test_titles_are_for_readers() -> None:
+    measure = parse_measure("nDCG(dcg='exp-log2')@10")
+    assert measure.title == measure.label == "nDCG@10 (gains 2^g - 1)"
+    assert [parse_measure(name).title for name in ("AP", "nDCG@10", "RR@10")] == ["MAP", "nDCG@10", "MRR@10"]
+    assert [parse_measure(name).label for name in ("AP", "nDCG", "AP(rel=2)@5")] == [
+        "AP",
+        "nDCG",
+        "AP(rel=2)@5",
+    ]
