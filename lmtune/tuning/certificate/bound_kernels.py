@@ -312,6 +312,8 @@ def _count(
     certain, unsure, at_centre, settled = own
     to_s_all = to_u_all = 0.0
     rv, rs, ru, rss, rsu, ruu, rerror = rel.model
+    # Fields of tuples are dear in loops: each look counts references.
+    rel_twin, rel_placed, cost = rel.twin, rel.placed, rel.cost
     for j in range(docs.size):
         weight = np.int64(weights[docs[j]])
         twin, place = twins[docs[j]], placed[docs[j]]
@@ -331,7 +333,7 @@ def _count(
         if place >= 0:
             # These are counted by their places.
             for i in range(first):
-                if _needs_no_look(twin, place, rel, i):
+                if _needs_no_look(twin, place, rel_twin[i], rel_placed[i]):
                     certain[i] -= weight
                     at_centre[i] -= weight
         last = first
@@ -339,7 +341,7 @@ def _count(
         while last < n and rv[last] <= v + reach[j]:
             i = last
             last += 1
-            if _needs_no_look(twin, place, rel, i):
+            if _needs_no_look(twin, place, rel_twin[i], rel_placed[i]):
                 continue
             dv, ds, du = v - rv[i], abs(s - rs[i]), abs(u - ru[i])
             dss, duu = ss - rss[i], uu - ruu[i]
@@ -351,8 +353,8 @@ def _count(
             elif not dv + wide + max(dss, 0.0) + max(duu, 0.0) < 0.0:
                 unsure[i] += weight
                 pairs += 1
-                to_s += rel.cost[i] * ds
-                to_u += rel.cost[i] * du
+                to_s += cost[i] * ds
+                to_u += cost[i] * du
         if pairs > 0:
             kept[filled] = docs[j]
             filled += 1
@@ -362,12 +364,12 @@ def _count(
         # All decided: above exactly those that it is above at the centre.
         steps[SETTLED, first] += weight
         for i in range(0 if place >= 0 else first, last):
-            if _needs_no_look(twin, place, rel, i):
+            if _needs_no_look(twin, place, rel_twin[i], rel_placed[i]):
                 settled[i] -= weight if i < first else 0
             elif i >= first and rv[i] < v:
                 settled[i] += weight
-    spread[0] += to_s_all * rel.cost.sum()
-    spread[1] += to_u_all * rel.cost.sum()
+    spread[0] += to_s_all * cost.sum()
+    spread[1] += to_u_all * cost.sum()
     for row in range(4):
         total = np.int64(0)
         for i in range(n - 1, -1, -1):
@@ -377,9 +379,9 @@ def _count(
 
 
 @compiled()
-def _needs_no_look(twin: int, placed: int, rel: _Relevant, i: int) -> bool:
+def _needs_no_look(twin: int, placed: int, rel_twin: int, rel_placed: int) -> bool:
     """Say whether a group's order to a relevant document is known without scores, or never."""
-    return (twin >= 0 and twin == rel.twin[i]) or (placed >= 0 and placed == rel.placed[i])
+    return (twin >= 0 and twin == rel_twin) or (placed >= 0 and placed == rel_placed)
 
 
 @compiled()
