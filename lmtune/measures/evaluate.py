@@ -114,19 +114,22 @@ def measure_settings(
     whole = pool.documents(pool.candidates)
     judged = kernels.Judged.at(pool.judged_candidates, whole.docs, pool.candidates.gain)
 
-    def work(chunk: slice) -> None:
-        some = topics[chunk]
-        values = np.empty((some.size, len(settings), len(fast)))
-        for cell, places in groups:
+    def work(part: slice) -> None:
+        for place in range(part.start // topics.size, -(-part.stop // topics.size)):
+            cell, own_settings = groups[place]
+            first = place * topics.size
+            chunk = slice(max(part.start - first, 0), min(part.stop - first, topics.size))
+            some = topics[chunk]
             if regions is None or cell == OUTSIDE:
                 documents, own = whole.of(some), judged.of(some)
             else:
                 documents, gain = regions.gather(some, cell)
                 own = kernels.Judged.at(np.flatnonzero(gain >= 0), documents.docs, gain)
-            values[:, places] = _measure(pool.formula, documents, own, settings[places], targets.of(some))
-        out[chunk, :, fast] = values
+            values = _measure(pool.formula, documents, own, settings[own_settings], targets.of(some))
+            out[np.ix_(np.arange(topics.size)[chunk], own_settings, fast)] = values
 
-    over_slices(work, topics.size, threads=threads, progress=None if slow else progress)
+    # Cell after cell, each with all topics: few tasks, each long enough to be worth its start.
+    over_slices(work, topics.size * len(groups), threads=threads, progress=progress)
     return out
 
 
