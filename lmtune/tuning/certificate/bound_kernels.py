@@ -192,7 +192,7 @@ def bound_box(
     """Bound every topic over a box, from the state that its parent box left.
 
     ``bound`` and ``centre`` (the value at the box's centre), one a topic, are updated in place; the
-    new state is written to ``new``; ``spread`` gets how much undecided pairs differ along s and u,
+    new state is written to ``new``, whose `base` and `active` are copies of the old; ``spread`` gets how much undecided pairs differ along s and u,
     weighted by what they may cost.
     """
     topics, rel_start = columns.topics, columns.relevant.start
@@ -203,10 +203,8 @@ def bound_box(
         most_rels = max(most_rels, rel_start[t + 1] - rel_start[t])
     room = np.empty((ROWS, most_docs)), np.empty((ROWS, most_rels))
     counters = np.empty((2, 4, most_rels), np.int64)
-    new.base[:] = old.base
-    new.active[:] = old.active
     spread[:] = 0.0
-    filled = 0
+    filled = np.int64(0)  # a literal 0 would be a type of its own, for which all below is compiled too
     new.doc_start[0] = 0
     for t in range(bound.size):
         if doc_start[2 * t] == doc_start[2 * t + 2]:
@@ -387,7 +385,9 @@ def _needs_no_look(twin: int, placed: int, rel_twin: int, rel_placed: int) -> bo
 @compiled()
 def _reach(m: Doubles, r: Doubles, reach: Doubles) -> None:
     """Fill reach[j] so that no difference of group j to a relevant document is wider."""
-    reach[:] = m[ERROR] + r[ERROR].max()
+    error, most = m[ERROR], r[ERROR].max()
+    for j in range(reach.size):
+        reach[j] = error[j] + most
     for row in range(1, ERROR):
         low, high = r[row].min(), r[row].max()
         here = m[row]
