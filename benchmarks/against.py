@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import inspect
 import json
-import math
 import os
 import resource
 import statistics
@@ -68,7 +67,9 @@ class Engine:
     def space(self) -> Any:
         from lmtune.tuning.space import ParameterSpace
 
-        return ParameterSpace(0.0, 0.95, 50.0, 10_000.0) if self.old else ParameterSpace.of("two-stage", RANGES)
+        return (
+            ParameterSpace(0.0, 0.95, 50.0, 10_000.0) if self.old else ParameterSpace.of("two-stage", RANGES)
+        )
 
     def regions(self) -> Any:
         from lmtune.candidates.regions import Regions
@@ -167,6 +168,7 @@ def _digest(result: Any) -> str:
 def _child(checkout: Path, *arguments: object, **environment: str) -> dict[str, Any]:
     """Return what `subprocess` takes to run something in a checkout."""
     own = os.environ | {"PYTHONPATH": str(checkout)} | environment
+    own.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles every module anew
     return {"args": [sys.executable, "-P", *map(str, arguments)], "env": own, "text": True}
 
 
@@ -191,7 +193,8 @@ def _line(name: str, new: list[Any], old: list[Any]) -> str:
     ratios += [statistics.median(a / b for a, b in zip(*times, strict=True))] if ratios else []
     digests = {digest for row in (new, old) if None not in row for _, digest in row} - {""}
     same = "" if not (ratios and digests) else "yes" if len(digests) == 1 else "no"
-    return f"| {' | '.join([name, *cells, *(f'{ratio:.2f}' for ratio in ratios or (math.nan,) * 2), same])} |"
+    shown = [f"{ratio:.2f}" for ratio in ratios] or ["-", "-"]
+    return f"| {' | '.join([name, *cells, *shown, same])} |"
 
 
 def processes(checkouts: list[Path], options: argparse.Namespace) -> None:
@@ -218,7 +221,8 @@ def processes(checkouts: list[Path], options: argparse.Namespace) -> None:
 
     works = [runner(0), runner(1)]
     _pairs(list(_PROCESSES), works, options.pairs)
-    _pairs([_FIRST], works, min(options.pairs, 2))
+    if not options.quick:
+        _pairs([_FIRST], works, min(options.pairs, 2))
 
 
 def _arguments(options: argparse.Namespace, scratch: Path) -> list[object]:
@@ -242,29 +246,42 @@ def _worktree(revision: str, folder: Path) -> Iterator[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("revision", nargs="?", default="HEAD", help="any name that git knows, or a checkout's folder")
+    parser.add_argument(
+        "revision", nargs="?", default="HEAD", help="any name that git knows, or a checkout's folder"
+    )
     parser.add_argument("--collection", default="synthetic:50000x100")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--settings", type=int, default=1024, help="drawn from lambda's and mu's range")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the certificate")
     parser.add_argument("--only", default="", help="figures whose names hold this")
-    parser.add_argument("--quick", action="store_true", help="the smallest size")
+    parser.add_argument("--quick", action="store_true", help="the smallest size; nothing compiled anew")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
-        options.collection, options.pairs, options.settings, options.tolerance = "synthetic:1000x3", 1, 64, 0.1
+        options.collection, options.pairs, options.settings, options.tolerance = (
+            "synthetic:1000x3",
+            1,
+            64,
+            0.1,
+        )
     if options.serve:
         serve(options)
         return
     with tempfile.TemporaryDirectory() as scratch, _worktree(options.revision, Path(scratch, "old")) as old:
         options.scratch = Path(scratch)
         checkouts = [_HERE.parent.parent, old]
-        print(f"| CPU ms | here | {options.revision} | ratio of least | median ratio | same |\n|---|---|---|---|---|---|")
+        print(
+            f"| CPU ms | here | {options.revision} | ratio of least | median ratio | same |",
+            "|---|---|---|---|---|---|",
+            sep="\n",
+        )
         with contextlib.ExitStack() as stack:
             served = []
             for place, checkout in enumerate(checkouts):
-                own = _child(checkout, _HERE, "--serve", "all", *_arguments(options, Path(scratch, str(place))))
+                own = _child(
+                    checkout, _HERE, "--serve", "all", *_arguments(options, Path(scratch, str(place)))
+                )
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
                 served.append(stack.enter_context(subprocess.Popen(**own, **pipes)))
 

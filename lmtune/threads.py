@@ -11,9 +11,8 @@ from lmtune.progress import Count
 
 # Slices a thread: enough that none idles while another finishes a long one.
 _SHARES = 4
-# Items in a slice whose progress is shown, or this part of all, so that the bar moves and Ctrl-C is answered.
+# Items in a slice whose progress is shown, so that the bar moves and Ctrl-C is answered.
 _SHOWN_STEP = 32
-_SHOWN_PARTS = 256
 
 
 def over_slices(
@@ -37,7 +36,7 @@ def over_slices(
     threads = threads or cores()
     step = max(1, -(-total // (_SHARES * threads)))
     if progress is not None:
-        step = min(step, max(_SHOWN_STEP, total // _SHOWN_PARTS))
+        step = min(step, _SHOWN_STEP)
     slices = [slice(first, min(first + step, total)) for first in range(0, total, step)]
     if threads == 1 or len(slices) <= 1:
         for part in slices:

@@ -341,63 +341,28 @@ def _select(values: NDArray[np.float64], begin: int, end: int, k: int) -> float:
     return found
 
 
-class Gathered(NamedTuple):
-    """Some topics' documents at chosen places, topic by topic, and the judged ones among them.
-
-    Attributes
-    ----------
-    docs, tfs : numpy.ndarray of int64, shape (topics, 2)
-        Where each topic's documents and frequencies begin and end in `length` and in `tf`.
-    length, tf : numpy.ndarray of int32
-        As in `lmtune.models.kernels.Documents`.
-    judged : numpy.ndarray of int64, shape (topics, 2)
-        Where each topic's judged documents begin and end in `position` and `gain`.
-    position : numpy.ndarray of int64
-        Their places among the topic's documents here.
-    gain : numpy.ndarray of int32
-        Their gains.
-    """
-
-    docs: NDArray[np.int64]
-    tfs: NDArray[np.int64]
-    length: NDArray[np.int32]
-    tf: NDArray[np.int32]
-    judged: NDArray[np.int64]
-    position: NDArray[np.int64]
-    gain: NDArray[np.int32]
-
-
 @compiled()
 def gather(
-    documents: Documents, gain: NDArray[np.int32], position: NDArray[np.int32], places: NDArray[np.int64]
-) -> Gathered:
-    """Return topic i's documents at ``position[places[i, 0] : places[i, 1]]``; ``gain`` is of all documents."""
-    docs, tfs, judged = np.empty_like(places), np.empty_like(places), np.empty_like(places)
-    filled = filled_tf = np.int64(0)
-    for i in range(docs.shape[0]):
-        size = places[i, 1] - places[i, 0]
-        docs[i, 0], tfs[i, 0] = filled, filled_tf
-        filled += size
-        filled_tf += size * (documents.terms[i, 1] - documents.terms[i, 0])
-        docs[i, 1], tfs[i, 1] = filled, filled_tf
-    length, tf = np.empty(filled, np.int32), np.empty(filled_tf, np.int32)
-    judged_at, judged_gain = np.empty(filled, np.int64), np.empty(filled, np.int32)
-    found = 0
-    for i in range(docs.shape[0]):
-        chosen = position[places[i, 0] : places[i, 1]]
-        first, end = documents.docs[i]
+    documents: Documents,
+    gain: NDArray[np.int32],
+    position: NDArray[np.int32],
+    places: NDArray[np.int64],
+    gathered: Documents,
+    gathered_gain: NDArray[np.int32],
+) -> None:
+    """Fill the columns of ``gathered``: topic i's documents at ``position[places[i] :]``."""
+    for i in range(places.size):
+        first, end = gathered.docs[i]
+        chosen = position[places[i] : places[i] + end - first]
+        docs = documents.docs[i, 1] - documents.docs[i, 0]
         for w in range(documents.terms[i, 1] - documents.terms[i, 0]):
-            row = documents.tf[documents.tfs[i, 0] + w * (end - first) :]
-            own_tf = tf[tfs[i, 0] + w * chosen.size :]
+            row = documents.tf[documents.tfs[i, 0] + w * docs :]
+            filled = gathered.tf[gathered.tfs[i, 0] + w * chosen.size :]
             for k in range(chosen.size):
-                own_tf[k] = row[np.uint64(chosen[k])]
-        lengths, gains, own_length = documents.length[first:end], gain[first:end], length[docs[i, 0] :]
-        judged[i, 0] = found
+                filled[k] = row[np.uint64(chosen[k])]
+        length = documents.length[documents.docs[i, 0] :]
+        gains = gain[documents.docs[i, 0] :]
+        own_length, own_gain = gathered.length[first:end], gathered_gain[first:end]
         for k in range(chosen.size):
-            place = np.uint64(chosen[k])
-            own_length[k] = lengths[place]
-            if gains[place] >= 0:
-                judged_at[found], judged_gain[found] = k, gains[place]
-                found += 1
-        judged[i, 1] = found
-    return Gathered(docs, tfs, length, tf, judged, judged_at[:found], judged_gain[:found])
+            own_length[k] = length[np.uint64(chosen[k])]
+            own_gain[k] = gains[np.uint64(chosen[k])]

@@ -166,18 +166,22 @@ class Regions:
         column = np.clip(np.searchsorted(self.u_edges, u, "right") - 1, 0, self.shape[1] - 1)
         return np.where(inside, row * self.shape[1] + column, OUTSIDE).astype(np.int64)
 
-    def sizes(self, topics: NDArray[np.int64], cell: int) -> NDArray[np.int64]:
-        """Return how many candidates some topics have in a cell."""
-        return self.start[topics, cell + 1] - self.start[topics, cell]
-
-    def gather(
-        self, whole: Documents, topics: NDArray[np.int64], cell: int
-    ) -> tuple[Documents, kernels.Gathered]:
-        """Return the candidates of some topics in a cell, in tie order, of all candidates."""
-        own = whole.of(topics)
-        places = np.stack((self.start[topics, cell], self.start[topics, cell + 1]), axis=1)
-        found = kernels.gather(own, self.pool.candidates.gain, self.position, places)
-        return own._replace(docs=found.docs, tfs=found.tfs, length=found.length, tf=found.tf), found
+    def gather(self, topics: NDArray[np.int64], cell: int) -> tuple[Documents, NDArray[np.int32]]:
+        """Return the candidates of some topics in a cell, in tie order, and their gains."""
+        whole = self.pool.documents(self.pool.candidates).of(topics)
+        places = self.start[topics, cell]
+        ends = np.cumsum(self.start[topics, cell + 1] - places)
+        docs = np.stack((np.append(0, ends[:-1]), ends), axis=1)
+        tf_ends = np.cumsum((docs[:, 1] - docs[:, 0]) * (whole.terms[:, 1] - whole.terms[:, 0]))
+        gathered = whole._replace(
+            docs=docs,
+            tfs=np.stack((np.append(0, tf_ends[:-1]), tf_ends), axis=1),
+            length=np.empty(ends[-1], np.int32),
+            tf=np.empty(tf_ends[-1], np.int32),
+        )
+        gain = np.empty(ends[-1], np.int32)
+        kernels.gather(whole, self.pool.candidates.gain, self.position, places, gathered, gain)
+        return gathered, gain
 
     def candidates(self, t: int, cell: int) -> NDArray[np.int32]:
         """Return the places of topic t's candidates in a cell, ascending."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,7 +79,7 @@ def measure_settings(
     threads : int, optional
         Threads over topics; the number of cores by default. The result does not depend on it.
     progress : callable, optional
-        Called with (topics done, topics in all), each counted once a cell of the regions.
+        Called with (topics done, topics in all).
 
     Returns
     -------
@@ -98,7 +98,7 @@ def measure_settings(
     check_least("bad run depth", depth, 1)
     pool.require(settings, depth)
     topics = pool.positions() if topics is None else np.asarray(topics, np.int64)
-    out = np.empty((topics.size, len(settings), len(measures)))
+    out = np.zeros((topics.size, len(settings), len(measures)))
     slow = [m for m, measure in enumerate(measures) if measure.is_slow]
     fast = [m for m, measure in enumerate(measures) if not measure.is_slow]
     if slow:
@@ -114,38 +114,20 @@ def measure_settings(
     whole = pool.documents(pool.candidates)
     judged = kernels.Judged.at(pool.judged_candidates, whole.docs, pool.candidates.gain)
 
-    def take(some: NDArray[np.int64], cell: int) -> tuple[Documents, kernels.Judged]:
-        if regions is None or cell == OUTSIDE:
-            return whole.of(some), judged.of(some)
-        documents, found = regions.gather(whole, some, cell)
-        return documents, kernels.Judged(
-            documents.docs[:, 1] - documents.docs[:, 0], found.judged, found.position, found.gain
-        )
+    def work(chunk: slice) -> None:
+        some = topics[chunk]
+        values = np.empty((some.size, len(settings), len(fast)))
+        for cell, places in groups:
+            if regions is None or cell == OUTSIDE:
+                documents, own = whole.of(some), judged.of(some)
+            else:
+                documents, gain = regions.gather(some, cell)
+                own = kernels.Judged.at(np.flatnonzero(gain >= 0), documents.docs, gain)
+            values[:, places] = _measure(pool.formula, documents, own, settings[places], targets.of(some))
+        out[chunk, :, fast] = values
 
-    def work(part: slice) -> None:
-        for place in range(part.start // topics.size, -(-part.stop // topics.size)):
-            cell, own = groups[place]
-            first = max(part.start - place * topics.size, 0)
-            some = topics[first : part.stop - place * topics.size]
-            sizes = judged.docs[some] if regions is None or cell == OUTSIDE else regions.sizes(some, cell)
-            for pack in _packs(sizes.tolist(), own.size):
-                values = _measure(pool.formula, *take(some[pack], cell), settings[own], targets.of(some[pack]))
-                out[np.ix_(np.arange(pack.start, pack.stop) + first, own, fast)] = values
-
-    # Cell after cell, each with all topics: few tasks, and each gathers what fits in a core's cache.
-    over_slices(work, topics.size * len(groups), threads=threads, progress=None if slow else progress)
+    over_slices(work, topics.size, threads=threads, progress=None if slow else progress)
     return out
-
-
-def _packs(sizes: list[int], settings: int) -> Iterator[slice]:
-    """Deal topics of these sizes into as many at a time as their scores stay in a core's cache."""
-    together, first = min(settings, _SETTINGS), 0
-    while first < len(sizes):
-        docs, end = sizes[first], first + 1
-        while end < len(sizes) and (docs + sizes[end]) * together <= _SCORES:
-            docs, end = docs + sizes[end], end + 1
-        yield slice(first, end)
-        first = end
 
 
 def _measure(
@@ -155,18 +137,26 @@ def _measure(
     settings: NDArray[np.float64],
     targets: kernels.Targets,
 ) -> NDArray[np.float64]:
-    """Measure settings on some topics, as many settings at a time as their scores stay in the cache."""
-    docs = max(int(judged.docs.sum()), 1)
-    values = np.empty((judged.docs.size, len(settings), targets.kind.size))
-    scores = np.empty(max(_SCORES, docs))
-    prepared = formula.prepare(documents)
-    step = max(1, _SCORES // docs)
-    for begin in range(0, len(settings), step):
-        part = settings[begin : begin + step]
-        found = np.empty((len(values), len(part), targets.kind.size))
-        formula.rank_scores(prepared, part, scores)
-        kernels.measure_scores(scores, judged, targets, found)
-        values[:, begin : begin + step] = found
+    """Measure settings on some topics, as many at a time as their scores stay in a core's cache."""
+    sizes = judged.docs.tolist()
+    values = np.empty((len(sizes), len(settings), targets.kind.size))
+    scores = np.empty(max([_SCORES, *sizes]))
+    together = min(len(settings), _SETTINGS)
+    first = 0
+    while first < len(sizes):
+        docs, end = sizes[first], first + 1
+        while end < len(sizes) and (docs + sizes[end]) * together <= _SCORES:
+            docs, end = docs + sizes[end], end + 1
+        topics = slice(first, end)
+        some = formula.prepare(documents.of(topics))
+        step = max(1, _SCORES // max(docs, 1))
+        for begin in range(0, len(settings), step):
+            part = settings[begin : begin + step]
+            found = np.empty((end - first, len(part), targets.kind.size))
+            formula.rank_scores(some, part, scores)
+            kernels.measure_scores(scores, judged, targets, first, found)
+            values[topics, begin : begin + step] = found
+        first = end
     return values
 
 

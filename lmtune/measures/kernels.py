@@ -77,9 +77,9 @@ class Judged(NamedTuple):
 
 @compiled()
 def measure_scores(
-    scores: NDArray[np.float64], judged: Judged, targets: Targets, out: NDArray[np.float64]
+    scores: NDArray[np.float64], judged: Judged, targets: Targets, first: int, out: NDArray[np.float64]
 ) -> None:
-    """Fill out[i, s, m] for topic i, setting s and measure m.
+    """Fill out[i, s, m] for topic ``first + i``, setting s and measure m.
 
     ``scores`` holds topic by topic and, within a topic, setting by setting, a score of each of its
     candidates, which stand in tie order.
@@ -87,10 +87,10 @@ def measure_scores(
     settings = out.shape[1]
     filled = 0
     for i in range(out.shape[0]):
-        docs = judged.docs[i]
+        docs = judged.docs[first + i]
         own = scores[filled : filled + docs * settings].reshape(settings, docs)
         filled += docs * settings
-        _measure_topic(own, judged, targets, i, out[i])
+        _measure_topic(own, judged, targets, first + i, out[i])
 
 
 @compiled()

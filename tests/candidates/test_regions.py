@@ -87,12 +87,10 @@ def best_in_cell(regions: Regions, t: int, lambda_: float, mu: float, depth: int
     if chosen.size == 0:
         return []
     rows = pool.candidates.rows(t)
-    documents, found = regions.gather(pool.documents(pool.candidates), np.array([t]), cell)
-    gain = pool.candidates.gain[rows][chosen]
+    documents, gain = regions.gather(np.array([t]), cell)
     np.testing.assert_array_equal(documents.tf.reshape(-1, chosen.size), pool.candidates.block(t)[:, chosen])
     np.testing.assert_array_equal(documents.length, pool.candidates.length[rows][chosen])
-    np.testing.assert_array_equal(found.position, np.flatnonzero(gain >= 0))
-    np.testing.assert_array_equal(found.gain, gain[gain >= 0])
+    np.testing.assert_array_equal(gain, pool.candidates.gain[rows][chosen])
     scores = np.empty(chosen.size)
     pool.formula.rank_scores(pool.formula.prepare(documents), at(lambda_, mu), scores)
     best = chosen[np.argsort(-scores, kind="stable")[:depth]]

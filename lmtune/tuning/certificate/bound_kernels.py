@@ -192,8 +192,8 @@ def bound_box(
     """Bound every topic over a box, from the state that its parent box left.
 
     ``bound`` and ``centre`` (the value at the box's centre), one a topic, are updated in place; the
-    new state is written to ``new``, whose `base` and `active` are copies of the old; ``spread`` gets how much undecided pairs differ along s and u,
-    weighted by what they may cost.
+    new state is written to ``new``, whose `base` and `active` begin as copies of the old; ``spread``
+    gets how much undecided pairs differ along s and u, weighted by what they may cost.
     """
     topics, rel_start = columns.topics, columns.relevant.start
     doc_start = old.doc_start
