@@ -55,16 +55,19 @@ class Engine:
         self.pruned = self.extract()
 
     def extract(self) -> Any:
+        """Return the candidates, pruned as they are extracted."""
         from lmtune.candidates.extraction import extract_pruned
 
         return extract_pruned(self.index, self.data.topics, self.data.qrels)
 
     def whole(self) -> Any:
+        """Return all candidates."""
         from lmtune.candidates.pool import CandidatePool
 
         return CandidatePool.build(self.index, self.data.topics, self.data.qrels)
 
     def space(self) -> Any:
+        """Return the range of parameters."""
         from lmtune.tuning.space import ParameterSpace
 
         return (
@@ -72,6 +75,7 @@ class Engine:
         )
 
     def regions(self) -> Any:
+        """Return the candidates cell by cell."""
         from lmtune.candidates.regions import Regions
 
         if self.old:
@@ -88,6 +92,7 @@ class Engine:
         return measure_settings(pool, *arguments, parse_measures(["AP", "P@10", "Bpref"]), **options)
 
     def certify(self) -> Any:
+        """Return the bound, and how many boxes it took."""
         import lmtune
 
         found = lmtune.CertifiedOptimum("AP", tolerance=self.tolerance, space=self.space()).fit(self.pruned)
