@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune lint test attack bench gpu docs pictures wheel clean
+.PHONY: tune lint test attack bench bench-against gpu docs pictures wheel clean
 
 tune: $(VENV)/core
 	$(BIN)/lmtune tune pydocs
@@ -29,6 +29,10 @@ bench: $(VENV)/dev
 	$(BIN)/python benchmarks/surrogates.py
 	$(BIN)/python benchmarks/lucene.py
 	$(BIN)/python benchmarks/evaluate.py
+
+# The engine against another commit, REV or the last one: ratios of alternating pairs.
+bench-against: $(VENV)/dev
+	$(BIN)/python benchmarks/against.py $(or $(REV),HEAD)
 
 gpu: $(VENV)/dev
 	$(BIN)/python benchmarks/gpu.py

@@ -279,9 +279,9 @@ def certificate(figures: dict[str, Any], pruned: CandidatePool, tolerance: float
             found = lmtune.CertifiedOptimum(measure, tolerance=tolerance, space=SPACE).fit(pruned)
         row["best"], row["bound"] = found.best_value_, found.bound_
         row["boxes"], row["certified"] = found.n_boxes_, found.certified_
-        gaps = (found.results_["bound"] - found.results_["best"]).tolist()
-        curve = list(zip((round(s, 2) for s in found.seconds_), gaps, strict=True))
-        row["wall seconds and gap"] = curve[:: max(1, len(curve) // 12)]
+        gaps = (found.bounds_["bound"] - found.bounds_["best"]).tolist()
+        curve = list(zip(found.bounds_["boxes"].tolist(), gaps, strict=True))
+        row["boxes and gap"] = curve[:: max(1, len(curve) // 12)]
 
 
 def pyserini(figures: dict[str, Any], data: Any, pruned: CandidatePool, python: Path, scratch: Path) -> None:

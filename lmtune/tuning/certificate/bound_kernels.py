@@ -192,8 +192,8 @@ def bound_box(
     """Bound every topic over a box, from the state that its parent box left.
 
     ``bound`` and ``centre`` (the value at the box's centre), one a topic, are updated in place; the
-    new state is written to ``new``; ``spread`` gets how much undecided pairs differ along s and u,
-    weighted by what they may cost.
+    new state is written to ``new``, whose `base` and `active` begin as copies of the old; ``spread``
+    gets how much undecided pairs differ along s and u, weighted by what they may cost.
     """
     topics, rel_start = columns.topics, columns.relevant.start
     doc_start = old.doc_start
@@ -203,10 +203,8 @@ def bound_box(
         most_rels = max(most_rels, rel_start[t + 1] - rel_start[t])
     room = np.empty((ROWS, most_docs)), np.empty((ROWS, most_rels))
     counters = np.empty((2, 4, most_rels), np.int64)
-    new.base[:] = old.base
-    new.active[:] = old.active
     spread[:] = 0.0
-    filled = 0
+    filled = np.int64(0)  # a literal 0 would be a type of its own, for which all below is compiled too
     new.doc_start[0] = 0
     for t in range(bound.size):
         if doc_start[2 * t] == doc_start[2 * t + 2]:
@@ -312,6 +310,8 @@ def _count(
     certain, unsure, at_centre, settled = own
     to_s_all = to_u_all = 0.0
     rv, rs, ru, rss, rsu, ruu, rerror = rel.model
+    # Fields of tuples are dear in loops: each look counts references.
+    rel_twin, rel_placed, cost = rel.twin, rel.placed, rel.cost
     for j in range(docs.size):
         weight = np.int64(weights[docs[j]])
         twin, place = twins[docs[j]], placed[docs[j]]
@@ -331,7 +331,7 @@ def _count(
         if place >= 0:
             # These are counted by their places.
             for i in range(first):
-                if _needs_no_look(twin, place, rel, i):
+                if _needs_no_look(twin, place, rel_twin[i], rel_placed[i]):
                     certain[i] -= weight
                     at_centre[i] -= weight
         last = first
@@ -339,7 +339,7 @@ def _count(
         while last < n and rv[last] <= v + reach[j]:
             i = last
             last += 1
-            if _needs_no_look(twin, place, rel, i):
+            if _needs_no_look(twin, place, rel_twin[i], rel_placed[i]):
                 continue
             dv, ds, du = v - rv[i], abs(s - rs[i]), abs(u - ru[i])
             dss, duu = ss - rss[i], uu - ruu[i]
@@ -351,8 +351,8 @@ def _count(
             elif not dv + wide + max(dss, 0.0) + max(duu, 0.0) < 0.0:
                 unsure[i] += weight
                 pairs += 1
-                to_s += rel.cost[i] * ds
-                to_u += rel.cost[i] * du
+                to_s += cost[i] * ds
+                to_u += cost[i] * du
         if pairs > 0:
             kept[filled] = docs[j]
             filled += 1
@@ -362,12 +362,12 @@ def _count(
         # All decided: above exactly those that it is above at the centre.
         steps[SETTLED, first] += weight
         for i in range(0 if place >= 0 else first, last):
-            if _needs_no_look(twin, place, rel, i):
+            if _needs_no_look(twin, place, rel_twin[i], rel_placed[i]):
                 settled[i] -= weight if i < first else 0
             elif i >= first and rv[i] < v:
                 settled[i] += weight
-    spread[0] += to_s_all * rel.cost.sum()
-    spread[1] += to_u_all * rel.cost.sum()
+    spread[0] += to_s_all * cost.sum()
+    spread[1] += to_u_all * cost.sum()
     for row in range(4):
         total = np.int64(0)
         for i in range(n - 1, -1, -1):
@@ -377,15 +377,17 @@ def _count(
 
 
 @compiled()
-def _needs_no_look(twin: int, placed: int, rel: _Relevant, i: int) -> bool:
+def _needs_no_look(twin: int, placed: int, rel_twin: int, rel_placed: int) -> bool:
     """Say whether a group's order to a relevant document is known without scores, or never."""
-    return (twin >= 0 and twin == rel.twin[i]) or (placed >= 0 and placed == rel.placed[i])
+    return (twin >= 0 and twin == rel_twin) or (placed >= 0 and placed == rel_placed)
 
 
 @compiled()
 def _reach(m: Doubles, r: Doubles, reach: Doubles) -> None:
     """Fill reach[j] so that no difference of group j to a relevant document is wider."""
-    reach[:] = m[ERROR] + r[ERROR].max()
+    error, most = m[ERROR], r[ERROR].max()
+    for j in range(reach.size):
+        reach[j] = error[j] + most
     for row in range(1, ERROR):
         low, high = r[row].min(), r[row].max()
         here = m[row]

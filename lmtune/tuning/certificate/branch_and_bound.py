@@ -232,7 +232,7 @@ def whole(problem: Problem) -> Box:
 def bound_part(problem: Problem, parent: Box, sides: Sides) -> Box:
     """Bound a part of a box."""
     old = parent.state
-    new = State(*map(np.empty_like, old))
+    new = State(np.empty_like(old.docs), np.empty_like(old.doc_start), old.base.copy(), old.active.copy())
     bounds, centres = parent.bounds.copy(), parent.bounds.copy()
     spread = np.empty(2)
     bound_box(problem.columns, sides, old, new, bounds, centres, spread)

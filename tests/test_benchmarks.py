@@ -1,0 +1,73 @@
+"""Every benchmark, at its smallest size: whether it runs, not how fast."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+HERE = str(BENCHMARKS.parent)
+SYNTHETIC = "synthetic:1000x3"
+SMALLEST = {
+    "against": [HERE, "--quick"],
+    "evaluate": ["--repeats", "1", "--runs", "2"],
+    "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
+    "long_lists": ["--lengths", "30", "--steps", "2"],
+    "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
+    "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
+    "shards": ["--documents", "1000x3", "2000x3", "--shards", "1", "2", "--workers", "1", "--home", "home"],
+    "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],
+    "surrogates": ["--collection", SYNTHETIC, "--repeats", "1"],
+    "tuning": ["--collection", SYNTHETIC, "--tolerance", ".1"],
+}
+ELSEWHERE = {
+    "gpu": "tests/test_gpu_benchmark.py runs it",
+    "analysis_parity": "needs Anserini's analyser and texts, and measures no speed",
+    "explore": "needs Chromium",
+    "fusion": "needs a folder of runs",
+    "lucene": "needs Java",
+    "text_long_lists": "needs a network's weights",
+    "text_losses": "needs a network's weights",
+    "text_memory": "needs a network's weights",
+    "training_epoch": "has one size, of minutes",
+}
+# What makes files for tests, and the other halves of benchmarks.
+PARTS = {
+    "analysis_golden",
+    "lengths_golden",
+    "word_break_classes",
+    "losses_step",
+    "lucene_oracle",
+    "lucene_scores",
+    "made_corpus",
+    "pyserini_qld",
+}
+NEURAL = {"long_lists", "losses", "ranking_data", "spsa"}
+OTHERS = {"tuning": "ir_measures", "evaluate": "ir_measures"}
+
+
+def test_every_benchmark_is_known() -> None:
+    names = {path.stem for path in BENCHMARKS.glob("*.py")}
+    assert names == {*SMALLEST, *ELSEWHERE, *PARTS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALLEST)
+def test_it_runs_to_its_end(name: str, tmp_path: Path) -> None:
+    needed = "torch" if name in NEURAL else OTHERS.get(name)
+    if needed and find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed")
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / f"{name}.py", *SMALLEST[name]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
