@@ -208,11 +208,11 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     output = tmp_path / "fused.run"
     [program, *words] = shlex.split(shown["command"])
     assert program == "lmtune"
-    found = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
-    assert found.exit_code == 0, found.stderr
-    rows = {row["method"]: row for row in json.loads(found.stdout)["rows"]}
-    assert rows["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
-    assert rows["linear"]["weights"] == setting
+    result = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
+    assert result.exit_code == 0, result.stderr
+    by_method = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
+    assert by_method["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
+    assert by_method["linear"]["weights"] == setting
     [own] = lmtune.evaluate(tmp_path / "qrels", output, ["AP"])
     assert np.mean(np.array(own.column("AP").values, np.float64)) == pytest.approx(
         shown["means"][0], abs=1e-12
