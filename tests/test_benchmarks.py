@@ -13,7 +13,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 HERE = str(BENCHMARKS.parent)
 SYNTHETIC = "synthetic:1000x3"
 SMALLEST = {
-    "against": [HERE, "--quick"],
+    "against": [HERE, "--quick", "--only", "extraction"],
     "evaluate": ["--repeats", "1", "--runs", "2"],
     "indexing": ["--documents", "200", "--types", "2000", "--repeats", "1", "--workers", "1"],
     "long_lists": ["--lengths", "30", "--steps", "2"],
