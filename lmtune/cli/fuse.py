@@ -16,22 +16,22 @@ from lmtune.formats.runs import check_tag, read_run, write_run
 from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import run_labels
-from lmtune.options import check, option
+from lmtune.options import check, usual
 from lmtune.reporting.fusion_tables import fusion_table, legend
 from lmtune.reporting.table import STYLES
 
 
 @dataclass(frozen=True)
 class FusionOutput:
-    """What is printed and written."""
+    """Tables, runs and pictures."""
 
-    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = option(None, "Write the first method's run of all topics; .gz compresses.")
-    run_tag: str | None = option(None, "Default: lmtune-METHOD.")
-    plot: Path | None = option(
+    style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    output: Path | None = usual(None, "Write the first method's run of all topics; .gz compresses.")
+    run_tag: str | None = usual(None, "Default: lmtune-METHOD.")
+    plot: Path | None = usual(
         None, "Draw the measure along each weight, and over all weights of three runs, here.", metavar="DIR"
     )
-    source: Path | None = option(
+    source: Path | None = usual(
         None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
     )
 
@@ -43,7 +43,13 @@ def fuse(
     options: FusionOptions,
     output: FusionOutput,
 ) -> None:
-    """Fuse runs; tune the weights, and judge them on held-out topics."""
+    """Fuse runs; tune the weights, and judge them on held-out topics.
+
+    Examples
+    --------
+    lmtune fuse qrels.txt bm25.run dense.run --output fused.run
+    lmtune fuse qrels.txt bm25.run dense.run -m AP --method linear,rrf --folds 2
+    """
     if output.output is not None:
         check_file(output.output, reads=[*files, *filter(None, [output.source])])
     if output.run_tag is not None:
@@ -67,17 +73,17 @@ def fuse(
     if output.plot is not None:
         check_writable(output.plot / "picture.svg")
     with stages() as progress:
-        found = fuse_runs(loaded, judged, options, progress=progress)
+        fused = fuse_runs(loaded, judged, options, progress=progress)
         if output.output is not None:
-            _write(output.output, loaded, found.best.chosen, options, output.run_tag)
+            _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
     with utf8_output() as stream:
-        stream.write(on_screen(fusion_table(found, output.style)))
+        stream.write(on_screen(fusion_table(fused, output.style)))
     if output.style in ("csv", "json"):
-        note(legend(found))
+        note(legend(fused))
     if output.plot is not None:
         from lmtune.reporting.figures import fusion_pictures, save
 
-        pictures = list(fusion_pictures(found, loaded, judged))
+        pictures = list(fusion_pictures(fused, loaded, judged))
         for picture in pictures:
             save(picture.figure, output.plot / f"{picture.name}.svg")
         note(f"drew {len(pictures)} pictures in {output.plot}")
@@ -85,9 +91,11 @@ def fuse(
 
 def _read(files: list[Path]) -> RunSet:
     if len(files) < 2:
-        raise InputError("nothing to fuse", value=[str(own) for own in files], accepted="two runs or more")
-    if len({own.resolve() for own in files}) < len(files):
-        raise InputError("a run is given twice", value=[str(own) for own in files], accepted="each run once")
+        raise InputError("nothing to fuse", value=[str(file) for file in files], accepted="two runs or more")
+    if len({file.resolve() for file in files}) < len(files):
+        raise InputError(
+            "a run is given twice", value=[str(file) for file in files], accepted="each run once"
+        )
     return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
 
 
@@ -112,7 +120,7 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
             "another number of runs", file=source, value=list(loaded.names), accepted=", ".join(weights)
         )
     if set(loaded.names) != set(weights):
-        pairs = [f"{own} for {name}" for own, name in zip(loaded.names, weights, strict=True)]
+        pairs = [f"{run} for {name}" for run, name in zip(loaded.names, weights, strict=True)]
         note(f"runs of other names, taken in their order: {', '.join(pairs)}")
         weights = dict(zip(loaded.names, weights.values(), strict=True))
     assert output.output is not None
