@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import click
-from click.core import ParameterSource
+from click.core import ParameterSource, augment_usage_errors
 from click.shell_completion import CompletionItem
 
 from lmtune.cli.messages import Talk, set_talk
@@ -67,7 +67,8 @@ class _Part(typing.NamedTuple):
     def value(self, values: Mapping[str, Any]) -> Any:
         """Return what the function gets, of all values of the command line."""
         if self.form is None:
-            return values.get(self.name)
+            value = values.get(self.name)
+            return list(value) if isinstance(value, tuple) else value
         read = {field.name: values[field.name] for field in self.fields() if field.name in values}
         return read if self.raw else self.form(**read)
 
@@ -124,7 +125,8 @@ class _Argument(click.Argument):
         several = typing.get_origin(needed(kind)) is list
         one = typing.get_args(needed(kind))[0] if several else needed(kind)
         required = type(None) not in typing.get_args(kind)
-        metavar = (self.shown if required else f"[{self.shown}]") + "..." * several
+        metavar = self.shown if required else f"[{self.shown}]"
+        metavar += "..." if several and not metavar.endswith("...") else ""
         nargs = -1 if several else 1
         super().__init__([name], type=_Text(one), metavar=metavar, nargs=nargs, required=required)
 
@@ -229,6 +231,11 @@ class Command(click.Command):
                 raise InputError(f"no {one.opts[0]}", accepted=f"{one.opts[0]} {one.metavar}")
         set_talk(_TALK.value(values))
         return {part.name: part.value(values) for part in self.parts}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; what is wrong is this command's."""
+        with augment_usage_errors(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:
         """Call the function."""
