@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,6 +37,8 @@ def of_module(module: str, name: str, **settings: Any) -> Member:
 
 def _summary(module: str, name: str) -> str:
     """Read a function's docstring; the module is not imported for it."""
+    import ast
+
     source = find_spec(module)
     assert source is not None
     assert source.origin is not None

@@ -252,3 +252,20 @@ def test_an_option_that_does_not_exist_is_told_with_the_nearest(capsys: pytest.C
     assert told.endswith("; accepted: what lmtune tune --help says\n")
     assert run(["--mesure"]) == 2
     assert capsys.readouterr().err == "lmtune: No such option: --mesure; accepted: what lmtune --help says\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("tune --measure", "Option '--measure' requires an argument; accepted: what lmtune tune --help says"),
+        ("tune --final=3", "Option '--final' does not take a value; accepted: what lmtune tune --help says"),
+        ("fuse", "Missing argument 'QRELS RUN...'; accepted: what lmtune fuse --help says"),
+        ("rerank train", "no --output; accepted: --output DIR"),
+        ("rerank compare x --batch-size 0", "bad --batch-size: 0; accepted: 1 or more"),
+    ],
+)
+def test_what_is_wrong_is_one_line_of_its_command(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert capsys.readouterr() == ("", f"lmtune: {message}\n")
