@@ -67,6 +67,17 @@ def note(text: str) -> None:
     _LOGGER.info("%s", text)
 
 
+def quantity(number: int, noun: str, nouns: str | None = None) -> str:
+    """Count something in words.
+
+    Examples
+    --------
+    >>> quantity(1, "topic"), quantity(1200, "topic"), quantity(2, "query", "queries")
+    ('1 topic', '1,200 topics', '2 queries')
+    """
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def detail(text: str) -> None:
     """Say what only those who ask want to know."""
     _LOGGER.debug("%s", text)

@@ -24,6 +24,7 @@ ROOMS = [
     "parallel",
     "compiled",
     "gradient_free",
+    "storage",
     "formats",
     "indexing",
     "datasets",

@@ -12,7 +12,7 @@ from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.formats.runs import Ranking
 from lmtune.models.model import find_model
-from lmtune.progress import Progress, note, silent, timed
+from lmtune.progress import Progress, note, quantity, silent, timed
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def search(
     collection = replace(collection, fields=known.formula.fields)
     dataset = collection.load(("documents", "topics"), progress=progress)
     index = collection.open_index(dataset, positions=known.formula.needs_positions, progress=progress)
-    with timed(f"{dataset.name}: {len(dataset.topics)} topics extracted"):
+    with timed(f"{dataset.name}: {quantity(len(dataset.topics), 'topic')} extracted"):
         pool = extract_best(
             index,
             dataset.topics,

@@ -5,7 +5,6 @@ What is kept does not depend on judgements, which may change without a rebuild.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -13,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
@@ -25,14 +25,14 @@ from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.judgements import read_judgements
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.errors import PathLike
-from lmtune.formats.digests import parse_json
-from lmtune.formats.files import atomic_write
-from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.index import Index, field_index
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
+from lmtune.storage.digests import parse_json
+from lmtune.storage.files import atomic_write
+from lmtune.storage.locks import StaleError, build_once
 
 FORMAT = "lmtune candidates 2"
 """Raised whenever the file's content changes its meaning."""
@@ -48,10 +48,6 @@ class KeepingIndex(Index, Protocol):
     @property
     def candidates_path(self) -> Path:
         """The folder for its candidates."""
-
-
-class _UnusableError(Exception):
-    """Why a file does not stand for what is wanted."""
 
 
 def pool_for(
@@ -162,22 +158,15 @@ def stored_pool(
         wanted["model"] = formula.name
     path = Path(folder, f"{wanted['topics'][:16]}-{wanted['depth']}{of_model}.npz")
     title = index.name if name is None else name
-    with contextlib.suppress(_UnusableError):
-        found = _read(path, wanted, index, title, qrels or {}, formula)
-        tidy(path)
-        return found
-    with locked(path):
-        # Whoever held the lock may have built it.
-        try:
-            return _read(path, wanted, index, title, qrels or {}, formula)
-        except _UnusableError as reason:
-            if on_build is not None:
-                on_build(path, str(reason))
+
+    def build() -> CandidatePool:
         pool = extract_pruned(
             index, topics, qrels, name=title, model=formula, threads=threads, progress=progress, **exactness
         )
         _write(path, wanted, pool)
-    return pool
+        return pool
+
+    return build_once(path, partial(_read, path, wanted, index, title, qrels or {}, formula), build, on_build)
 
 
 def _write(path: Path, made: dict[str, Any], pool: CandidatePool) -> None:
@@ -217,18 +206,18 @@ def _read(
             header = parse_json(_member(archive, "header").tobytes())
             differs = [key for key in wanted if header["made"][key] != wanted[key]]
             if differs:
-                raise _UnusableError(f"made with another {differs[0]}")
+                raise StaleError(f"made with another {differs[0]}")
             data = {key: _member(archive, key) for key in archive.files if key != "header"}
         terms = tuple(tuple(some) for some in header["terms"])
         candidates, columns = _columns(data, terms), query_columns(terms, data["group"], data["count"])
         pruning = header["pruning"]
         pruning["by_e"] = np.array(pruning["by_e"], np.bool_)
     except FileNotFoundError:
-        raise _UnusableError("there is none yet") from None
+        raise StaleError("there is none yet") from None
     except (OSError, ValueError, LookupError, TypeError, EOFError) as error:
-        raise _UnusableError(f"damaged: {error}") from error
+        raise StaleError(f"damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise _UnusableError(f"damaged: {error}") from error
+        raise StaleError(f"damaged: {error}") from error
     gain, judged = read_judgements(index, formula, header["topics"], columns, candidates, qrels)
     return CandidatePool(
         name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -9,16 +10,40 @@ from typing import Annotated
 from lmtune.cli.messages import note, on_screen
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.errors import InputError
-from lmtune.formats.digests import read_json
-from lmtune.formats.outputs import check_file, check_writable
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import check_tag, read_run, write_run
-from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
+from lmtune.fusion.fusing import (
+    METHODS,
+    Chosen,
+    FusionOptions,
+    fuse_runs,
+    fused_pool,
+    note_ties,
+    rankings,
+    ties_of,
+)
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import run_labels
-from lmtune.options import check, usual
+from lmtune.options import check, read, usual
+from lmtune.progress import quantity
 from lmtune.reporting.fusion_tables import fusion_table, legend
 from lmtune.reporting.table import STYLES
+from lmtune.storage.digests import read_json
+from lmtune.storage.outputs import check_file, check_writable
+
+_OF_WEIGHTS = ("measure", "normalise", "missing", "rrf_k", "depth")
+
+
+def _weights(text: str) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        if not name or name in weights:
+            raise InputError("bad --weights", value=text, accepted="each RUN=X once, such as a=.3,b=.7")
+        weights[name] = read(float, value, f"--weights {name}")
+    if not (all(0.0 <= weight < math.inf for weight in weights.values()) and any(weights.values())):
+        raise InputError("bad --weights", value=text, accepted="numbers from 0, not all 0")
+    return weights
 
 
 @dataclass(frozen=True)
@@ -33,6 +58,12 @@ class FusionOutput:
     )
     source: Path | None = usual(
         None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
+    )
+    weights: dict[str, float] | None = usual(
+        None,
+        "Choose nothing: measure and write the sum of normalised scores with these weights, by run or file.",
+        read=_weights,
+        metavar="RUN=X,...",
     )
 
 
@@ -59,21 +90,27 @@ def fuse(
             raise InputError("nowhere to write to", accepted="--output RUN")
         if output.plot is not None:
             raise InputError("nothing to draw", value=str(output.plot), accepted="--plot without --from")
-        if options != FusionOptions():
+        if options != FusionOptions() or output.weights is not None:
             raise InputError(
                 "nothing is chosen with --from",
                 value=str(output.source),
-                accepted="its own measure and methods",
+                accepted="its own measure, methods and weights",
             )
         _apply(output.source, files, output)
         return
     qrels, *runs = files
+    if output.weights is not None:
+        kept = {name: getattr(options, name) for name in _OF_WEIGHTS}
+        if options != FusionOptions(**kept) or output.plot is not None:
+            accepted = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_WEIGHTS)
+            raise InputError("nothing is chosen with --weights", accepted=f"{accepted}, --output")
     loaded = _read(runs)
+    weights = None if output.weights is None else _by_run(output.weights, loaded, runs)
     judged = read_qrels(qrels)
     if output.plot is not None:
         check_writable(output.plot / "picture.svg")
     with stages() as progress:
-        fused = fuse_runs(loaded, judged, options, progress=progress)
+        fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
             _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
     with utf8_output() as stream:
@@ -86,7 +123,7 @@ def fuse(
         pictures = list(fusion_pictures(fused, loaded, judged))
         for picture in pictures:
             save(picture.figure, output.plot / f"{picture.name}.svg")
-        note(f"drew {len(pictures)} pictures in {output.plot}")
+        note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
 
 
 def _read(files: list[Path]) -> RunSet:
@@ -97,6 +134,20 @@ def _read(files: list[Path]) -> RunSet:
             "a run is given twice", value=[str(file) for file in files], accepted="each run once"
         )
     return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+
+
+def _by_run(weights: dict[str, float], runs: RunSet, files: list[Path]) -> dict[str, float]:
+    """Give each run its weight, by its name or its file's."""
+    by_run: dict[str, float] = {}
+    for run, file in zip(runs.given, files, strict=True):
+        named = [weights[name] for name in dict.fromkeys((run, str(file), file.name)) if name in weights]
+        if len(named) == 1:
+            by_run[run] = named[0]
+    if not len(by_run) == len(runs.given) == len(weights):
+        raise InputError(
+            "--weights name other runs", value=list(weights), accepted=f"each of {', '.join(runs.given)}"
+        )
+    return by_run
 
 
 def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
@@ -117,16 +168,17 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
     loaded = _read(files)
     if len(loaded.names) != len(weights):
         raise InputError(
-            "another number of runs", file=source, value=list(loaded.names), accepted=", ".join(weights)
+            "another number of runs", file=source, value=list(loaded.given), accepted=", ".join(weights)
         )
     if set(loaded.names) != set(weights):
-        pairs = [f"{run} for {name}" for run, name in zip(loaded.names, weights, strict=True)]
+        pairs = [f"{run} for {name}" for run, name in zip(loaded.given, weights, strict=True)]
         note(f"runs of other names, taken in their order: {', '.join(pairs)}")
-        weights = dict(zip(loaded.names, weights.values(), strict=True))
+        weights = dict(zip(loaded.given, weights.values(), strict=True))
     assert output.output is not None
+    note_ties(ties_of(fused_pool(loaded, chosen, options)))
     _write(output.output, loaded, replace(chosen, weights=weights), options, output.run_tag)
 
 
 def _write(path: Path, runs: RunSet, chosen: Chosen, options: FusionOptions, tag: str | None) -> None:
     write_run(path, rankings(runs, chosen, options), tag=tag or f"lmtune-{chosen.method}")
-    note(f"wrote {len(runs.docs)} topics to {path}, fused by {chosen.method}")
+    note(f"wrote {quantity(len(runs.docs), 'topic')} to {path}, fused by {chosen.method}")

@@ -8,9 +8,10 @@ from typing import Annotated
 
 from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
-from lmtune.formats.outputs import check_writable
 from lmtune.options import option
+from lmtune.progress import quantity
 from lmtune.reporting.results_files import PAGE, PICTURES, record_pictures
+from lmtune.storage.outputs import check_writable
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,18 @@ def plot(
     from lmtune.reporting.figures import draw, save
     from lmtune.reporting.results_reader import read_results
 
+    stored = read_results(results)
     target = pictures.output or results / PICTURES
     check_writable(target / f"picture.{pictures.style}")
     files: list[Path] = []
     with stages() as progress:
-        for picture in draw(results, read_results(results).results):
+        for picture in draw(results, stored.results):
             files.append(target / f"{picture.name}.{pictures.style}")
             save(picture.figure, files[-1])
             progress(f"drawing {picture.name}", len(files), 0)
     if pictures.output is None:
         record_pictures(results, files)
-    note(f"drew {len(files)} pictures in {target}")
+    note(f"drew {quantity(len(files), 'picture')} in {target}")
 
 
 @dataclass(frozen=True)

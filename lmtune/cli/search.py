@@ -15,7 +15,7 @@ from lmtune.formats.runs import check_tag, write_run
 from lmtune.models.model import find_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
-from lmtune.progress import timed
+from lmtune.progress import quantity, timed
 from lmtune.reporting.provenance import check_recorded, describe, write_record
 from lmtune.threads import cores
 
@@ -72,7 +72,7 @@ def search(
     check_tag(tag)
     with workers.engaged(), stages() as progress:
         done = search_collection(collection, model, values, hits=run.hits, progress=progress)
-    with timed(f"{len(done.dataset.topics)} topics ranked"):
+    with timed(f"{quantity(len(done.dataset.topics), 'topic')} ranked"):
         if on_screen:
             with utf8_output() as stream:
                 write_run(stream, done.rankings, tag=tag)

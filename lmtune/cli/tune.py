@@ -11,7 +11,6 @@ from lmtune.cli.messages import note, on_screen, say
 from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
-from lmtune.formats.folders import check_directory
 from lmtune.models.model import named_model
 from lmtune.options import usual
 from lmtune.parallel import Workers
@@ -20,6 +19,7 @@ from lmtune.reporting.keeping import keep_results
 from lmtune.reporting.results_files import KIND, check_names
 from lmtune.reporting.table import STYLES
 from lmtune.reporting.tuning_tables import final_tables, mean_table, parameter_table, tuning_table
+from lmtune.storage.folders import check_directory
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared, Split, prepare
 from lmtune.tuning.experiment.result import CollectionResult

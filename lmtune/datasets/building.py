@@ -11,7 +11,6 @@ from lmtune.datasets.index_names import SHARDED, find_index
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
 from lmtune.formats.documents import DocumentSource, ListDocuments, check_held
-from lmtune.formats.folders import check_directory
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.cache import cached_path
 from lmtune.indexing.columnar import ColumnarIndex
@@ -24,7 +23,8 @@ from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
 from lmtune.indexing.text_store import keep_texts
 from lmtune.options import option, usual
 from lmtune.parallel import width
-from lmtune.progress import Progress, note, silent, timed
+from lmtune.progress import Progress, note, quantity, silent, timed
+from lmtune.storage.folders import check_directory
 from lmtune.threads import cores
 
 EMBEDDED, LUCENE = "embedded", "lucene"
@@ -151,7 +151,7 @@ def _join(collection: Collection, building: Building) -> Path:
     ]
     if any(given) or building.output is None:
         raise InputError("--join with documents or their analysis", accepted="--join PATH,... --output PATH")
-    with timed(f"joined {len(building.join)} indexes"):
+    with timed(f"joined {quantity(len(building.join), 'index', 'indexes')}"):
         places = [find_index(name).removeprefix(SHARDED) for name in building.join]
         joined = join_indexes(places, building.output)
     note(f"{building.output}: {joined.num_docs:,} documents in {len(joined.shards)} shards")

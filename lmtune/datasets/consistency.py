@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lmtune.datasets.dataset import Dataset
 from lmtune.errors import InputError
 from lmtune.formats.qrels import find_judgement
+from lmtune.progress import quantity
 
 
 class CheckedDataset(NamedTuple):
@@ -126,7 +127,7 @@ def _unknown_topic(dataset: Dataset, unknown: list[str]) -> InputError:
     lines = sum(len(dataset.qrels[topic]) for topic in unknown)
     return InputError(
         f"judgement of a topic that {dataset.topics_file or 'the topics'} lacks"
-        f" ({_count(len(unknown), 'such topic')} in all, {_count(lines, 'judgement')})",
+        f" ({quantity(len(unknown), 'such topic')} in all, {quantity(lines, 'judgement')})",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, unknown[0], None),
         value=unknown[0],
@@ -138,7 +139,7 @@ def _unknown_topic(dataset: Dataset, unknown: list[str]) -> InputError:
 def _unknown_docno(dataset: Dataset, unknown: list[str]) -> InputError:
     topic = next(topic for topic, judged in dataset.qrels.items() if unknown[0] in judged)
     return InputError(
-        f"the collection lacks every judged document ({_count(len(unknown), 'document')} in all)",
+        f"the collection lacks every judged document ({quantity(len(unknown), 'document')} in all)",
         file=dataset.qrels_file or dataset.name,
         line=_line(dataset, topic, unknown[0]),
         value=unknown[0],
@@ -151,7 +152,3 @@ def _line(dataset: Dataset, topic: str, docno: str | None) -> int | None:
     if dataset.qrels_file is None or not Path(dataset.qrels_file).is_file():
         return None
     return find_judgement(dataset.qrels_file, topic, docno)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

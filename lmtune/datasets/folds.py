@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError, PathLike, as_text
-from lmtune.formats.digests import read_json
+from lmtune.progress import quantity
+from lmtune.storage.digests import read_json
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,12 @@ def make_folds(
                 value=spec or f"all but {train or test}",
                 accepted="topics with judgements",
             )
-    return [fold], f"trained on {len(fold.train)} topics, reported on {len(fold.test)}"
+    return [fold], f"trained on {quantity(len(fold.train), 'topic')}, reported on {len(fold.test)}"
 
 
 def _from_file(usable: Sequence[str], topics: Sequence[str], path: str) -> tuple[list[Fold], str]:
-    parts = read_parts(path)
     known, useful = set(topics), set(usable)
+    parts = read_parts(path, known)
     for number, part in enumerate(parts, 1):
         unknown = [topic for topic in part if topic not in known]
         if unknown:
@@ -160,16 +162,38 @@ def from_parts(topics: Sequence[str], parts: Sequence[Sequence[str]]) -> list[Fo
     return folds
 
 
-def read_parts(path: PathLike) -> list[list[str]]:
+def read_parts(path: PathLike, topics: AbstractSet[str] = frozenset()) -> list[list[str]]:
     """Read a partition: a JSON list of lists of topic identifiers, as Anserini's folds are.
+
+    ``folds.json`` of ``lmtune tune --output`` is one too: its folds' test topics.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    topics : set of str
+        Those of a collection: they tell which one's folds are meant where a file has several.
 
     Raises
     ------
     InputError
         For another shape, a topic in two parts, or fewer than two parts.
     """
-    accepted = "a JSON list of two or more lists of topics"
+    accepted = "a JSON list of two or more lists of topics, or folds.json of lmtune tune --output"
     parts = read_json(path, accepted=accepted)
+    if isinstance(parts, dict):
+        kept = read_kept(path, accepted)
+        own = list(kept.values())
+        if len(own) > 1:
+            own = [folds for folds in own if topics >= {topic for fold in folds for topic in fold.test}]
+        if len(own) != 1:
+            raise InputError(
+                "not the folds of one collection with these topics",
+                file=path,
+                value=list(kept),
+                accepted=accepted,
+            )
+        parts = [list(fold.test) for fold in own[0]]
     if (
         not isinstance(parts, list)
         or len(parts) < 2
@@ -184,3 +208,39 @@ def read_parts(path: PathLike) -> list[list[str]]:
                 raise InputError("topic stands twice in the folds", file=path, value=topic)
             seen.add(topic)
     return named
+
+
+def read_kept(path: PathLike, accepted: str) -> dict[str, tuple[Fold, ...]]:
+    """Read ``folds.json`` of ``lmtune tune --output``: by collection, its folds.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    accepted : str
+        What to have instead, for messages.
+
+    Raises
+    ------
+    InputError
+        For another shape, or a topic in two folds.
+    """
+    content = read_json(path, {}, accepted=accepted)
+    if not content:
+        raise InputError("no collection", file=path, value=content, accepted=accepted)
+    kept = {}
+    for name, parts in content.items():
+        if not isinstance(parts, list) or not all(_is_fold(part) for part in parts):
+            raise InputError(f"bad folds of {name}", file=path, accepted=accepted)
+        kept[name] = tuple(Fold(tuple(part["train"]), tuple(part["test"])) for part in parts)
+        topics = [topic for fold in kept[name] for topic in fold.test]
+        if not topics or len(set(topics)) < len(topics):
+            raise InputError(f"no test topics, or one in two folds, of {name}", file=path, accepted=accepted)
+    return kept
+
+
+def _is_fold(part: object) -> bool:
+    return isinstance(part, dict) and all(
+        isinstance(part.get(role), list) and all(isinstance(topic, str) for topic in part[role])
+        for role in ("train", "test")
+    )

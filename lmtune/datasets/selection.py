@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmtune.datasets.names import is_file
 from lmtune.errors import InputError
-from lmtune.formats.files import read_lines
+from lmtune.storage.files import read_lines
 
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 _NUMBER = re.compile(r"[0-9]+")

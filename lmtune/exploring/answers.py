@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, check_choice
 from lmtune.exploring.background import Surfaces
 from lmtune.exploring.view import SHOWN, View, stamp_of
+from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.significance.comparison import compare
 from lmtune.models.parameter import Parameter, Setting
 
@@ -50,9 +53,12 @@ def measured(view: View, setting: Setting) -> dict[str, Any]:
 
 
 def command(view: View, vector: NDArray[np.float64]) -> str:
-    """Return the command that writes a setting's run; of runs, their weights."""
+    """Return the command that writes a setting's run; of runs, the one that measures their weights."""
     if not view.model:
-        return " ".join(f"{name}={value:.6g}" for name, value in view.space.named(vector).items())
+        weights = ",".join(f"{name}={value!r}" for name, value in view.space.named(vector).items())
+        measures = [word for measure in view.measures for word in ("-m", str(measure))]
+        depth = [] if view.depth == DEPTH else ["--depth", str(view.depth)]
+        return shlex.join(["lmtune", "fuse", *view.source, "--weights", weights, *measures, *depth])
     values = zip(view.space.parameters, vector.tolist(), strict=True)
     given = [f"--set {own.name}={value!r}" for own, value in values if not own.is_fixed]
     return " ".join(["lmtune search", *view.source, f"--model {view.model}", *given])
@@ -70,8 +76,8 @@ def compared(view: View, setting: Setting, pinned: Setting) -> dict[str, Any]:
                 "mean": own.mean,
                 "pinned": own.against_mean,
                 "difference": own.difference,
-                "interval": list(own.interval),
-                "p": own.tested["t"].p_value,
+                "interval": None if math.isnan(own.interval[0]) else list(own.interval),
+                "p": None if math.isnan(own.tested["t"].p_value) else own.tested["t"].p_value,
                 "better": own.wins,
                 "equal": own.ties,
                 "worse": own.losses,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import read_lines
+from lmtune.storage.files import read_lines
 
 _NAMES: dict[type | None, str] = {int: "a count", float: "a number", None: "a number"}
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from lmtune.errors import InputError, PathLike, check_least
-from lmtune.formats.compression import is_compressed
 from lmtune.formats.document import Document, cut
-from lmtune.formats.files import BOM, open_bytes, unreadable
 from lmtune.formats.jsonl import keys_with_text, parse_jsonl
-from lmtune.formats.limits import within_lines
 from lmtune.formats.tab_separated import FIRST, parse_tab_separated
 from lmtune.formats.trectext import START, element_names, parse_trec
+from lmtune.storage.compression import is_compressed
+from lmtune.storage.files import BOM, open_bytes, unreadable
+from lmtune.storage.limits import within_lines
 
 _BLOCK_BYTES = 1 << 20
 _PIECES_PER_PART = 4

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import decode_line, line_blocks
+from lmtune.storage.files import decode_line, line_blocks
 
 ID_KEYS = ("id", "_id", "docid", "docno")
 TEXT_KEYS = ("text", "body")

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import atomic_write
 from lmtune.formats.letor_cache import cached
 from lmtune.formats.letor_parsing import HIGHEST_ID
 from lmtune.formats.letor_rows import Letor, collect
+from lmtune.storage.files import atomic_write
 
 
 def read_letor(

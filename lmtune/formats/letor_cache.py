@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import digest, parse_json, read_whole, sealed, unsealed
-from lmtune.formats.files import unreadable
-from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.formats.letor_rows import Letor, collect
-from lmtune.formats.locks import locked, tidy
+from lmtune.storage.digests import digest, parse_json, read_whole, sealed, unsealed
+from lmtune.storage.files import unreadable
+from lmtune.storage.folders import FolderKind, atomic_directory
+from lmtune.storage.locks import StaleError, build_once
 from lmtune.threads import over_slices
 
 FORMAT = "lmtune letor 3"
@@ -76,38 +77,32 @@ def cached(path: PathLike, cache: bool | PathLike, *, repeated: str, docids: boo
     if not Path(path).is_file():
         return None
     options = {"format": FORMAT, "repeated": repeated, "docids": docids}
-    found = _read(folder, Path(path), status, options)
-    if found is not None:
-        tidy(folder)
-        return found
-    with locked(folder):
-        # Whoever held the lock may have made it.
-        found = _read(folder, Path(path), status, options)
-        return found if found is not None else _make(folder, Path(path), status, options)
+    arguments = (folder, Path(path), status, options)
+    return build_once(folder, partial(_read, *arguments), partial(_build, *arguments))
 
 
-def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor | None:
+def _read(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
     """Return what the folder holds if it stands for the file and is whole."""
     try:
         header = unsealed(parse_json((folder / _MARKER).read_bytes()), kinds=_KINDS)
         if header["options"] != options or header["size"] != status.st_size:
-            return None
+            raise StaleError("of another file")
         if header["changed"] != status.st_mtime_ns and header["sha256"] != _digest(path):
-            return None
+            raise StaleError("of another file")
         rows, width, digests = header["rows"], header["width"], header["digests"]
         features = _mapped(folder / "features", rows, width)
         if _block_digests(features) != header["blocks"]:
-            return None
+            raise StaleError("damaged")
         read = {name: read_whole(folder / name, digest) for name, digest in digests.items()}
         labels = np.frombuffer(read["labels"], "<f4").astype(np.float32)
         starts = np.frombuffer(read["starts"], "<i8").astype(np.int64)
         docnos = _names(read["docids"]) if header["named"] else None
         return Letor(features, labels, starts, _names(read["queries"]), docnos)
-    except (OSError, ValueError, LookupError):
-        return None
+    except (OSError, ValueError, LookupError) as error:
+        raise StaleError("damaged") from error
 
 
-def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
+def _build(folder: Path, path: Path, status: os.stat_result, options: dict[str, Any]) -> Letor:
     with atomic_directory(folder, _KIND) as made:
         features = _OnDisk(made / "features")
         try:
@@ -141,10 +136,10 @@ def _make(folder: Path, path: Path, status: os.stat_result, options: dict[str, A
         if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
             raise InputError("the file changed while it was read", file=path)
         (made / _MARKER).write_text(json.dumps(sealed(header), indent=1) + "\n", encoding="utf-8")
-    found = _read(folder, path, status, options)
-    if found is None:
-        raise InputError("cannot read back what was just written", file=folder)
-    return found
+    try:
+        return _read(folder, path, status, options)
+    except StaleError:
+        raise InputError("cannot read back what was just written", file=folder) from None
 
 
 def _mapped(path: Path, rows: int, width: int, mode: Literal["r", "r+"] = "r") -> NDArray[np.float32]:

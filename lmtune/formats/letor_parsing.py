@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats import letor_kernels as kernels
-from lmtune.formats.files import BOM, decode_line, line_blocks, open_bytes
-from lmtune.formats.limits import within_lines
+from lmtune.storage.files import BOM, decode_line, line_blocks, open_bytes
+from lmtune.storage.limits import within_lines
 
 HIGHEST_ID = 1 << 16
 """The largest feature id: rows are kept dense."""

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.columns import blocks, split_columns
-from lmtune.formats.files import atomic_write, decode_line, read_bytes
+from lmtune.storage.files import atomic_write, decode_line, read_bytes
 
 _COLUMNS = "topic, iteration, docno, gain"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.columns import blocks, split_columns
-from lmtune.formats.files import read_bytes
+from lmtune.storage.files import read_bytes
 
 COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
 _RANK = re.compile(rb"[+-]?[0-9]+")

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import atomic_write
 from lmtune.formats.run_columns import read_run_columns
+from lmtune.storage.files import atomic_write
 
 _SIGN = np.int64(0x80000000)
 _LARGEST = float(np.finfo(np.float32).max)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import decode_line, line_blocks
+from lmtune.storage.files import decode_line, line_blocks
 
 FIRST = re.compile(rb"[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
 """What the first line looks like, and a run's, a topic's of several fields or a judgement's does not."""

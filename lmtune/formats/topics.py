@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import atomic_write, read_lines
 from lmtune.formats.sgml import FIELDS, format_topic, parse_sgml_topics
+from lmtune.storage.files import atomic_write, read_lines
 
 _ACCEPTED = "TREC SGML (<top> <num> <title> ...), lines of id<TAB>text, or JSON lines with _id and text"
 _ID_KEYS = ("_id", "id", "qid", "query_id", "topic_id", "topic")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +25,10 @@ from lmtune.threads import over_slices
 
 Doubles = NDArray[np.float64]
 _BATCH = 32
+
+BOXES = 50_000
+"""How many boxes of weights are bounded at most where nothing else is asked for."""
+
 _MOST_RUNS = 12  # whose simplex has 4095 faces
 
 
@@ -40,14 +43,14 @@ class Certificate(NamedTuple):
         The best mean known.
     weights : dict of str to float
         With these.
-    parts : int
-        Simplices bounded.
+    boxes : int
+        Boxes of weights, which are simplices, bounded.
     """
 
     bound: float
     value: float
     weights: dict[str, float]
-    parts: int
+    boxes: int
 
 
 class _Part(NamedTuple):
@@ -65,7 +68,7 @@ def certify(
     *,
     topics: Sequence[str] | None = None,
     tolerance: float = 1e-3,
-    seconds: float = 60.0,
+    boxes: int = BOXES,
     depth: int = DEPTH,
     progress: Count | None = None,
 ) -> Certificate:
@@ -87,14 +90,14 @@ def certify(
         All by default.
     tolerance : float
         Stop when the bound is at most this above the best mean known.
-    seconds : float
-        Stop after about this long; the bound holds all the same.
+    boxes : int
+        Stop when about so many are bounded; the bound holds all the same, and is the same everywhere.
     depth : int
         Run depth.
     progress : callable, optional
-        Called with the percentage of the time, and 100.
+        Called with how many boxes are bounded, and how many may be.
     """
-    begin, runs = time.monotonic(), len(pool.formula.parameters)
+    runs = len(pool.formula.parameters)
     if runs > _MOST_RUNS:
         raise InputError("too many runs for a proof", value=runs, accepted=f"up to {_MOST_RUNS}")
     pool, depth = pruned_for(pool, measure, depth)
@@ -124,10 +127,9 @@ def certify(
                 closed = max(closed, most)
             else:
                 heapq.heappush(heap, (-most, parts, part))
-        gone = time.monotonic() - begin
         if progress is not None:
-            progress(min(99, int(100 * gone / seconds)), 100)
-        if not heap or -heap[0][0] <= value + tolerance or gone > seconds:
+            progress(min(parts, boxes), boxes)
+        if not heap or -heap[0][0] <= value + tolerance or parts >= boxes:
             break
         taken = [heapq.heappop(heap)[2] for _ in range(min(_BATCH, len(heap)))]
         new = [half for part in taken for half in _split(part)]
@@ -151,7 +153,7 @@ def _bound(parts: list[_Part], line: Line, levels: Sequence[Levels]) -> None:
             for t in np.flatnonzero(~settled).tolist():
                 vertices, topic = parts[i].vertices, line.parts[t]
                 scores = np.empty((len(vertices), topic.tf.shape[1]))
-                weighted_sums(vertices, topic.tf, scores)
+                weighted_sums(vertices * topic.units, topic.tf, scores)
                 bound, undecided = bound_topic(scores, levels[t], topic.goal)
                 bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
             parts[i] = parts[i]._replace(bounds=bounds, settled=settled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking
-from lmtune.fusion.certificate import certify
+from lmtune.fusion.certificate import BOXES, certify
 from lmtune.fusion.lines import EQUAL, Best, Line, best_steps, joined
 from lmtune.fusion.normalisation import (
     NORMALISATIONS,
@@ -27,17 +28,17 @@ from lmtune.fusion.normalisation import (
     reciprocal_ranks,
 )
 from lmtune.fusion.runs import MINIMUM, ZERO, Columns, RunSet
-from lmtune.fusion.search import coordinate_line, fit_linear
+from lmtune.fusion.search import ExactLineSearch, coordinate_line, fit_linear
+from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import check, option, usual
-from lmtune.progress import Progress, note, silent
+from lmtune.progress import Progress, note, quantity, silent
 from lmtune.showing import Shown
 
 Doubles = NDArray[np.float64]
 
-SEARCHES = ("surrogate", "ranknet", "exact")
 # Constants of reciprocal rank fusion among which its tuned row chooses.
 RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
 # What a mean may lose and weights still count as equally good.
@@ -76,7 +77,8 @@ METHODS = {
     "combanz": Method(lambda own, _: counted(own.normalise, -1)),
     "borda": Method(lambda _own, _: borda, is_scored=False),
 }
-_ALONE = Method(lambda _own, _: lambda scores: np.nan_to_num(1.0 / ranks(scores)), is_scored=False)
+# As many points for the last as documents have been retrieved, one more for each before it: whole numbers.
+_ALONE = Method(lambda _own, _: lambda scores: scores.shape[1] - ranks(scores) + 1.0, is_scored=False)
 
 
 @dataclass(frozen=True)
@@ -94,20 +96,14 @@ class FusionOptions:
         choices=(MINIMUM, ZERO),
     )
     rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
-    search: str = option(
-        "surrogate",
-        "Where exact line searches begin: at the end of a smooth measure's gradient, of ranknet's, or "
-        "(exact) at equal weights.",
-        choices=SEARCHES,
-    )
-    restarts: int = option(0, "Further starts of the line searches.", low=0)
+    restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
     folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
     in_sample: bool = option(False, "No cross-validation.")
     bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
     certify: float | None = usual(
         None, "Prove that no weights do better in sample than linear's by more than this.", low=0
     )
-    seconds: float = option(60.0, "How long a proof may take.", above=0.0)
+    boxes: int = option(BOXES, "How many boxes of weights a proof may bound.", low=1)
     depth: int = option(DEPTH, "Run depth.", low=1)
     seed: int = option(0, "Of folds, restarts and resamples.", low=0)
 
@@ -161,7 +157,8 @@ class FusedRow:
     interval : dict of str to (float, float)
         By run, the middle 95% of the best shares over resampled topics, others likewise.
     p_values : dict of str to float
-        Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction.
+        Paired t-tests against the best single run and reciprocal rank fusion, by Holm's correction; none
+        where there is no test.
     folds : tuple of Chosen
         What each fold's training topics chose.
     """
@@ -222,6 +219,7 @@ def fuse_runs(
     qrels: Mapping[str, Mapping[str, int]],
     options: FusionOptions | None = None,
     *,
+    weights: Mapping[str, float] | None = None,
     progress: Progress = silent,
 ) -> FusionResult:
     """Fuse runs by all methods asked for.
@@ -234,6 +232,8 @@ def fuse_runs(
         Judgements. Topics without a relevant document, or in no run, are left out.
     options : FusionOptions, optional
         Methods, measures, folds.
+    weights : mapping of str to float, optional
+        By run, all of them: nothing is chosen, and these are measured as the method linear.
     progress : Progress
         Called after each choice.
 
@@ -243,6 +243,8 @@ def fuse_runs(
         For fewer than two runs, no usable topic, a measure that cannot be searched exactly.
     """
     options = FusionOptions() if options is None else options
+    if weights is not None:
+        options = replace(options, method=("linear",), in_sample=True)
     check(options)
     if len(runs.names) < 2:
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
@@ -251,9 +253,11 @@ def fuse_runs(
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
     folds: list[Fold] = []
     how = "in sample: weights are chosen on the topics that they are judged on"
-    if not options.in_sample:
+    if weights is not None:
+        how = "weights as given"
+    elif not options.in_sample:
         folds, how = make_folds(topics, topics, folds=options.folds, seed=options.seed)
-    work = _Fusion(runs, qrels, topics, options)
+    work = _Fusion(runs, qrels, topics, options, weights)
     total = len(measures) * len(methods)
     rows: list[FusedRow] = []
     for m, measure in enumerate(measures):
@@ -261,12 +265,14 @@ def fuse_runs(
         for place, method in enumerate(sorted(methods, key=list(METHODS).index)):
             progress("fusing", m * len(methods) + place, total, f"{measure}, {method}")
             row = work.row(method, measure)
-            if METHODS[method].tuned:
+            if METHODS[method].tuned and weights is None:
                 row = work.judged(row, folds)
             own.append(row)
-        rows += _tested(own, len(runs.names))
+        singles, others = np.split(np.array(list(_tested(own, len(runs.names))), object), [len(runs.names)])
+        rows += [*(singles[runs.names.index(name)] for name in runs.given), *others]
     progress("fusing", total, total)
-    return FusionResult(runs.names, topics, options, how, tuple(rows))
+    note_ties(work.tied)
+    return FusionResult(runs.given, topics, options, how, tuple(_as_given(row, runs.given) for row in rows))
 
 
 def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Iterator[Ranking]:
@@ -299,6 +305,12 @@ def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[
         raise InputError(
             "no topic of the runs has relevant documents", value=list(runs.docs)[:3], accepted="judged topics"
         )
+    if not any(qrels[topic].get(runs.docnos[doc], 0) > 0 for topic in usable for doc in runs.docs[topic]):
+        raise InputError(
+            "no run retrieves a relevant document of any topic",
+            value=list(runs.given),
+            accepted="runs and judgements of the same documents",
+        )
     for count, what in (
         (len(runs.docs.keys() - qrels.keys()), "of the runs' topics have no judgements"),
         (len(qrels) - len(relevant), "judged topics have no relevant document"),
@@ -307,6 +319,33 @@ def judged_topics(runs: RunSet, qrels: Mapping[str, Mapping[str, int]]) -> list[
         if count:
             note(f"{count} {what}: left out")
     return usable
+
+
+def ties_of(pool: CandidatePool) -> int:
+    """Return how many unequal scores rounding made equal in a pool of runs."""
+    assert isinstance(pool.formula, WeightedSum)
+    return pool.formula.tied
+
+
+def note_ties(tied: int) -> None:
+    """Say how many unequal scores rounding made equal."""
+    if tied:
+        note(
+            f"{quantity(tied, 'score')} of a run and topic, less than 2^-30 of the largest from the next, "
+            "added up as equal to it"
+        )
+
+
+def _as_given(row: FusedRow, names: Sequence[str]) -> FusedRow:
+    """Put all that a row says of runs in the order in which these were given."""
+
+    def ordered(chosen: Chosen) -> Chosen:
+        weights = {name: chosen.weights[name] for name in names if name in chosen.weights}
+        return replace(chosen, weights=weights)
+
+    flat, interval = ({name: own[name] for name in names if name in own} for own in (row.flat, row.interval))
+    folds = tuple(map(ordered, row.folds))
+    return replace(row, chosen=ordered(row.chosen), flat=flat, interval=interval, folds=folds)
 
 
 class _Fusion:
@@ -318,15 +357,20 @@ class _Fusion:
         qrels: Mapping[str, Mapping[str, int]],
         topics: tuple[str, ...],
         options: FusionOptions,
+        weights: Mapping[str, float] | None,
     ) -> None:
         self.runs, self.qrels, self.topics, self.options = runs, qrels, topics, options
+        self.weights = weights
         self._pools: dict[tuple[str, float], CandidatePool] = {}
+        self.tied = 0
 
     def pool(self, chosen: Chosen) -> CandidatePool:
         """Return the pool of a method and constant."""
         key = chosen.method, chosen.constant
         if key not in self._pools:
-            self._pools[key] = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
+            pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
+            self.tied = max(self.tied, ties_of(pool))
+            self._pools[key] = pool
         return self._pools[key]
 
     def single(self, name: str, measure: Measure) -> FusedRow:
@@ -345,14 +389,17 @@ class _Fusion:
                 measure,
                 chosen.weights,
                 tolerance=options.certify,
-                seconds=options.seconds,
+                boxes=options.boxes,
                 depth=options.depth,
             )
             chosen, bound = replace(chosen, weights=proof.weights), proof.bound
-            evaluations += proof.parts
+            evaluations += proof.boxes
             gap = proof.bound - proof.value
             short = "" if gap <= options.certify else f", not the {options.certify:g} asked for"
-            note(f"{measure}: no weights do better than linear's by more than {gap:.2g}{short}")
+            note(
+                f"{measure}: no weights do better than linear's by more than {gap:.2g}{short}: "
+                f"{quantity(proof.boxes, 'box', 'boxes')} bounded"
+            )
         values = self._values(chosen, measure, self.topics)
         return FusedRow(measure, chosen, float(values.mean()), values, bound, evaluations)
 
@@ -372,27 +419,29 @@ class _Fusion:
         self, method: str, measure: Measure, topics: Sequence[str]
     ) -> tuple[Chosen, int, float | None]:
         """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
-        own, options = METHODS[method], self.options
-        if not own.tuned:
+        plan = METHODS[method]
+        if not plan.tuned:
             return Chosen(method, dict.fromkeys(self.runs.names, 1.0)), 0, None
-        best: tuple[Chosen, float] | None = None
+        if self.weights is not None:
+            return Chosen(method, dict(self.weights)), 0, None
+        seed, depth, restarts = self.options.seed, self.options.depth, self.options.restarts
+        tried = [Chosen(method, {}, constant) for constant in plan.constants]
         evaluations, bound = 0, -np.inf
-        for constant in own.constants:
-            chosen = Chosen(method, {}, constant)
-            tuner, taken = fit_linear(
-                self.pool(chosen),
-                measure,
-                topics,
-                search=options.search if len(own.constants) == 1 else "exact",
-                restarts=options.restarts,
-                seed=options.seed,
-                depth=options.depth,
-            )
-            evaluations, bound = evaluations + taken, max(bound, tuner.bound_)
-            if best is None or tuner.best_value_ > best[1]:
-                best = Chosen(method, tuner.best_params_, constant), tuner.best_value_
-        assert best is not None
-        return best[0], evaluations, bound if np.isfinite(bound) else None
+        if len(tried) > 1:
+            # One climb says enough of a constant.
+            climbs = [
+                ExactLineSearch(str(measure), seed=seed, depth=depth).fit(self.pool(own), topics=topics)
+                for own in tried
+            ]
+            tried = [tried[int(np.argmax([climb.best_value_ for climb in climbs]))]]
+            evaluations = sum(climb.n_evaluations_ for climb in climbs)
+            bound = max(climb.bound_ for climb in climbs)
+        [chosen] = tried
+        best, taken = fit_linear(
+            self.pool(chosen), measure, topics, restarts=restarts, seed=seed, depth=depth
+        )
+        chosen, bound = replace(chosen, weights=best.best_params_), max(bound, best.bound_)
+        return chosen, evaluations + taken, bound if np.isfinite(bound) else None
 
     def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:
         pool = self.pool(chosen)
@@ -457,9 +506,7 @@ def _tested(rows: Sequence[FusedRow], singles: int) -> Iterator[FusedRow]:
         for name, against in (("best single run", best), ("rrf", rrf))
         if rows[place] is not against
     ]
-    tests = len(best.values) > 1
-    p = [paired_t_test(rows[i].values, other.values) for i, _, other in pairs] if tests else []
-    corrected = adjusted(p) if p else []
+    corrected = adjusted([paired_t_test(rows[i].values, other.values) for i, _, other in pairs])
     for place, row in enumerate(rows):
-        own = {name: value for (i, name, _), value in zip(pairs, corrected, strict=bool(p)) if i == place}
-        yield replace(row, p_values=own)
+        own = {name: value for (i, name, _), value in zip(pairs, corrected, strict=True) if i == place}
+        yield replace(row, p_values={name: value for name, value in own.items() if not math.isnan(value)})

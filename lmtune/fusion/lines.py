@@ -53,11 +53,12 @@ class Steps(NamedTuple):
 
 
 class TopicLine(NamedTuple):
-    """A topic's relevant documents, what they add up to, and all columns, shape (runs, documents)."""
+    """A topic's relevant documents, what they add up to, all columns, shape (runs, documents), and units."""
 
     standing: kernels.Standing
     goal: MeasureScale
     tf: NDArray[np.int32]
+    units: Doubles
 
 
 def check_measure(measure: Measure) -> None:
@@ -116,7 +117,8 @@ class Line:
             zeros = np.zeros(position.size, np.int64)
             standing = kernels.Standing(position, worth, place, counts, zeros, zeros.copy())
             goal = MeasureScale(kind, cutoff, found, others, float(divisor.get(kind, 1)))
-            self.parts.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t)))
+            units = pool.value[pool.term_rows(t)]
+            self.parts.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t), units))
             self.places.append(row)
 
     def steps(self, begin: Doubles, end: Doubles, shares: Doubles | None = None) -> Iterator[Steps]:
@@ -184,7 +186,7 @@ class Line:
 def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kernels.Standing]:
     """Return documents' scores at both ends, and their standing, without those that never count."""
     scores = np.empty((2, part.tf.shape[1]))
-    kernels.weighted_sums(ends, part.tf, scores)
+    kernels.weighted_sums(ends * part.units, part.tf, scores)
     standing = part.standing
     if cutoff >= min(scores.shape[1], _SHALLOW):
         return scores, standing._replace(above=standing.above.copy(), special=standing.special.copy())

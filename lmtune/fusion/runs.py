@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.indexing.index import Postings
 from lmtune.measures.measure import Measure
 from lmtune.models.formula import QueryColumn
-from lmtune.progress import note
+from lmtune.progress import note, quantity
 from lmtune.threads import over_slices
 
 Scores = NDArray[np.float64]
@@ -29,6 +29,8 @@ Columns = Callable[[Scores], Scores]
 
 MINIMUM, ZERO = "minimum", "zero"
 _BITS = 25  # so that differences times differences are exact
+_MOST_BITS = 30  # that a column of whole numbers has room for
+_SMALL = 2.0**-8  # of a topic's largest value: a run below it is rounded by its own
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,10 @@ class RunSet:
     Attributes
     ----------
     names : tuple of str
-        The runs'.
+        The runs', ascending, whatever the order in which they were given: so nothing that is computed
+        depends on that.
+    given : tuple of str
+        The same as they were given, for tables.
     docnos : list of str
         All documents' names, ascending.
     docs : dict of str to numpy.ndarray of int32
@@ -92,6 +97,7 @@ class RunSet:
     """
 
     names: tuple[str, ...]
+    given: tuple[str, ...]
     docnos: list[str]
     docs: dict[str, NDArray[np.int32]]
     scores: dict[str, Scores]
@@ -106,7 +112,8 @@ class RunSet:
             For a run that comes twice, runs without a common topic, or a score beyond 32 bits.
         """
         runs: dict[str, Mapping[str, Mapping[str, float]]] = {
-            name: run if isinstance(run, dict) else as_run(run, name=name) for name, run in given.items()
+            name: run if isinstance(run, dict) else as_run(run, name=name)
+            for name, run in sorted(given.items(), key=lambda item: item[0])
         }
         names = tuple(runs)
         for place, name in enumerate(names):
@@ -140,8 +147,8 @@ class RunSet:
             scores[topic] = table
         for name, count in constant.items():
             if count:
-                note(f"{name}: all documents of {count} topics have one score")
-        return cls(names, docnos, docs, scores)
+                note(f"{name}: all documents of {quantity(int(count), 'topic')} have one score")
+        return cls(names, tuple(given), docnos, docs, scores)
 
     def only(self, name: str) -> RunSet:
         """Return one run by itself."""
@@ -151,7 +158,7 @@ class RunSet:
             own = ~np.isnan(table[place])
             if own.any():
                 docs[topic], scores[topic] = self.docs[topic][own], table[place : place + 1, own]
-        return RunSet((name,), self.docnos, docs, scores)
+        return RunSet((name,), (name,), self.docnos, docs, scores)
 
     def pool(
         self,
@@ -164,7 +171,9 @@ class RunSet:
         Parameters
         ----------
         columns : callable
-            From `lmtune.fusion.normalisation`. Values are rounded to 2^-25 of the largest.
+            From `lmtune.fusion.normalisation`. Values are rounded to 2^-25 of the topic's largest; those
+            of a run that is far below it, or whose unequal values would so become equal, to 2^-30 of
+            its own largest in that topic.
         qrels : mapping, optional
             Judgements.
         topics : sequence of str, optional
@@ -174,13 +183,11 @@ class RunSet:
         nothing = np.empty(0, np.int32), np.empty((len(self.names), 0))
         docs = [self.docs.get(topic, nothing[0]) for topic in topics]
         values = [columns(self.scores.get(topic, nothing[1])) for topic in topics]
-        most = max((float(np.abs(own).max(initial=0.0)) for own in values), default=0.0)
-        unit = 2.0 ** (int(np.frexp(most)[1]) - _BITS)
+        rounded = [round_columns(own) for own in values]
         collected = ColumnLists()
         found: dict[str, Postings] = {}
         terms = [tuple(f"{topic} {name}" for name in self.names) for topic in topics]
-        for own_docs, own, names in zip(docs, values, terms, strict=True):
-            tf = np.rint(own / unit).astype(np.int32)
+        for own_docs, (tf, _, _), names in zip(docs, rounded, terms, strict=True):
             unjudged = np.full(own_docs.size, UNJUDGED, np.int32)
             collected.append(doc=own_docs, length=np.zeros_like(own_docs), gain=unjudged, tf=tf)
             found |= {
@@ -189,18 +196,19 @@ class RunSet:
                 if own_docs.size
             }
         index = RunIndex(self.docnos, found)
-        formula, candidates = WeightedSum(self.names, unit), collected.join()
+        formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
+        candidates = collected.join()
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
         gain, judged = read_judgements(index, formula, topics, queries, candidates, qrels or {})
         candidates.gain[:] = gain
         each = len(self.names) * len(topics)
         return CandidatePool(
-            name=" + ".join(self.names),
+            name=" + ".join(self.given),
             index=index,
             topics=topics,
             terms=tuple(terms),
             term_start=np.arange(0, each + 1, len(self.names)),
-            value=np.ones(each),
+            value=np.concatenate([np.empty(0), *(units for _, units, _ in rounded)]),
             count=np.ones(each, np.int64),
             group=np.zeros(each, np.int8),
             candidates=candidates,
@@ -208,6 +216,41 @@ class RunSet:
             formula=formula,
             **judged._asdict(),
         )
+
+
+class Rounded(NamedTuple):
+    """One topic's columns as whole numbers.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int32, shape (runs, documents)
+        How often each value holds its run's unit.
+    units : numpy.ndarray of float64, shape (runs,)
+        Powers of two.
+    tied : int
+        How many unequal values of a run became equal.
+    """
+
+    tf: NDArray[np.int32]
+    units: NDArray[np.float64]
+    tied: int
+
+
+def round_columns(values: Scores) -> Rounded:
+    """Round one topic's columns; see `RunSet.pool`."""
+    largest = np.abs(values).max(axis=1, initial=0.0)
+    most = largest.max(initial=0.0)
+    units = np.full(largest.size, 2.0 ** (np.frexp(most)[1] - _BITS))
+    rising = np.sort(values, axis=1)
+    distinct = np.diff(rising) > 0.0
+
+    def tied() -> NDArray[np.int64]:
+        found: NDArray[np.int64] = (distinct & (np.diff(np.rint(rising / units[:, None])) == 0.0)).sum(axis=1)
+        return found
+
+    finer = (largest > 0.0) & ((largest < _SMALL * most) | (tied() > 0))
+    units = np.where(finer, 2.0 ** (np.frexp(largest)[1] - float(_MOST_BITS)), units)
+    return Rounded(np.rint(values / units[:, None]).astype(np.int32), units, int(tied().sum()))
 
 
 def prune(pool: CandidatePool, depth: int) -> CandidatePool:

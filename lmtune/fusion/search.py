@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Self
 
@@ -10,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
 from lmtune.fusion.lines import EQUAL, Line, best_steps, between
 from lmtune.fusion.runs import pruned_for
-from lmtune.measures.evaluate import DEPTH
+from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import counted
@@ -22,6 +24,11 @@ from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import Progress, SearchRecord, Tuner
 
 Doubles = NDArray[np.float64]
+
+# How much longer the best climb goes on.
+_LAST = 8
+# Random weights, and how many of them are climbed from: few runs' means are flat where gradients end.
+_DRAWN, _CLIMBED = 1000, 4
 
 
 @dataclass(eq=False, repr=False)
@@ -44,7 +51,8 @@ class ExactLineSearch(Tuner):
     restarts : int
         Further starts, drawn evenly from the simplex.
     directions : int
-        Random lines, one after the other, that must all fail before a climb ends.
+        Random lines, one after the other, that must all fail before a climb ends; of the best climb,
+        which goes on at last, eight times as many.
     seed : int
         For restarts and directions.
     depth : int
@@ -89,22 +97,25 @@ class ExactLineSearch(Tuner):
         starts = [record.space.start] if self.starts is None else [*map(record.space.vector, self.starts)]
         starts += [rng.dirichlet(np.ones(runs)) for _ in range(self.restarts)]
         self.bound_, self.n_lines_ = np.inf, 0
-        for number, start in enumerate(starts):
-            self._climb(line, record, start / start.sum() if start.any() else record.space.start, rng)
+        for number, start in enumerate(starts[: None if runs > 2 else 1]):
+            here = start / start.sum() if start.any() else record.space.start
+            self._climb(line, record, here, rng, self.directions)
             if report is not None:
                 report(number + 1, len(starts))
-            if runs <= 2:
-                break
+        if runs > 2:
+            self._climb(line, record, np.array(record.settings[record.best]), rng, _LAST * self.directions)
         record.close(self)
         return self
 
-    def _climb(self, line: Line, record: SearchRecord, here: Doubles, rng: np.random.Generator) -> None:
+    def _climb(
+        self, line: Line, record: SearchRecord, here: Doubles, rng: np.random.Generator, directions: int
+    ) -> None:
         [value] = record.measure(here[None])
         if here.size == 1:
             self.bound_ = value
             return
         failed, tried = 0, 0
-        while failed < here.size + (self.directions if here.size > 2 else 0):
+        while failed < here.size + (directions if here.size > 2 else 0):
             ends = coordinate_line(here, tried % here.size) if failed < here.size else _chord(here, rng)
             tried += 1
             found = self._best(line, record, *ends)
@@ -163,12 +174,11 @@ def fit_linear(
     measure: Measure,
     topics: Sequence[str],
     *,
-    search: str = "surrogate",
     restarts: int = 0,
     seed: int = 0,
     depth: int = DEPTH,
 ) -> tuple[ExactLineSearch, int]:
-    """Choose weights on topics, and say how many evaluations that took.
+    """Choose weights on topics by the best of several climbs, and say how many evaluations that took.
 
     Parameters
     ----------
@@ -178,22 +188,41 @@ def fit_linear(
         What to maximise.
     topics : sequence of str
         To fit on.
-    search : {"surrogate", "ranknet", "exact"}
-        Where line searches begin: at the end of a smooth measure's gradient, of RankNet's, or at equal
-        weights.
     restarts, seed, depth
-        As of `ExactLineSearch`.
+        As of `ExactLineSearch`, whose starts are `climb_starts`'.
     """
-    starts: list[Setting] | None = None
-    evaluations = 0
-    if search != "exact" and len(pool.formula.parameters) > 2:
-        tuner: SurrogateTuner | RankNetTuner = SurrogateTuner(
-            str(smooth_form(measure)), depth=depth, seed=seed
-        )
-        if search == "ranknet":
-            tuner = RankNetTuner(rel=measure.rel, seed=seed)
-        tuner.fit(pool, topics=topics)
-        starts, evaluations = [tuner.best_params_], tuner.n_evaluations_
+    starts, evaluations = climb_starts(pool, measure, topics, seed=seed, depth=depth)
     found = ExactLineSearch(str(measure), starts=starts, restarts=restarts, seed=seed, depth=depth)
     found.fit(pool, topics=topics)
     return found, evaluations + found.n_evaluations_
+
+
+def climb_starts(
+    pool: CandidatePool, measure: Measure, topics: Sequence[str], *, seed: int = 0, depth: int = DEPTH
+) -> tuple[list[Setting], int]:
+    """Return where climbs begin, and how many evaluations it took to find that.
+
+    Equal weights; of three runs or more also where the gradients of the measure's smooth form and of
+    RankNet's cost end, each run by itself, and the best of random weights.
+    """
+    names = [parameter.name for parameter in pool.formula.parameters]
+    starts: list[Setting] = [dict.fromkeys(names, 1.0)]
+    evaluations = 0
+    if len(names) < 3:
+        return starts, evaluations
+    for tuner in (
+        SurrogateTuner(str(smooth_form(measure)), depth=depth, seed=seed),
+        RankNetTuner(rel=measure.rel, seed=seed),
+    ):
+        # Without a relevant or a nonrelevant document there is no gradient to follow.
+        with suppress(InputError):
+            tuner.fit(pool, topics=topics)
+            starts.append(tuner.best_params_)
+            evaluations += tuner.n_evaluations_
+    starts += [{name: float(name == own) for name in names} for own in names]
+    drawn = np.random.default_rng(seed).dirichlet(np.ones(len(names)), _DRAWN)
+    places = pool.positions(topics)
+    values = measure_settings(pool, drawn, [measure], topics=places, depth=depth)[:, :, 0].mean(axis=0)
+    best = drawn[np.argsort(-values, kind="stable")[:_CLIMBED]]
+    starts += [dict(zip(names, own, strict=True)) for own in best.tolist()]
+    return starts, evaluations + _DRAWN

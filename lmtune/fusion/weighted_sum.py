@@ -15,23 +15,24 @@ from lmtune.models.parameter import Parameter
 
 
 class WeightedSum(Formula):
-    """The score ``unit * sum over runs of weight * column``.
+    """The score ``sum over runs of weight * unit * column``.
 
-    Columns are whole numbers, which stand where term frequencies do: documents of equal columns get
-    equal bits, and where weights are whole numbers too, so are the sums, exactly.
+    Columns are whole numbers, which stand where term frequencies do, and a topic's unit of a run, a power
+    of two, where a term's value does: documents of equal columns get equal bits, and where weights are
+    whole numbers too, sums of one unit are exact.
 
     Parameters
     ----------
     names : sequence of str
         The runs', one a weight.
-    unit : float
-        What 1 in a column is worth: a power of two.
+    tied : int
+        How many unequal values of a topic and run are equal in the columns.
     """
 
     name = "weighted-sum"
 
-    def __init__(self, names: Sequence[str], unit: float) -> None:
-        self.unit = unit
+    def __init__(self, names: Sequence[str], tied: int = 0) -> None:
+        self.tied = tied
         equal = 1.0 / len(names)
         self.parameters = tuple(
             Parameter(name, 0.0, 1.0, "linear", equal, "a run's weight") for name in names
@@ -46,17 +47,19 @@ class WeightedSum(Formula):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Score one topic's documents; the gradients are the columns."""
         scores = np.empty((1, topic.length.size))
-        weighted_sums(np.atleast_2d(setting), topic.tf.astype(np.int32), scores)
-        gradients: NDArray[np.float64] = self.unit * topic.tf.astype(np.float64)
-        return self.unit * scores[0], gradients
+        weighted_sums(np.atleast_2d(setting * topic.value), topic.tf.astype(np.int32), scores)
+        gradients: NDArray[np.float64] = topic.value[:, None] * topic.tf
+        return scores[0], gradients
 
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:
-        """Fill scores in units, topic by topic and, within a topic, setting by setting."""
+        """Fill scores, topic by topic and, within a topic, setting by setting."""
         filled, runs = 0, len(self.parameters)
-        for docs, tfs in zip(np.diff(documents.docs)[:, 0].tolist(), documents.tfs, strict=True):
+        sizes = np.diff(documents.docs)[:, 0].tolist()
+        for docs, tfs, terms in zip(sizes, documents.tfs, documents.terms, strict=True):
             columns = documents.tf[slice(*tfs)].reshape(runs, docs)
             end = filled + docs * len(settings)
-            weighted_sums(settings, columns, out[filled:end].reshape(len(settings), docs))
+            units = documents.value[slice(*terms)]
+            weighted_sums(settings * units, columns, out[filled:end].reshape(len(settings), docs))
             filled = end

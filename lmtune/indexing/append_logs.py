@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.formats.digests import parse_json, sealed, unsealed
-from lmtune.formats.files import unreadable
 from lmtune.indexing.index import Postings
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.files import unreadable
 
 
 class _Place(NamedTuple):

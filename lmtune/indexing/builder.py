@@ -13,7 +13,6 @@ import numpy as np
 
 from lmtune.errors import InputError, PathLike, check_least
 from lmtune.formats.documents import DocumentBatch, DocumentSource, field_of, unchanged
-from lmtune.formats.folders import atomic_directory
 from lmtune.formats.inverted import InvertedCollection, Invertible
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
@@ -24,6 +23,7 @@ from lmtune.indexing.merging import load_kernels, merge_docs, merge_postings
 from lmtune.indexing.postings_writer import write_inverted
 from lmtune.parallel import Task, run_all, width
 from lmtune.progress import Count
+from lmtune.storage.folders import atomic_directory
 from lmtune.threads import cores
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.documents import FileDocuments, field_of
 from lmtune.formats.frames import as_documents
-from lmtune.formats.locks import locked, tidy
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_field, build_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.manifest import FIELDS, FORMAT
 from lmtune.progress import Count, counted
+from lmtune.storage.locks import StaleError, build_once
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource
@@ -33,17 +33,12 @@ def cached_path(source: DocumentSource, analyzer: Analyzer, home: PathLike = HOM
     The digest tells collections of one name apart: it is of the path of the documents where they
     are files, of the analysis and of the index's format.
     """
-    plain = _plain_path(source, analyzer, home)
+    parts = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
+    name = ".".join(part.replace(os.sep, "_").replace(":", "_") for part in parts)
     origin = source.origin if isinstance(source, FileDocuments) else source.name
     whole = json.dumps([FORMAT, origin, analyzer.settings], sort_keys=True)
     digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
-    return plain.with_name(f"{plain.name}.{digest[:8]}")
-
-
-def _plain_path(source: DocumentSource, analyzer: Analyzer, home: PathLike) -> Path:
-    """Return where the index was kept before names had a digest."""
-    parts = (source.name, analyzer.stemmer, Path(analyzer.stopwords).name)
-    return Path(home, ".".join(part.replace(os.sep, "_").replace(":", "_") for part in parts))
+    return Path(home, f"{name}.{digest[:8]}")
 
 
 def index_for(
@@ -96,45 +91,22 @@ def index_for(
     def build() -> ColumnarIndex:
         return build_index(source, path, analyzer, positions=positions, progress=report)
 
-    places = [path, _plain_path(source, analyzer, home)]
-    index = _current(places, source, analyzer, build, on_build, positions)
+    read = partial(_open_current, path, source, analyzer, positions)
+    index = build_once(path, read, build, on_build)
     for field, view in views.items():
+        kept = index.path / FIELDS / field
         build_it = partial(build_field, source, index.path, field, analyzer, progress=report)
-        _current([index.path / FIELDS / field], view, analyzer, build_it, on_build)
+        build_once(kept, partial(_open_current, kept, view, analyzer), build_it, on_build)
     return index
 
 
-def _current(
-    places: Sequence[Path],
-    source: DocumentSource,
-    analyzer: Analyzer,
-    build: Callable[[], ColumnarIndex],
-    on_build: Callable[[Path, str], None] | None,
-    positions: bool = False,
-) -> ColumnarIndex:
-    """Return the index that is current in one of some places, or build it in the first."""
-    for place in places:
-        found, _ = _open_current(place, source, analyzer, positions)
-        if found is not None:
-            tidy(place)
-            return found
-    with locked(places[0]):
-        # Whoever held the lock may have built it.
-        found, reason = _open_current(places[0], source, analyzer, positions)
-        if found is not None:
-            return found
-        if on_build is not None:
-            on_build(places[0], reason)
-        return build()
-
-
 def _open_current(
-    path: Path, source: DocumentSource, analyzer: Analyzer, positions: bool
-) -> tuple[ColumnarIndex | None, str]:
-    """Return the index if it is current, or None and why not."""
+    path: Path, source: DocumentSource, analyzer: Analyzer, positions: bool = False
+) -> ColumnarIndex:
     try:
         index = ColumnarIndex.open(path)
     except InputError as error:
-        return None, error.message
-    reason = index.stale_reason(source, analyzer, positions=positions)
-    return (index, "") if reason is None else (None, reason)
+        raise StaleError(error.message) from None
+    if (reason := index.stale_reason(source, analyzer, positions=positions)) is not None:
+        raise StaleError(reason)
+    return index

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import BLOCK_BYTES, Blocks, BlockWriter, checked, digest, digests_size
-from lmtune.formats.files import unreadable
+from lmtune.storage.digests import BLOCK_BYTES, Blocks, BlockWriter, checked, digest, digests_size
+from lmtune.storage.files import unreadable
 
 REBUILD = "a whole index; build it again with `lmtune index`"
 SMALL_BYTES = 256 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -159,6 +160,14 @@ class Index(Protocol):
 
 
 @runtime_checkable
+class StoredIndex(Index, Protocol):
+    """An index in a folder, beside which more can be kept."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+
+
 class FieldedIndex(Protocol):
     """An index that can have fields of its documents too."""
 

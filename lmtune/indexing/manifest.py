@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import parse_json, sealed, unsealed
-from lmtune.formats.files import unreadable
-from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing.columns import REBUILD, StoredColumn, read_columns
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.files import unreadable
+from lmtune.storage.folders import FolderKind, is_folder
 
 FORMAT = "lmtune columnar index"
 VERSION = 3

@@ -15,9 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import checked, parse_json, sealed, unsealed
-from lmtune.formats.files import read_bytes
-from lmtune.formats.folders import FolderKind, is_folder
 from lmtune.indexing import manifest
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import Column, StoredColumn, read_columns
@@ -26,6 +23,9 @@ from lmtune.indexing.lucene.index import PREFIX as LUCENE
 from lmtune.indexing.lucene.index import LuceneIndex
 from lmtune.indexing.text_store import KeptTexts
 from lmtune.parallel import Task, run_all
+from lmtune.storage.digests import checked, parse_json, sealed, unsealed
+from lmtune.storage.files import read_bytes
+from lmtune.storage.folders import FolderKind, is_folder
 
 if TYPE_CHECKING:
     from lmtune.formats.documents import DocumentSource

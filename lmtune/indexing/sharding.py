@@ -13,7 +13,6 @@ import numpy as np
 
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.documents import DocumentSource, field_of, parts_of, unchanged
-from lmtune.formats.folders import atomic_directory, check_directory
 from lmtune.indexing.builder import How, duplicate, no_field, workers_for, write_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.columns import StoredColumn, write_column
@@ -34,6 +33,7 @@ from lmtune.indexing.sharded import (
 )
 from lmtune.parallel import Task, run_all, width
 from lmtune.progress import Count
+from lmtune.storage.folders import atomic_directory, check_directory
 
 if TYPE_CHECKING:
     from lmtune.indexing.analysis import Analyzer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lmtune.errors import InputError
-from lmtune.formats.files import read_bytes
 from lmtune.indexing.tokenizer import lower_case
+from lmtune.storage.files import read_bytes
 
 _ENGLISH = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then "

@@ -10,24 +10,20 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.documents import DocumentSource, field_of, unchanged
-from lmtune.formats.folders import FolderKind, atomic_directory
-from lmtune.formats.locks import locked
 from lmtune.indexing.columns import Column, ColumnWriter, StoredColumn, Strings, read_columns, write_strings
-from lmtune.indexing.index import CONTENTS, Index
+from lmtune.indexing.index import CONTENTS, Index, StoredIndex
 from lmtune.indexing.manifest import TEXTS
 from lmtune.progress import Count
-
-if TYPE_CHECKING:
-    from lmtune.indexing.columnar import ColumnarIndex
-    from lmtune.indexing.sharded import ShardedIndex
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.folders import FolderKind, atomic_directory
+from lmtune.storage.locks import locked
 
 FORMAT = "lmtune texts 1"
 FILE = "texts.json"
@@ -154,11 +150,7 @@ class KeptTexts:
 
 
 def keep_texts(
-    source: DocumentSource,
-    index: ColumnarIndex | ShardedIndex,
-    field: str = CONTENTS,
-    *,
-    progress: Count | None = None,
+    source: DocumentSource, index: StoredIndex, field: str = CONTENTS, *, progress: Count | None = None
 ) -> bool:
     """Keep one field's text of the documents beside their index, unless it is there and current.
 
@@ -168,7 +160,7 @@ def keep_texts(
     ----------
     source : DocumentSource
         The documents that were indexed.
-    index : ColumnarIndex or ShardedIndex
+    index : StoredIndex
         Their index; the text goes into its folder.
     field : str
         A field, or `CONTENTS`.

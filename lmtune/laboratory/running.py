@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from lmtune import parallel
 from lmtune.errors import check_choice
-from lmtune.formats.digests import parse_json, sealed, unsealed
-from lmtune.formats.files import atomic_write
-from lmtune.formats.folders import FolderKind, check_directory
 from lmtune.laboratory.data import digest
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.reporting.figures.style import Picture, save
 from lmtune.reporting.provenance import installed, versions
 from lmtune.reporting.table import FILES, RENDERED, Table, render
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.files import atomic_write
+from lmtune.storage.folders import FolderKind, check_directory
 
 E = TypeVar("E", bound=Experiment)
 Progress = Callable[..., None]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import groupby
 
 import numpy as np
 
 from lmtune.measures.significance.contrasts import EQUIVALENT, NOT_WORSE, Comparison, Contrast
 from lmtune.measures.significance.differences import paired_differences
+from lmtune.progress import quantity
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 
 BETTER, WORSE = "†", "‡"
+DASH = "–"
 
 _TEST_NAMES = {
     "t": "paired t-test",
@@ -79,7 +82,7 @@ def legend(comparison: Comparison) -> str:
         f"{_CORRECTIONS.get(comparison.options.correction, 'no correction')} over {comparison.family} "
         f"{many} a measure",
         f"adjusted p < {f'{comparison.options.level:g}'.removeprefix('0')}",
-        f"{len(comparison.topics)} topics",
+        quantity(len(comparison.topics), "topic"),
     ]
     parts += [f"also {_TEST_NAMES[name]}{_how(comparison, name)}" for name in comparison.options.tests[1:]]
     if comparison.family > 1:
@@ -165,13 +168,15 @@ def _topic_table(comparison: Comparison) -> Table:
 
 
 def p_text(p: float) -> str:
-    """Print a p-value as papers do: four digits, small ones as a bound.
+    """Print a p-value as papers do: four digits, small ones as a bound, a dash where there is no test.
 
     Examples
     --------
-    >>> p_text(0.05), p_text(1.0), p_text(3e-7)
-    ('.0500', '1.0000', '<.0001')
+    >>> p_text(0.05), p_text(1.0), p_text(3e-7), p_text(math.nan)
+    ('.0500', '1.0000', '<.0001', '–')
     """
+    if math.isnan(p):
+        return DASH
     return "<.0001" if p < 0.0001 else short(p)
 
 
@@ -203,16 +208,20 @@ def _mark(comparison: Comparison, measure: str, system: str) -> str:
 
 
 def _figures(contrast: Contrast) -> list[str]:
-    relative = "–" if contrast.relative is None else f"{100 * contrast.relative:+.1f}%"
+    relative = DASH if contrast.relative is None else f"{100 * contrast.relative:+.1f}%"
     size = contrast.effect_size
-    low, high = contrast.interval
     return [
         _signed(contrast.difference),
         relative,
         f"{contrast.wins}/{contrast.ties}/{contrast.losses}",
-        f"{size:+.2f}" if math.isfinite(size) else "+∞" if size > 0 else "-∞",
-        f"[{_signed(low)}, {_signed(high)}]",
+        DASH if math.isnan(size) else f"{size:+.2f}",
+        interval_text(contrast.interval, _signed),
     ]
+
+
+def interval_text(ends: tuple[float, float], number: Callable[[float], str] = short) -> str:
+    """Print an interval, or a dash where there is none."""
+    return DASH if math.isnan(ends[0]) else f"[{number(ends[0])}, {number(ends[1])}]"
 
 
 def _how(comparison: Comparison, name: str) -> str:
@@ -232,8 +241,7 @@ def _signed(value: float) -> str:
 def as_records(comparison: Comparison) -> list[dict[str, object]]:
     """Flatten a comparison to one dictionary a contrast, with every figure at full precision.
 
-    What is infinite (the effect of a constant difference) or undefined is None; the comparison's
-    notes say why.
+    What is undefined, as tests of a constant difference are, is NaN; the comparison's notes say why.
     """
     records = []
     for contrast in comparison.contrasts:
@@ -255,8 +263,7 @@ def as_records(comparison: Comparison) -> list[dict[str, object]]:
             record[f"p_{key}"] = found.p_value
             record[f"adjusted_p_{key}"] = contrast.adjusted[name]
             record[f"how_{key}"] = found.how
-        size = contrast.effect_size
-        record["effect_size"] = size if math.isfinite(size) else None
+        record["effect_size"] = contrast.effect_size
         record["interval_low"], record["interval_high"] = contrast.interval
         record["interval_confidence"] = comparison.interval_confidence
         record["better"] = comparison.beats(contrast.measure, contrast.system, contrast.against)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.reporting.tuning_tables import DASH
+from lmtune.reporting.comparison_tables import DASH
 from lmtune.tuning.experiment.result import DIRECT, RANKNET, UNDEFINED, CollectionResult, Row
 
 _PLOT_WIDTH, _PLOT_MARGIN = 200, 6  # pixels

@@ -8,11 +8,12 @@ from typing import Any
 
 from lmtune.fusion.fusing import METHODS, FusedRow, FusionResult
 from lmtune.fusion.runs import MINIMUM, ZERO
+from lmtune.progress import quantity
 from lmtune.reporting.comparison_tables import BETTER
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
 
-RRF_BETTER = "‡"
+RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
 _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
 
@@ -70,12 +71,12 @@ def legend(result: FusionResult) -> str:
     """Say what the table shows."""
     options = result.options
     parts = [
-        f"{len(result.topics)} topics",
+        quantity(len(result.topics), "topic"),
         result.how,
         f"scores by {options.normalise}, a missing document gets {_MISSING[options.missing]}",
         "weights by their shares",
-        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf: two-sided paired "
-        "t-tests, Holm's correction, adjusted p < .05",
+        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf, {WORSE} and "
+        f"{RRF_WORSE} worse: two-sided paired t-tests, Holm's correction, adjusted p < .05",
     ]
     return "; ".join(parts)
 
@@ -118,12 +119,12 @@ def _values(result: FusionResult) -> Table:
         lines = []
         for row in rows:
             marks = [
-                mark
-                for mark, name, other in (
-                    (BETTER, "best single run", by_single[measure]),
-                    (RRF_BETTER, "rrf", rrf[measure]),
+                better if row.mean > other else worse
+                for better, worse, name, other in (
+                    (BETTER, WORSE, "best single run", by_single[measure]),
+                    (RRF_BETTER, RRF_WORSE, "rrf", rrf[measure]),
                 )
-                if row.p_values.get(name, 1.0) < SIGNIFICANCE and row.mean > other
+                if row.p_values.get(name, 1.0) < SIGNIFICANCE
             ]
             single, shares, k = row.chosen.method == "single", row.chosen.shares, _constant(row, result)
             name = row.name + (f" (k = {k:g})" if k else "")

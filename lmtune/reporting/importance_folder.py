@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting.comparison_tables import p_text
+from lmtune.reporting.comparison_tables import interval_text, p_text
 from lmtune.reporting.table import FILES, Cell, Column, Table, name_columns, render, short
+from lmtune.storage.folders import FolderKind, atomic_directory
 
 RECORD = "made.json"
 _PICTURES = ("importance.svg", "importance.png")
@@ -59,7 +59,7 @@ def _table(found: Comparison, rows: list[dict[str, Any]]) -> Table:
         (
             Cell(own["feature"]),
             Cell(short(own["loss"]), "†" if own["loss"] > 0 and own["adjusted_p"] < 0.05 else ""),
-            Cell(f"[{short(own['low'])}, {short(own['high'])}]"),
+            Cell(interval_text((own["low"], own["high"]))),
             Cell(p_text(own["adjusted_p"])),
             *([Cell(f"{own['gain']:.1%}")] if "gain" in own else []),
         )

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from lmtune.formats.csv_files import csv_text
-from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reporting.loss_tables import loss_table
 from lmtune.reporting.provenance import record
 from lmtune.reporting.table import FILES
 from lmtune.reranking.comparison import Outcome, history_rows
+from lmtune.storage.folders import FolderKind, atomic_directory
 
 RECORD = "made.json"
 _PICTURES = ("convergence.svg", "convergence.png")

@@ -8,7 +8,9 @@ from typing import Any
 
 from lmtune.measures.lists import Empty
 from lmtune.measures.significance.contrasts import Comparison
-from lmtune.reporting.comparison_tables import letters
+from lmtune.measures.significance.tests import FEWEST
+from lmtune.progress import quantity
+from lmtune.reporting.comparison_tables import DASH, letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, render, short
 from lmtune.reranking.comparison import OVER, Outcome, contrasts
 
@@ -98,13 +100,20 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         for measure in measures
     }
     rows: dict[tuple[str, str], list[Cell]] = {}
+    why: dict[str, None] = {}
     for own in every:
         start = (Cell(EMPTY[own["empty"]]), Cell(names[own["loss"]]), Cell(own["loss"]))
         row = rows.setdefault((own["empty"], own["loss"]), [*start])
         marks = ["".join(names[other] for other in own["better_than"][over]) for over in OVER]
         top = own["mean"] == best[own["empty"], own["measure"]]
-        row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else "")))
-        row.append(Cell(f"± {short(own['half_width'])}", marks[1] if several else ""))
+        few = several and len(own["trials"]) < FEWEST and len(names) > 1
+        flat = [any(map(math.isnan, own["adjusted_p"][over].values())) for over in OVER]
+        why |= {f"{quantity(len(own['trials']), 'trial')}: a t-test needs {FEWEST}": None} if few else {}
+        why |= {"no t-test of a difference without variance": None} if any(flat) else {}
+        dashes = [DASH if no_test else "" for no_test in (flat[0], few or (several and flat[1]))]
+        row.append(Cell(short(own["mean"]), marks[0] + ("†" if top else ""), caution=dashes[0]))
+        spread = f"± {short(own['half_width'])}"
+        row.append(Cell(spread, marks[1] if several else "", caution=dashes[1]))
         if own["measure"] == measures[-1]:
             row.append(Cell("" if own["learning_rate"] is None else f"{own['learning_rate']:g}"))
     over = "trials" if several else "queries"
@@ -113,7 +122,7 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         [*name_columns("Empty queries", "", "Loss"), *headers, Column("rate")],
         [[row for (own, _), row in rows.items() if own == convention] for convention in empty],
         caption=f"Mean test values over queries and trials ± half of their 95% interval over {over}",
-        legend=_legend(len(outcomes), several),
+        legend="; ".join([_legend(len(outcomes), several), *(f"{DASH} {said}" for said in why)]),
     )
 
 
@@ -125,7 +134,7 @@ def _legend(losses: int, several: bool) -> str:
     return (
         "† the best mean of its column. Raised letters: the losses that a mean is significantly better than, "
         f"over queries, each with its mean over trials{trials}: two-sided paired t-tests, Holm's correction "
-        f"over {losses * (losses - 1) // 2} pairs, adjusted p < .05"
+        f"over {quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < .05"
     )
 
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from lmtune.errors import visible
+from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.differences import differences
 from lmtune.reporting.figures.style import COLUMN, ParameterAxis, Picture, render
 from lmtune.reporting.results_reader import StoredResults
@@ -18,7 +19,7 @@ from lmtune.reporting.table import listed
 from lmtune.reporting.tuning_tables import (
     ABOVE_DIRECT,
     ABOVE_RANKNET,
-    DASH,
+    BELOW_DIRECT,
     final_tables,
     mean_table,
     parameter_text,
@@ -86,7 +87,7 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
         comparison=mean_table(results),
         remarks=remarks_on(results),
         finals=final_tables(results),
-        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET},
+        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
         significance=f"{SIGNIFICANCE:g}",
         differences=[differences(result) for result in results],
         symbols=symbols,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lmtune.formats.files import atomic_write
-from lmtune.formats.folders import recorded
-from lmtune.formats.outputs import check_file
 from lmtune.progress import Progress, silent
 from lmtune.reporting.figures import Picture, draw
 from lmtune.reporting.page import page
 from lmtune.reporting.results_files import KIND, RECORD
 from lmtune.reporting.results_reader import read_results
+from lmtune.storage.files import atomic_write
+from lmtune.storage.folders import recorded
+from lmtune.storage.outputs import check_file
 
 
 def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:

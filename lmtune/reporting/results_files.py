@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.formats.csv_files import csv_text, read_csv
-from lmtune.formats.digests import digest, sealed
-from lmtune.formats.files import atomic_write
-from lmtune.formats.folders import FolderKind, recorded
+from lmtune.storage.digests import digest, sealed
+from lmtune.storage.files import atomic_write
+from lmtune.storage.folders import FolderKind, recorded
 
 if TYPE_CHECKING:
     import pandas as pd

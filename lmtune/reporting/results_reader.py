@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from lmtune.datasets.folds import Fold
+from lmtune.datasets.folds import Fold, read_kept
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import read_json, read_whole, unsealed
-from lmtune.formats.folders import is_folder
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.models.model import known_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -30,6 +28,8 @@ from lmtune.reporting.results_files import (
     CsvFile,
     file_name,
 )
+from lmtune.storage.digests import read_json, read_whole, unsealed
+from lmtune.storage.folders import is_folder
 from lmtune.tuning.experiment.result import ALSO, DIRECT, RANKNET, UNDEFINED, CollectionResult, Fit, Row
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def read_results(path: PathLike) -> StoredResults:
             raise InputError(f"not a results folder: {name} is missing", file=path, accepted=ACCEPTED)
     record = _record(folder / RECORD)
     digests = record.pop("files", {})
-    folds = _folds(folder / FOLDS)
+    folds = read_kept(folder / FOLDS, UNCHANGED)
     model = record["plan"].get("model", TWO_STAGE.name)
     rows = _rows(folder, folds, model)
     results = tuple(
@@ -152,41 +152,16 @@ def _refuse(
 
 def _record(path: Path) -> dict[str, Any]:
     record: Any = read_json(path, _RECORD, accepted=UNCHANGED)
-    if "crc32" not in record:  # older results have no digests
-        record.pop("files", None)
-    else:
-        try:
-            record = unsealed(record, kinds={"files": dict[str, int]})
-        except ValueError as error:
-            _refuse(f"damaged: {error}", path)
+    try:
+        record = unsealed(record, kinds={"files": dict[str, int]})
+    except ValueError as error:
+        _refuse(f"damaged: {error}", path)
     notes = record["notes"].values()
     if not all(isinstance(own, list) and all(isinstance(n, str) for n in own) for own in notes):
         _refuse("bad notes", path, record["notes"])
     if not all(isinstance(one, dict) for one in record["collections"]):
         _refuse("bad collections", path, record["collections"])
     return dict(record)
-
-
-def _folds(path: Path) -> dict[str, tuple[Fold, ...]]:
-    content = read_json(path, {}, accepted=UNCHANGED)
-    if not content:
-        _refuse("no collection", path, content)
-    folds = {}
-    for name, parts in content.items():
-        if not isinstance(parts, list) or not all(_is_fold(part) for part in parts):
-            _refuse(f"bad folds of {name}", path)
-        folds[name] = tuple(Fold(tuple(part["train"]), tuple(part["test"])) for part in parts)
-        topics = [topic for fold in folds[name] for topic in fold.test]
-        if not topics or len(set(topics)) < len(topics):
-            _refuse(f"no test topics, or one in two folds, of {name}", path)
-    return folds
-
-
-def _is_fold(part: object) -> bool:
-    return isinstance(part, dict) and all(
-        isinstance(part.get(role), list) and all(isinstance(topic, str) for topic in part[role])
-        for role in ("train", "test")
-    )
 
 
 def _values(folder: Path, measures: dict[str, Measure]) -> dict[_Key, dict[str, float]]:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import PathLike
-from lmtune.formats.digests import digest, sealed
-from lmtune.formats.folders import atomic_directory
 from lmtune.formats.runs import Ranking, write_run
 from lmtune.measures.recall_precision import LEVELS, setting_recall_precision
 from lmtune.models.model import label
@@ -23,6 +21,8 @@ from lmtune.reporting import results_files as files
 from lmtune.reporting.results_files import file_name
 from lmtune.reporting.table import FILES
 from lmtune.reporting.tuning_tables import parameter_table, parameters, tuning_table
+from lmtune.storage.digests import digest, sealed
+from lmtune.storage.folders import atomic_directory
 from lmtune.tuning.experiment.result import CollectionResult, Row
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmtune.errors import InputError, visible
 from lmtune.formats.csv_files import csv_text
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, object]
 
-_DAGGERS = {"†": r"\dagger", "‡": r"\ddagger"}
+_DAGGERS = {"†": r"\dagger", "‡": r"\ddagger", "↓": r"\downarrow", "⇓": r"\Downarrow"}
 _RAISED_LATEX = _DAGGERS | {"§": r"\S", "¶": r"\P"}
 # Unicode has no raised q that fonts have.
-_RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡", strict=True))
+_RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡↓⇓", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡↓⇓", strict=True))
 _LATEX = (
-    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "∞": r"$\infty$", "–": "--"}
+    {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "–": "--"}
     | {character: rf"\{character}" for character in "&%$#_{}"}
     | {character: f"${character}$" for character in "<>|"}
     | {mark: f"${command}$" for mark, command in _RAISED_LATEX.items()}
@@ -228,14 +229,23 @@ def render(
         For an unknown style.
     """
     if style == "csv":
-        rows = records()
+        rows = _known(records())
         columns = columns or list(rows[0])
         return csv_text(columns, ([row[name] for name in columns] for row in rows))
     if style == "json":
-        return json.dumps((content or records)(), indent=indent) + "\n"
+        return json.dumps(_known((content or records)()), indent=indent) + "\n"
     if style not in _RENDERERS:
         raise InputError("unknown table format", value=style, accepted=", ".join(STYLES))
     return "\n".join(_RENDERERS[style](table) for table in tables())
+
+
+def _known(content: Any) -> Any:
+    """Put None for numbers that are undefined, which JSON has none of."""
+    if isinstance(content, Mapping):
+        return {name: _known(own) for name, own in content.items()}
+    if isinstance(content, list | tuple):
+        return [_known(own) for own in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def name_columns(*headers: str) -> list[Column]:
@@ -295,7 +305,8 @@ def _html(cell: Cell) -> str:
     for name, tag in (("italic", "em"), ("bold", "strong")):
         if name in cell.style:
             text = f"<{tag}>{text}</{tag}>"
-    return text + (f"<sup>{escape(cell.mark)}</sup>" if cell.mark else "")
+    raised = cell.mark + cell.caution
+    return text + (f"<sup>{escape(raised)}</sup>" if raised else "")
 
 
 def _latex(cell: Cell) -> str:

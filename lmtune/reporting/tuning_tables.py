@@ -7,6 +7,7 @@ from dataclasses import asdict
 from itertools import groupby
 
 from lmtune.models.model import described
+from lmtune.reporting.comparison_tables import DASH
 from lmtune.reporting.table import Cell, Column, Table, listed, name_columns, render, short
 from lmtune.tuning.experiment.result import (
     DIRECT,
@@ -21,14 +22,14 @@ from lmtune.tuning.experiment.result import (
     at_most,
 )
 
-ABOVE_DIRECT, ABOVE_RANKNET = "†", "‡"
-DASH = "–"
+ABOVE_DIRECT, ABOVE_RANKNET, BELOW_DIRECT = "†", "‡", "↓"
 _MARKS = {STAND_INS: "§", EDGE: "¶"}
 _DIGITS = {"lambda": ".4f", "mu": ".2f"}
 _TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
 _LEGEND = (
     f"Optimal: the best setting known on the test topics. {ABOVE_DIRECT} (italics) significantly "
-    f"better than {DIRECT}, {ABOVE_RANKNET} (bold) than {RANKNET}: {_TEST}"
+    f"better than {DIRECT}, {ABOVE_RANKNET} (bold) than {RANKNET}; {BELOW_DIRECT} significantly worse than "
+    f"{DIRECT}: {_TEST}"
 )
 
 
@@ -77,7 +78,8 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
             ]
         )
     models, remarks = _models(results), remarks_on(results)
-    sentences = f": than {RANKNET} ({_TEST})." + "".join(f" {m[0].upper()}{m[1:]}." for m in models)
+    sentences = f": than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})."
+    sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
     sentences += "".join(f" {remark}." for remark in remarks)
     return Table(
         [*name_columns("Metric", "Estimate"), *(Column(result.name, marked=True) for result in results)],
@@ -229,6 +231,7 @@ def as_records(results: Sequence[CollectionResult]) -> list[dict[str, object]]:
             "topics": len(row.topics),
             **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
             **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
+            f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
             "evaluations": sum(fit.evaluations for fit in row.fits),
             "bound": None if UNDEFINED in row.cautions else result.bound(row),
             "cautions": " ".join(row.cautions),
@@ -276,4 +279,5 @@ def _mean(row: Row, result: CollectionResult) -> Cell:
     marks = ((DIRECT, ABOVE_DIRECT, "italic"), (RANKNET, ABOVE_RANKNET, "bold"))
     beaten = [(mark, style) for method, mark, style in marks if row.beats(method, result.rows)]
     mark, style = "".join(mark for mark, _ in beaten), " ".join(style for _, style in beaten)
-    return Cell(short(row.mean), mark, style, caution="".join(_MARKS[caution] for caution in row.cautions))
+    below = BELOW_DIRECT if row.trails(DIRECT, result.rows) else ""
+    return Cell(short(row.mean), mark, style, caution=below + "".join(map(_MARKS.__getitem__, row.cautions)))

@@ -15,10 +15,9 @@ from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
-from lmtune.formats.files import atomic_write
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
 from lmtune.measures.measure import Measure
-from lmtune.progress import Progress, note, silent, timed
+from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import features_of
 from lmtune.reranking.interpolating import best_weight, interpolated
@@ -30,6 +29,7 @@ from lmtune.reranking.sources import FeatureSettings, ListSource, Run, RunFeatur
 from lmtune.reranking.text.options import TextOptions, reads_text
 from lmtune.reranking.text.sources import TextSource
 from lmtune.reranking.text.training import TextTrained
+from lmtune.storage.files import atomic_write
 
 Scored = tuple[RankingData, NDArray[np.floating]]
 """Lists, and a score of each row."""
@@ -107,7 +107,7 @@ def rerank_run(
     made = source.lists(new, dataset, collection, progress)
     data = made.data.select([topic for topic in made.data.queries if topic in ranked.keys() - kept])
     weight = 1.0 if interpolate is None else interpolate
-    with timed(f"{len(data.queries)} topics reranked"):
+    with timed(f"{quantity(len(data.queries), 'topic')} reranked"):
         scores = loaded.score(data, progress=partial(progress, "scoring"), **how)
         if isinstance(weight, Measure):
             chosen_by = made.data.select(held)
@@ -240,7 +240,7 @@ def score_letor(
     """
     loaded = load_model(model)
     data = read_lists(loaded, file)
-    with timed(f"{len(data.queries)} queries scored"):
+    with timed(f"{quantity(len(data.queries), 'query', 'queries')} scored"):
         scores = loaded.score(data, device=device)
     write_scores(output, [(data, scores)], tag=tag or f"lmtune-{loaded.scorer.label}")
 

@@ -20,8 +20,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import parse_json, sealed, unsealed
-from lmtune.formats.files import atomic_write, read_bytes
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.files import atomic_write, read_bytes
 
 FILE = "checkpoint.json"
 _VERSION = 4

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError, check_least
-from lmtune.formats.digests import digest
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.effects import MeanInterval, confidence_interval
 from lmtune.measures.significance.options import ComparisonOptions
+from lmtune.measures.significance.tests import FEWEST
 from lmtune.parallel import Task, in_order
 from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
@@ -33,6 +33,7 @@ from lmtune.reranking.settings import Settings
 from lmtune.reranking.spreading import is_spread, run_on_devices
 from lmtune.reranking.text.options import check_network, reads_text
 from lmtune.reranking.training import Training, TrainingOptions
+from lmtune.storage.digests import digest
 
 Report = Callable[[str, int, int, str], None]
 Tried = Scorer | Training
@@ -108,13 +109,13 @@ def contrasts(
     Returns
     -------
     Comparison or None
-        None for fewer than two losses, queries or trials.
+        None for fewer than two losses, or than three queries or trials.
     """
     values = {
         own.label: (own.by_query if over == "queries" else own.by_trial)(empty, measure) for own in outcomes
     }
     first, *others = values
-    if not others or values[first].size < 2:
+    if not others or values[first].size < FEWEST:
         return None
     rest = {label: values[label] for label in others}
     options = ComparisonOptions(pairwise=True)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from lmtune.parallel import Task, in_order
-from lmtune.progress import Progress, timed
+from lmtune.progress import Progress, quantity, timed
 from lmtune.reranking.devices import check_device
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Reranker, learn
@@ -72,7 +72,7 @@ def learn_folds(
 
     learnt = in_order(run_on_devices(list(tasks()), device))
     for done, part in enumerate(parts, 1):
-        with timed(f"{part.label}{len(part.train.queries)} queries learnt from"):
+        with timed(f"{part.label}{quantity(len(part.train.queries), 'query', 'queries')} learnt from"):
             reranker = next(learnt)
         if spread:
             progress("folds", done, len(parts))

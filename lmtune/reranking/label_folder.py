@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.compression import SUFFIXES
 from lmtune.formats.labelled import LabelledExamples, read_labelled, read_rows
+from lmtune.storage.compression import SUFFIXES
 
 _PARTS = {part: rf"(.*[-_.])?{part}\.(txt|svm)" for part in ("train", "test")}
 _TWO_FILES = {f"{part}_X_{kind}": rf"{part}_X_{kind}\.txt" for part in ("trn", "tst") for kind in ("Xf", "Y")}

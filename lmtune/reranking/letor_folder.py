@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from lmtune.errors import InputError, PathLike, name_of
-from lmtune.formats.compression import SUFFIXES
-from lmtune.formats.files import read_lines
 from lmtune.reranking.data import RankingData, RankingSplit
+from lmtune.storage.compression import SUFFIXES
+from lmtune.storage.files import read_lines
 
 _NAMES = {
     "train": ("train", "trainingset"),

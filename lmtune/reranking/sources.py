@@ -18,7 +18,7 @@ from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
 from lmtune.options import option
-from lmtune.progress import Progress, note, silent, timed
+from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.reranking.data import RankingData, RankingSplit
 from lmtune.reranking.features import features_of
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
@@ -383,7 +383,7 @@ def run_features(
         As `lmtune.reranking.runs.run_data`.
     """
     index = collection.open_index(dataset, progress=progress)
-    with timed(f"{dataset.name}: features of {len(run)} topics"):
+    with timed(f"{dataset.name}: features of {quantity(len(run), 'topic')}"):
         data = run_data(
             run,
             index,

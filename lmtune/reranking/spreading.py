@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError
-from lmtune.formats.temporaries import hold
 from lmtune.parallel import Task, run_all, width
 from lmtune.reranking.devices import parse_devices
+from lmtune.storage.temporaries import hold
 
 _LOOK_SECONDS = 0.2
 

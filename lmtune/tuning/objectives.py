@@ -124,7 +124,7 @@ class SurrogateCost:
         if topics.size == 0:
             raise InputError(
                 "no topic has a relevant document among those that settings rank high",
-                value=objective,
+                value=str(objective),
                 accepted="a topic with one, or deeper lists",
             )
         self._documents = lists.pool.documents(lists.columns).of(topics)

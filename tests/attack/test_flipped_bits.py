@@ -18,7 +18,6 @@ from support import random_collection
 
 from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
-from lmtune.formats.digests import sealed
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.formats.letor import read_letor, write_letor
 from lmtune.indexing.analysis import Analyzer
@@ -34,6 +33,7 @@ from lmtune.laboratory.running import run
 from lmtune.reporting.figures import style
 from lmtune.reporting.results_reader import read_results
 from lmtune.reporting.tuning_tables import tuning_table
+from lmtune.storage.digests import sealed
 
 Read = Callable[[], Any]
 FLIPS = 12

@@ -69,6 +69,29 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
 
 
 @pytest.mark.usefixtures("home")
+def test_weights_that_are_given_are_measured_and_written() -> None:
+    Path("more").mkdir()
+    Path("more/a.run").write_bytes(Path("c.run").read_bytes())
+    files = ("qrels.txt", "b.run", "a.run", "more/a.run")
+    given = ("--weights", "more/a.run=.5,b.run=2,a.run=.25", "-m", "AP")
+    code, out, err = fused(*files, *given, "--format", "json", "--output", "fused.run")
+    assert (code, "fused by linear" in err) == (2, False) and "each of b, " in err  # a.run may be either
+    Path("more/a.run").rename("more/c2.run")
+    given = ("--weights", "c2=.5,b.run=2,a=.25", "-m", "AP")
+    code, out, err = fused(*files[:3], "more/c2.run", *given, "--format", "json", "--output", "fused.run")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [row["method"] for row in found["rows"]] == ["single", "single", "single", "linear", "rrf"]
+    assert found["output"]["weights"] == {"b": 2.0, "a": 0.25, "c2": 0.5}
+    assert found["folds"] == "weights as given" and found["rows"][3]["held_out"] is None
+    values = topic_values("qrels.txt", "fused.run", "map")[1]
+    assert values.mean() == pytest.approx(found["rows"][3]["in_sample"], abs=1e-12)
+    code, out, err = fused(*files[:3], "--weights", "a=1,b=0")
+    assert code == 0, err
+    assert "weights as given" in out
+
+
+@pytest.mark.usefixtures("home")
 def test_tables() -> None:
     arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda", "--bootstrap", "5")
     code, out, err = fused(*arguments)
@@ -85,7 +108,7 @@ def test_tables() -> None:
     assert "scores by z-score, a missing document gets 0;" in out
     code, out, err = fused(*arguments, "--format", "csv", "--plot", "pictures")
     assert [path.name for path in Path("pictures").iterdir()] == ["AP-linear-weights.svg"]
-    assert "drew 1 pictures in pictures" in err
+    assert "drew 1 picture in pictures" in err
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["method"] for row in rows] == ["single", "single", "linear", "rrf", "borda"]
     assert float(rows[2]["in_sample"]) == pytest.approx(float(rows[2]["bound"]), abs=1e-9)
@@ -111,10 +134,19 @@ def test_tables() -> None:
         ("--from r.json a.run b.run --output o.run", "not a fusion"),
         ("--from r.json a.run b.run", "--output RUN"),
         ("--from r.json a.run b.run --output o.run --plot p", "--plot without --from"),
+        ("qrels.txt a.run b.run --weights a=1", "each of a, b"),
+        ("qrels.txt a.run b.run --weights a=1,c=2", "each of a, b"),
+        ("qrels.txt a.run b.run --weights a=1,b=x", "a number"),
+        ("qrels.txt a.run b.run --weights a=1,b=-1", "numbers from 0"),
+        ("qrels.txt a.run b.run --weights a=0,b=0", "not all 0"),
+        ("qrels.txt a.run b.run --weights a=1,a=2", "each RUN=X once"),
+        ("qrels.txt a.run b.run --weights a=1,b=2 --folds 3", "nothing is chosen with --weights"),
+        ("other.txt a.run b.run", "no run retrieves a relevant document"),
     ],
 )
 def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
     (home / "r.json").write_text('{"output": {"method": "no", "weights": {}}, "options": {}}')
+    (home / "other.txt").write_text("1 0 none 1\n")
     before = sorted(home.iterdir())
     code, out, err = fused(*line.split())
     assert (code, out) == (2, ""), err

@@ -56,6 +56,9 @@ def test_pictures_are_drawn_and_bad_tables_named(
     assert plot(monkeypatch, str(folder), "--format", "gif") == 2
     assert "unknown --format: 'gif'" in capsys.readouterr().err
     assert plot(monkeypatch, str(folder / "runs")) == 2
+    capsys.readouterr()
+    assert plot(monkeypatch, str(folder / "table.json")) == 2
+    assert "table.json: not a folder; accepted: a folder that lmtune tune --output" in capsys.readouterr().err
 
     other = folder.parent / "other"
     table = folder / "surfaces" / "tiny" / "AP-fold1.csv"

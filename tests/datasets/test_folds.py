@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reported import made_results, write_made
 
 from lmtune.datasets.folds import cross_validation, make_folds, read_parts
 from lmtune.errors import InputError
@@ -67,3 +68,28 @@ def test_folds_are_read_from_a_file(tmp_path: Path) -> None:
             make_folds(TOPICS[:19], TOPICS, folds=str(path))
     path.write_text(json.dumps([["1", "2"], ["3"]]))
     assert "17 topics are in no fold" in make_folds(TOPICS, TOPICS, folds=str(path))[1]
+
+
+def test_folds_that_tune_wrote_are_folds(tmp_path: Path) -> None:
+    folder = write_made(tmp_path / "kept", made_results(names=("plain", "other")))
+    content = json.loads((folder / "folds.json").read_text())
+    topics = [topic for fold in content["plain"] for topic in fold["test"]]
+    path = tmp_path / "folds.json"
+    path.write_text(json.dumps({"plain": content["plain"]}))
+    folds, how = make_folds(topics, topics, folds=str(path))
+    assert [set(fold.test) for fold in folds] == [set(fold["test"]) for fold in content["plain"]]
+    assert [set(fold.train) for fold in folds] == [set(fold["train"]) for fold in content["plain"]]
+    assert how == "2-fold cross-validation (folds.json)"
+    # Of several collections the one whose topics these are.
+    path.write_text(json.dumps({"far": [{"train": ["y"], "test": ["x"]}], **content, "other": []}))
+    with pytest.raises(InputError, match="no test topics, or one in two folds, of other"):
+        make_folds(topics, topics, folds=str(path))
+    far = [{"train": ["y"], "test": ["x"]}, {"train": ["x"], "test": ["y"]}]
+    path.write_text(json.dumps({"far": far, "plain": content["plain"]}))
+    assert make_folds(topics, topics, folds=str(path))[0] == folds
+    path.write_text(json.dumps({"far": far, "away": far}))
+    with pytest.raises(InputError, match="not the folds of one collection"):
+        make_folds(topics, topics, folds=str(path))
+    path.write_text(json.dumps({"plain": [{"train": topics[:2], "test": topics[2:]}]}))
+    with pytest.raises(InputError, match="not a partition"):
+        make_folds(topics, topics, folds=str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from support import random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
+from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.exploring import answers
 from lmtune.exploring.background import OutdatedError, Surfaces, Turns, coarse_first
@@ -193,6 +196,21 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     found = answers.explained(view, "t0", top, view.default)
     assert found["isSum"]
     assert [own["term"] for own in found["terms"]] == ["one", "two"]
+    setting = {"one": 0.3, "two": 0.7}
+    shown = answers.measured(view, setting)
+    assert shown["command"].startswith("lmtune fuse ")
+    output = tmp_path / "fused.run"
+    [program, *words] = shlex.split(shown["command"])
+    assert program == "lmtune"
+    done = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
+    assert done.exit_code == 0, done.stderr
+    rows = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
+    assert rows["linear"]["weights"] == setting
+    [own] = lmtune.evaluate(tmp_path / "qrels", output, ["AP"])
+    assert np.mean(np.array(own.column("AP").values, np.float64)) == pytest.approx(
+        shown["means"][0], abs=1e-12
+    )
     with pytest.raises(InputError, match="--model with runs"):
         open_runs([tmp_path / "qrels"], Shown(model="bm25"))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import ir_measures
@@ -10,14 +11,15 @@ import numpy as np
 import pytest
 from made_runs import made
 
+from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import cross_validation
 from lmtune.errors import InputError
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run, write_run
-from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, fuse_runs, rankings
+from lmtune.fusion.fusing import METHODS, Chosen, FusionOptions, FusionResult, fuse_runs, rankings
 from lmtune.fusion.normalisation import NORMALISATIONS, borda, counted, normalised, ranks, reciprocal_ranks
 from lmtune.fusion.runs import RunSet
-from lmtune.fusion.search import ExactLineSearch, coordinate_line, fit_linear
+from lmtune.fusion.search import ExactLineSearch, climb_starts, coordinate_line, fit_linear
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 
@@ -127,13 +129,17 @@ def test_no_random_weights_beat_the_optimum_of_two_runs() -> None:
 def test_climbs_never_end_below_their_starts_and_lines_stay_on_the_simplex() -> None:
     runs, judged = made(11, runs=4, topics=10, docs=30, levels=30)
     pool = runs.pool(normalised("min-max", "minimum"), judged)
-    values = {}
-    for search in ("exact", "surrogate", "ranknet"):
-        tuner, evaluations = fit_linear(pool, parse_measure("AP"), pool.topics, search=search)
-        values[search] = tuner.best_value_
-        assert evaluations >= tuner.n_evaluations_
-        assert (tuner.results_[list(runs.names)] >= 0.0).all(axis=None)
-    assert min(values.values()) > measure_settings(pool, {}, [parse_measure("AP")])[:, 0, 0].mean()
+    starts, taken = climb_starts(pool, parse_measure("AP"), pool.topics)
+    # Equal weights, two gradients' ends, four runs, four of the weights drawn.
+    assert len(starts) == 11 and taken > 1000
+    tuner, evaluations = fit_linear(pool, parse_measure("AP"), pool.topics)
+    assert evaluations == taken + tuner.n_evaluations_
+    assert (tuner.results_[list(runs.names)] >= 0.0).all(axis=None)
+    for start in starts:
+        alone = ExactLineSearch("AP", starts=[start]).fit(pool)
+        first = measure_settings(pool, start, [parse_measure("AP")])[:, 0, 0].mean()
+        assert first - 1e-12 <= alone.best_value_
+        assert first - 1e-12 <= tuner.best_value_
     begin, end = coordinate_line(np.array([0.2, 0.3, 0.5]), 1)
     np.testing.assert_allclose(begin, [2 / 7, 0, 5 / 7])
     np.testing.assert_array_equal(end, [0, 1, 0])
@@ -150,7 +156,7 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "lmtune"):
         runs = RunSet.of({"a": a, "b": b})
     assert "1 of 2 topics are not in every run" in caplog.text
-    assert "b: all documents of 1 topics have one score" in caplog.text
+    assert "b: all documents of 1 topic have one score" in caplog.text
     with pytest.raises(InputError, match="nothing to fuse"):
         fuse_runs(runs.only("a"), {"1": {"x": 1}})
     with pytest.raises(InputError, match="no topic of the runs has relevant documents"):
@@ -164,6 +170,122 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
     assert "1 of the runs' topics have no judgements" in caplog.text
     assert "1 judged topics have no relevant document" in caplog.text
     assert "1 judged topics are in no run" in caplog.text
+
+
+def bits(result: FusionResult) -> dict[tuple[str, str], object]:
+    """Return all that a fusion says of each method, by run where it is of runs."""
+    return {
+        (str(row.measure), row.name): (
+            row.chosen.constant,
+            sorted(row.chosen.weights.items()),
+            row.in_sample.hex(),
+            row.values.tobytes(),
+            row.bound,
+            row.evaluations,
+            sorted(row.flat.items()),
+            sorted(row.interval.items()),
+            row.p_values,
+            [sorted(own.weights.items()) for own in row.folds],
+        )
+        for row in result.rows
+    }
+
+
+def reordered(runs: RunSet, names: Sequence[str]) -> RunSet:
+    given = {
+        name: {
+            topic: {
+                runs.docnos[doc]: float(score)
+                for doc, score in zip(runs.docs[topic], table[runs.names.index(name)], strict=True)
+                if not np.isnan(score)
+            }
+            for topic, table in runs.scores.items()
+        }
+        for name in names
+    }
+    return RunSet.of(given)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        FusionOptions(("nDCG@5",), ("linear", "combmnz"), bootstrap=5, folds="2", restarts=1),
+        FusionOptions(("AP",), ("rrf-tuned",), normalise="z-score", bootstrap=0, in_sample=True),
+    ],
+)
+def test_every_order_of_runs_gives_the_same_bits(options: FusionOptions, tmp_path: Path) -> None:
+    runs, judged = made(20, runs=3, topics=6, docs=10, levels=40)
+    expected = fuse_runs(runs, judged, options)
+    write_run(tmp_path / "run", rankings(runs, expected.best.chosen, options), tag="t")
+    for names in itertools.permutations(runs.names):
+        given = reordered(runs, names)
+        found = fuse_runs(given, judged, options)
+        assert bits(found) == bits(expected)
+        assert found.runs == names
+        assert [row.name for row in found.rows[:3]] == list(names)
+        assert list(found.best.chosen.weights) == list(found.best.flat) == list(names)
+        write_run(tmp_path / "other", rankings(given, found.best.chosen, options), tag="t")
+        assert (tmp_path / "other").read_bytes() == (tmp_path / "run").read_bytes()
+
+
+def random_best(pool: CandidatePool, measure: str, draws: int = 10_000) -> float:
+    runs, rng = len(pool.formula.parameters), np.random.default_rng(1)
+    weights = [rng.dirichlet(np.full(runs, spread), draws // 2) for spread in (1.0, 0.3)]
+    values = measure_settings(pool, np.concatenate(weights), [parse_measure(measure)])
+    return float(values[:, :, 0].mean(axis=0).max())
+
+
+@pytest.mark.parametrize(
+    ("seed", "runs", "measure"), [(1, 4, "RR"), (9, 4, "RR"), (11, 3, "nDCG@5"), (5, 6, "AP")]
+)
+def test_no_random_weights_beat_a_climb(seed: int, runs: int, measure: str) -> None:
+    given, judged = made(seed, runs=runs, topics=12, docs=30, levels=40)
+    pool = given.pool(normalised("min-max", "minimum"), judged)
+    tuner, _ = fit_linear(pool, parse_measure(measure), pool.topics)
+    assert random_best(pool, measure) <= tuner.best_value_ + 1e-12
+
+
+@pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/trec_dl19")
+@pytest.mark.parametrize("measure", ["nDCG@10", "P@10"])
+def test_no_random_weights_beat_a_climb_among_six_real_runs(measure: str) -> None:
+    given = {path.stem: read_run(path) for path in (DL19 / "runs").iterdir()}
+    runs, judged = RunSet.of(given), read_qrels(DL19 / "qrels.txt")
+    pool = runs.pool(normalised("min-max", "minimum"), judged, [t for t in judged if t in runs.docs])
+    tuner, _ = fit_linear(pool, parse_measure(measure), pool.topics)
+    assert random_best(pool, measure) <= tuner.best_value_ + 1e-12
+
+
+def test_unequal_scores_stay_unequal(caplog: pytest.LogCaptureFixture) -> None:
+    # The largest of another topic, and of another run, is no measure of how fine scores are.
+    low = {"1": {"a": 0.9, "b": 3e-8, "c": 2e-8, "d": 1e-8}, "2": {"a": 1e9, "b": 1.0}}
+    other = {"1": {"a": 2e6, "b": 1e6, "c": 1e6, "d": 1e6}, "2": {"a": 1.0, "b": 1e9}}
+    runs, judged = RunSet.of({"low": low, "other": other}), {"1": {"b": 1}, "2": {"a": 1}}
+    for normalise in NORMALISATIONS:
+        pool = runs.pool(normalised(normalise, "zero"), judged, ["1"])
+        assert pool.formula.tied == 0  # type: ignore[attr-defined]
+        assert measure_settings(pool, {"low": 1.0, "other": 0.0}, [parse_measure("RR")])[0, 0, 0] == 0.5
+    close = {"1": {"a": 1.0, "b": 3e-13, "c": 2e-13, "d": 1e-13}}
+    options = FusionOptions(("RR",), ("equal",), in_sample=True)
+    with caplog.at_level("INFO", "lmtune"):
+        fuse_runs(RunSet.of({"close": close, "other": {"1": other["1"]}}), {"1": {"b": 1}}, options)
+    assert "2 scores of a run and topic, less than 2^-30 of the largest from the next" in caplog.text
+
+
+def test_single_runs_have_ranks_as_deep_as_they_are() -> None:
+    deep = 50_000
+    names = [f"d{number:05}" for number in range(deep)]
+    run = {"1": dict(zip(names, np.arange(deep, 0.0, -1.0).tolist(), strict=True))}
+    runs = RunSet.of({"deep": run, "short": {"1": {names[0]: 1.0, names[1]: 0.5}}})
+    options = FusionOptions(("RR", f"R@{deep - 1}"), ("equal",), in_sample=True, depth=deep)
+    found = fuse_runs(runs, {"1": {names[-1]: 1}}, options)
+    rows = {(str(row.measure), row.name): row.in_sample for row in found.rows}
+    assert (rows["RR", "deep"], rows[f"R@{deep - 1}", "deep"]) == (1.0 / deep, 0.0)
+
+
+def test_runs_that_retrieve_nothing_relevant() -> None:
+    runs, _ = made(3, topics=3)
+    with pytest.raises(InputError, match=r"no run retrieves a relevant .*: \['r0', 'r1'\];"):
+        fuse_runs(runs, {"0": {"unknown": 1}, "1": {"d00": 0}})
 
 
 @pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/trec_dl19")

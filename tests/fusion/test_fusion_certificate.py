@@ -22,8 +22,8 @@ def test_the_bound_holds_and_is_reached(name: str) -> None:
     pool, measure = runs.pool(normalised("min-max", "minimum"), judged), parse_measure(name)
     weights = np.concatenate((np.eye(3), np.random.default_rng(0).dirichlet(np.ones(3), 4000)))
     best = measure_settings(pool, weights, [measure])[:, :, 0].mean(axis=0).max()
-    at_once = certify(pool, measure, {}, seconds=1e-9)
-    assert at_once.parts == 7  # the triangle, its sides and corners
+    at_once = certify(pool, measure, {}, boxes=1)
+    assert at_once.boxes == 7  # the triangle, its sides and corners
     assert at_once.bound >= best - 1e-12
     found = certify(pool, measure, {}, tolerance=0.005)
     assert best - 1e-12 <= found.bound <= found.value + 0.005 + 1e-12
@@ -48,3 +48,13 @@ def test_fusing_with_a_proof(caplog: pytest.LogCaptureFixture) -> None:
     assert row.bound is not None
     assert row.in_sample <= row.bound <= row.in_sample + 0.002 + 1e-12
     assert "no weights do better than linear's by more than" in caplog.text
+    assert "boxes bounded" in caplog.text
+
+
+def test_a_proof_stops_by_its_work_alone() -> None:
+    runs, judged = made(14, runs=4, docs=20, levels=1000)
+    pool, measure = runs.pool(normalised("min-max", "minimum"), judged), parse_measure("AP")
+    few, again, more = (certify(pool, measure, {}, tolerance=0.0, boxes=boxes) for boxes in (200, 200, 2000))
+    assert few == again
+    assert 200 <= few.boxes < 300 and 2000 <= more.boxes < 2100
+    assert more.bound <= few.bound

@@ -89,20 +89,6 @@ def test_names_tell_documents_and_analysis_apart(tmp_path: Path) -> None:
     assert {path.name.rpartition(".")[0] for path in paths} == {"coll.porter.lucene", "coll.porter.stop.txt"}
 
 
-def test_an_index_of_an_older_name_serves_its_own_documents_alone(tmp_path: Path) -> None:
-    home = tmp_path / "indexes"
-    build_index(documents(tmp_path / "a" / "coll", "a"), home / "coll.porter.lucene", Analyzer())
-    reasons: list[str] = []
-    for word, built in (("a", 0), ("b", 1)):
-        folder = tmp_path / word / "coll"
-        source = (
-            documents(folder, word) if not folder.exists() else FileDocuments("coll", document_files(folder))
-        )
-        index = index_for(source, home=home, on_build=lambda _, reason: reasons.append(reason))
-        assert (of(index), len(reasons)) == (word, built)
-    assert of(ColumnarIndex.open(home / "coll.porter.lucene")) == "a"
-
-
 @dataclass(frozen=True)
 class Growing(FileDocuments):
     """Documents that somebody adds to while they are indexed."""

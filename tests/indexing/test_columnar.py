@@ -14,13 +14,13 @@ import pytest
 from made_documents import made_documents
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import BLOCK_BYTES
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing import manifest as manifests
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.builder import build_index
 from lmtune.indexing.columnar import ColumnarIndex
 from lmtune.indexing.index import Index
+from lmtune.storage.digests import BLOCK_BYTES
 
 DOCUMENTS = [
     Document("b", "Cats and dogs; cats."),

@@ -13,11 +13,11 @@ import pytest
 from toy_experiment import Powers
 
 from lmtune.errors import InputError
-from lmtune.formats.digests import sealed
 from lmtune.laboratory.experiment import Tables
 from lmtune.laboratory.running import Order, run, run_all, settings_of
 from lmtune.parallel import Workers
 from lmtune.reporting.figures.style import Picture
+from lmtune.storage.digests import sealed
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -122,17 +122,26 @@ def test_csv_and_json_have_every_figure() -> None:
     assert content["seed"] == 0
 
 
-def test_infinite_effects_are_no_json_numbers() -> None:
+def test_what_has_no_variance_has_dashes_and_null() -> None:
     values = np.array([0.1, 0.2, 0.4])
     found = lmtune.compare(values, {"up": values + 0.25, "same": values})
     content = json.loads(comparison_table(found, "json"))
     assert content["contrasts"][0]["effect_size"] is None
-    assert "infinite" in content["notes"][0]
-    text = comparison_table(found)
-    assert "+∞" in text
-    assert "nan" not in text
-    assert math.isinf(found.contrasts[0].effect_size)
-    assert r"$\infty$" in comparison_table(found, "latex")
+    assert [content["contrasts"][0][name] for name in ("p_t", "adjusted_p_t", "interval_low")] == [None] * 3
+    assert not content["contrasts"][0]["better"]
+    assert "without variance there is no t-test" in content["notes"][0]
+    [row] = [line.split() for line in comparison_table(found).splitlines() if "up" in line.split()[:2]][1:]
+    assert row[-4:] == ["–", "–", "–", "–"]
+    for style in ("table", "markdown", "latex", "csv", "json"):
+        shown = comparison_table(found, style)
+        assert "nan" not in shown.lower()
+        assert not [line for line in shown.splitlines() if "up" in line and "†" in line]
+
+
+def test_two_topics_are_no_test() -> None:
+    found = lmtune.compare([0.1, 0.2], {"up": [0.3, 0.5]})
+    assert math.isnan(found.contrasts[0].tested["t"].p_value)
+    assert found.notes == ("2 topics: a t-test needs 3",)
 
 
 @pytest.mark.parametrize("style", ["table", "markdown", "latex", "csv", "json"])

@@ -37,13 +37,14 @@ def test_plain() -> None:
     half = f"{confidence_interval([0.4, 0.41, 0.42]).half:.4f}".removeprefix("0")
     names = [text for k in (1, 3, 5, 10) for text in (f"nDCG(dcg='exp-log2')@{k}", "trials")]
     assert lines[0].split() == ["Empty", "queries", "Loss", *names, "rate"]
-    assert lines[1].split()[:7] == ["left", "out", "a", "ranknet", ".4100", "±", half]
+    assert lines[1].split()[:7] == ["left", "out", "a", "ranknet", ".4100–", "±", f"{half}–"]
     assert lines[1].endswith("0.003") and "†" not in lines[1]
-    # A constant difference is significant, over queries as over trials.
-    assert lines[2].split()[:7] == ["left", "out", "b", "k-song:gamma=0.5", ".4600ᵃ†", "±", f"{half}ᵃ"]
+    # A constant difference has no variance and so no test, over queries as over trials.
+    assert lines[2].split()[:7] == ["left", "out", "b", "k-song:gamma=0.5", ".4600†–", "±", f"{half}–"]
+    assert legend.endswith("; – no t-test of a difference without variance")
     assert [line.split()[:2] for line in lines[1:]] == [["left", "out"]] * 2 + [["count", "0"]] * 2
     assert ".3075" in lines[3]
-    assert "over queries" in legend and "over 1 pairs" in legend
+    assert "over queries" in legend and "over 1 pair," in legend
     assert len(loss_table(OUTCOMES, empty=["zero"]).splitlines()) == 4
 
 
@@ -86,7 +87,7 @@ def test_the_same_numbers_in_all_formats() -> None:
     assert [float(row["value"]) for row in rows[:3]] == records[0]["trials"]
     assert len(rows) == 3 * len(records)
     assert loss_table(OUTCOMES, "markdown").splitlines()[1].count("---:") == 9
-    assert r".4600$^{a\dagger}$ & ±" in loss_table(OUTCOMES, "latex") and set(STYLES) == {
+    assert r".4600$^{\dagger–}$ & ±" in loss_table(OUTCOMES, "latex") and set(STYLES) == {
         "table",
         "markdown",
         "latex",
@@ -95,6 +96,18 @@ def test_the_same_numbers_in_all_formats() -> None:
     }
     with pytest.raises(InputError, match="markdown"):
         loss_table(OUTCOMES, "html")
+
+
+def test_two_trials_are_no_test_over_trials() -> None:
+    rng = np.random.default_rng(3)
+    draws = {name: rng.random((2, 30, 4)) / 9 + skill for name, skill in (("x", 0.0), ("y", 0.5))}
+    made = [Outcome(name, 0.1, MEASURES, values) for name, values in draws.items()]
+    *lines, legend = loss_table(made, empty=["skip"]).splitlines()
+    assert "–" in lines[2].split()[6] and "ᵃ" not in lines[2].split()[6]
+    assert "ᵃ" in lines[2]
+    assert "– 2 trials: a t-test needs 3" in legend
+    [record] = [own for own in json.loads(loss_table(made, "json", empty=["skip"])) if own["loss"] == "y"][:1]
+    assert record["better_than"]["trials"] == [] and record["adjusted_p"]["trials"] == {}
 
 
 def test_one_trial_has_its_interval_over_queries() -> None:

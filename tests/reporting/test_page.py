@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from reported import made_picture, made_results, write_made
 from scipy import stats
 
 from lmtune.cli.main import app
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.reporting.figures.style import COLUMN, PAGE, render
 from lmtune.reporting.page import page
 from lmtune.reporting.results_reader import read_results
@@ -132,6 +134,21 @@ def test_figures_are_those_of_scipy(tmp_path: Path) -> None:
     counts = [int(np.sum(np.sign(differences) == sign)) for sign in (1, 0, -1)]
     assert any(cell[-4:] == [*map(str, counts), f"{test.pvalue:.4f}"] for cell in plain)
     assert f"{values['MAP', DIRECT].mean():.4f}".removeprefix("0") in text
+
+
+def test_what_is_worse_than_direct_is_marked_and_read_aloud(tmp_path: Path) -> None:
+    [given] = made_results(topics=[str(number) for number in range(20)])
+    direct = {row.measure: row.values for row in given.rows if row.method == DIRECT}
+    rows = []
+    for row in given.rows:
+        if row.method == RANKNET:
+            values = direct[row.measure] - 0.05 - np.linspace(0.0, 0.01, 20)
+            own = {DIRECT: paired_t_test(values, direct[row.measure])}
+            row = replace(row, values=values, p_values=own, cautions=())
+        rows.append(row)
+    made = page(read_results(write_made(tmp_path / "kept", [replace(given, rows=tuple(rows))])))
+    assert made.count('aria-hidden="true">↓</span><span class="unseen"> significantly worse than Direct') == 2
+    assert "↓: significantly worse than Direct." in made
 
 
 def test_the_same_results_give_the_same_bytes_anywhere(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ MADE = Table(
                 Cell(".125"),
             ),
         ],
-        [(Cell("end"), Cell(""), Cell("∞"), Cell("1", "‡"), Cell("2", "q"))],
+        [(Cell("end"), Cell(""), Cell("–"), Cell("1", "‡"), Cell("2", "q"))],
     ],
     caption="100 % made up",
     legend="Raised: better than base_line",
@@ -38,7 +38,7 @@ def test_plain_text_lines_columns_up_as_wide_as_they_are_shown() -> None:
         "Name  of _what_    x|y  marked  z",
         "漢字  a|b_c        1.5  .5      .25ᵃᵇ",
         "      d          10.25  .75†‡   .125",
-        "end                  ∞  1‡      2^q",
+        "end                  –  1‡      2^q",
         "Raised: better than base_line",
     ]
 
@@ -57,7 +57,7 @@ def test_markdown_puts_styles_for_marks_and_names_every_row() -> None:
         "| --- | --- | ---: | ---: | ---: |",
         r"| 漢字 | a\|b_c | 1.5 | .5 | .25<sup>ab</sup> |",
         "| 漢字 | d | 10.25 | **_.75_** | .125 |",
-        "| end |  | ∞ | 1‡ | 2<sup>q</sup> |",
+        "| end |  | – | 1‡ | 2<sup>q</sup> |",
         "",
         "Raised: better than base_line.",
     ]
@@ -75,7 +75,7 @@ def test_latex_is_a_table_with_caption_and_legend() -> None:
         r"漢字 & a$|$b\_c & 1.5 & .5 & .25$^{ab}$ \\",
         r" & d & 10.25 & \textbf{\textit{.75}} & .125 \\",
         r"\midrule",
-        r"end &  & $\infty$ & 1$^{\ddagger}$ & 2$^{q}$ \\",
+        r"end &  & -- & 1$^{\ddagger}$ & 2$^{q}$ \\",
         r"\bottomrule",
         r"\end{tabular}",
         r"\par\smallskip{\footnotesize Raised: better than base\_line.\par}",

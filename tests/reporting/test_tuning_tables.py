@@ -61,20 +61,22 @@ def test_plain_text_marks_what_is_significant() -> None:
     lines = tuning_table([result("one"), result("two")]).splitlines()
     assert lines[0].split() == ["Metric", "Estimate", "one", "two"]
     assert lines[1].split() == ["MAP", "Direct", ".4663‡", ".4663‡"]
-    assert lines[2].split() == ["RankNet", ".4500", ".4500"]
+    assert lines[2].split() == ["RankNet", ".4500↓", ".4500↓"]
     assert lines[3].split() == ["Optimal", ".4825†‡", ".4825†‡"]
     assert lines[4].split() == ["P@10", "Direct", ".4500", ".4500"]
-    assert "†" in lines[-1]
+    assert "†" in lines[-1] and "↓ significantly worse than Direct" in lines[-1]
     assert len(lines) == 8
 
 
 def test_markdown_and_latex_mark_in_their_own_way() -> None:
     markdown = tuning_table([result("a_b")], "markdown").splitlines()
     assert markdown[2] == "| MAP | Direct | **.4663** |"
+    assert markdown[3] == "| MAP | RankNet | .4500↓ |"
     assert markdown[4] == "| MAP | Optimal | **_.4825_** |"
     latex = tuning_table([result("a_b")], "latex")
     assert r"Metric & Estimate & a\_b \\" in latex
     assert r"MAP & Direct & \textbf{.4663} \\" in latex
+    assert r" & RankNet & .4500$^{\downarrow}$ \\" in latex
     assert r" & Optimal & \textbf{\textit{.4825}} \\" in latex
 
 
@@ -91,6 +93,7 @@ def test_csv_and_json_hold_every_figure() -> None:
             "p_value_ranknet": float(row["p_value_ranknet"]) if row["p_value_ranknet"] else None,
             "beats_direct": row["beats_direct"] == "True",
             "beats_ranknet": row["beats_ranknet"] == "True",
+            "trails_direct": row["trails_direct"] == "True",
             "evaluations": int(row["evaluations"]),
             "bound": None,
             "cautions": [],
@@ -140,7 +143,7 @@ def cautious() -> list[CollectionResult]:
 
 def test_dashes_and_references_have_their_reason_below() -> None:
     lines = tuning_table(cautious()).splitlines()
-    assert lines[2].split() == ["RankNet", ".4500", ".4500§¶"]
+    assert lines[2].split() == ["RankNet", ".4500↓", ".4500↓§¶"]
     assert [line.split()[-1] for line in lines[4:7]] == ["–", "–", "–"]
     legend = "\n".join(lines[7:12])
     assert "– no document of odd_one is judged nonrelevant: Bpref would be recall" in legend
@@ -150,10 +153,10 @@ def test_dashes_and_references_have_their_reason_below() -> None:
     assert "Proven: no parameters give more than .5000 MAP on odd_one" in legend
     assert "§" not in tuning_table([result("one")])
     markdown = tuning_table(cautious(), "markdown")
-    assert "| MAP | RankNet | .4500 | .4500§¶ |" in markdown
+    assert "| MAP | RankNet | .4500↓ | .4500↓§¶ |" in markdown
     assert "--ranknet-validation 0.2" in markdown
     latex = tuning_table(cautious(), "latex")
-    assert r" & RankNet & .4500 & .4500$^{\S\P}$ \\" in latex
+    assert r" & RankNet & .4500$^{\downarrow}$ & .4500$^{\downarrow\S\P}$ \\" in latex
     assert r"P@10 & Direct & .4500 & -- \\" in latex
     assert r"$\P$ RankNet ended on the edge of the range in fold 2 of odd\_one" in latex
     assert r"Proven: no parameters give more than .5000 MAP on odd\_one." in latex

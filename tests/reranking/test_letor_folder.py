@@ -11,11 +11,11 @@ import pytest
 from made_lists import made_lists
 
 from lmtune.errors import InputError
-from lmtune.formats.compression import SUFFIXES
-from lmtune.formats.files import atomic_write
 from lmtune.formats.letor import write_letor
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
+from lmtune.storage.compression import SUFFIXES
+from lmtune.storage.files import atomic_write
 
 ROWS = "1 qid:1 1:0.5\n0 qid:2 2:1\n0 qid:2 1:1\n1 qid:3 1:1\n"
 VALIDATION, TEST = "1 qid:9 5:1\n", "1 qid:8 1:1\n"

@@ -15,7 +15,6 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune import reranking  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.formats.digests import sealed, unsealed  # noqa: E402
 from lmtune.formats.letor import write_letor  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
 from lmtune.parallel import Workers  # noqa: E402
@@ -30,6 +29,7 @@ from lmtune.reranking.reranker import CUTOFFS, Reranker, fit_scorer, learn  # no
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.sources import TrainingData  # noqa: E402
 from lmtune.reranking.training import fit  # noqa: E402
+from lmtune.storage.digests import sealed, unsealed  # noqa: E402
 
 SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
 TREES = parse_loss("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")

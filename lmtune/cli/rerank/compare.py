@@ -11,16 +11,16 @@ from lmtune.cli.rerank import Checkpoints, Machine, list_source
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, name_of
-from lmtune.formats.folders import check_directory
 from lmtune.measures.lists import Empty
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
-from lmtune.progress import note, timed
+from lmtune.progress import note, quantity, timed
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, folds_of_run
 from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.storage.folders import check_directory
 
 if TYPE_CHECKING:
     from lmtune.reranking.comparison import Contest
@@ -141,7 +141,8 @@ def compare_losses(
         check_directory(output.output, KIND, reads=[*reads, *checkpoints.folders()])
     with timed(f"{data}: read"):
         contest, conventions = read()
-    with workers.engaged(), stages() as progress, timed(f"{len(losses)} losses, {trials.trials} trials each"):
+    asked = f"{quantity(len(losses), 'loss', 'losses')}, {quantity(trials.trials, 'trial')} each"
+    with workers.engaged(), stages() as progress, timed(asked):
         outcomes = comparison.compare_on(
             contest,
             losses,

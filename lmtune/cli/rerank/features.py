@@ -12,15 +12,15 @@ from lmtune.cli.rerank import Machine, tuned_features
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.folders import check_directory
 from lmtune.formats.letor import write_letor
-from lmtune.formats.outputs import check_file
 from lmtune.formats.runs import read_run
 from lmtune.options import option, usual
 from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.features import features_of
 from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
+from lmtune.storage.folders import check_directory
+from lmtune.storage.outputs import check_file
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from lmtune.cli.rerank import Checkpoints, Machine, list_source, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.formats.outputs import check_apart
 from lmtune.options import option, usual
 from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run
 from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.storage.outputs import check_apart
 
 if TYPE_CHECKING:
     from lmtune.reranking.applying import Scored

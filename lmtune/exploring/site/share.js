@@ -10,8 +10,8 @@ function fields(own) {
     own.mean.toFixed(4),
     own.pinned.toFixed(4),
     signed(own.difference),
-    own.interval.map((value) => signed(value)).join(" to "),
-    own.p < 0.0005 ? "<.001" : own.p.toFixed(3),
+    own.interval === null ? "–" : own.interval.map((value) => signed(value)).join(" to "),
+    own.p === null ? "–" : own.p < 0.0005 ? "<.001" : own.p.toFixed(3),
     `${own.better}/${own.equal}/${own.worse}`,
   ];
 }
@@ -51,7 +51,7 @@ export function asCsv(answer) {
   const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value);
   const names = ["measure", "mean", "pinned", "difference", "low", "high", "p", "better", "equal", "worse"];
   const rows = answer.contrasts.map((own) => [
-    own.measure, own.mean, own.pinned, own.difference, ...own.interval, own.p, own.better, own.equal, own.worse,
+    own.measure, own.mean, own.pinned, own.difference, ...(own.interval ?? [null, null]), own.p, own.better, own.equal, own.worse,
   ]);
   return [names, ...rows].map((row) => row.map(quoted).join(",")).join("\n") + "\n";
 }

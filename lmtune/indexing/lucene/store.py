@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
-from lmtune.formats.files import atomic_write
-from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.append_logs import PostingsLog, append, new_log, read_logs
 from lmtune.indexing.columns import SMALL_BYTES, Column, StoredColumn, Strings, read_columns
 from lmtune.indexing.docnos import Docnos, DuplicateDocnoError, write_docnos
 from lmtune.indexing.index import Postings
+from lmtune.storage.digests import parse_json, sealed, sealed_bytes, unsealed, unsealed_bytes
+from lmtune.storage.files import atomic_write
+from lmtune.storage.folders import FolderKind, atomic_directory
 
 FORMAT = "lmtune lucene store 2"
 """Raised whenever the files' content changes its meaning."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import parse_json, sealed, unsealed
 from lmtune.formats.documents import DocumentSource, unchanged
-from lmtune.formats.folders import FolderKind, atomic_directory
 from lmtune.indexing.lucene import java
+from lmtune.storage.digests import parse_json, sealed, unsealed
+from lmtune.storage.folders import FolderKind, atomic_directory
 
 NOTE = "lmtune.json"
 """The file that notes, beside Lucene's own, how documents were analysed."""

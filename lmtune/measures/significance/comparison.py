@@ -15,6 +15,7 @@ from lmtune.measures.significance.differences import paired_differences, wins_ti
 from lmtune.measures.significance.effects import effect_size, equivalence_test, mean_interval
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.tests import (
+    FEWEST,
     Tested,
     adjusted,
     adjusted_confidence,
@@ -22,6 +23,7 @@ from lmtune.measures.significance.tests import (
     randomization_tests,
     wilcoxon_test,
 )
+from lmtune.progress import quantity
 
 _STUDENT = "t distribution"
 _Side = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -87,6 +89,8 @@ def compare(
     systems = tuple(given)
     pairs = list(combinations(range(len(systems)), 2))
     notes: list[str] = []
+    if len(topics) < FEWEST:
+        notes.append(f"{quantity(len(topics), 'topic')}: a t-test needs {FEWEST}")
     contrasts: list[Contrast] = []
     for m, measure in enumerate(names):
         sides = {
@@ -155,8 +159,8 @@ def _remarks(a: NDArray[np.float64], b: NDArray[np.float64], names: str) -> list
         remarks.append(f"{names} are equal on every topic: p is 1")
     elif difference.is_constant:
         remarks.append(
-            f"{names} differ by {difference.values.mean():.4g} on every topic: t and the effect "
-            "size are infinite, the interval is a point"
+            f"{names} differ by {difference.values.mean():.4g} on every topic: without variance there is no "
+            "t-test, effect size or interval"
         )
     if b.mean() == 0.0 and difference.values.any():
         remarks.append(f"{names}: no relative difference, the second's mean is 0")

@@ -33,7 +33,7 @@ class Contrast:
     adjusted : dict of str to float
         The same p-values, corrected for the number of contrasts on this measure.
     effect_size : float
-        Cohen's d_z (or Hedges'); 0 where no topic differs, infinite where all differ equally.
+        Cohen's d_z (or Hedges'); 0 where no topic differs, NaN where all differ equally.
     interval : tuple of float
         Confidence interval of the mean difference, from Student's t, of `Comparison.interval_confidence`.
     """

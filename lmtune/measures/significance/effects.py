@@ -23,7 +23,8 @@ class Equivalence(NamedTuple):
         The p-value of "a is worse than b by the margin or more" (non-inferiority).
     equivalent : float
         The larger p-value of both sides: a small one says that the means differ by less than the
-        margin.
+        margin. Both are NaN where `lmtune.measures.significance.tests.paired_t_test` makes no test, and
+        where the values are equal on every topic.
     """
 
     not_worse: float
@@ -45,8 +46,7 @@ def effect_size(a: ArrayLike, b: ArrayLike, *, hedges: bool = False) -> float:
     Returns
     -------
     float
-        0 where the values are equal on every topic, infinite where the difference is another
-        constant.
+        0 where the values are equal on every topic, NaN where the difference is another constant.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def effect_size(a: ArrayLike, b: ArrayLike, *, hedges: bool = False) -> float:
     if not values.any():
         return 0.0
     if difference.is_constant:
-        return math.copysign(math.inf, float(values.mean()))
+        return math.nan
     size = float(values.mean() / values.std(ddof=1))
     return size * _hedges(values.size - 1) if hedges else size
 
@@ -82,7 +82,7 @@ def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple
     Returns
     -------
     tuple of float
-        Its ends; equal where every topic has the same difference.
+        Its ends; 0 where the values are equal on every topic, NaN where the difference is another constant.
 
     Raises
     ------
@@ -94,8 +94,10 @@ def mean_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple
     values = difference.values
     _check(values.size)
     mean = float(values.mean())
+    if not values.any():
+        return 0.0, 0.0
     if difference.is_constant:
-        return mean, mean
+        return math.nan, math.nan
     half = _half_width(values, confidence)
     return mean - half, mean + half
 
@@ -168,7 +170,7 @@ def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     difference = paired_differences(a, b)
     _check(difference.values.size)
     not_worse = shifted_t_test(difference, -margin, "greater")
-    return Equivalence(not_worse, max(not_worse, shifted_t_test(difference, margin, "less")))
+    return Equivalence(not_worse, float(np.maximum(not_worse, shifted_t_test(difference, margin, "less"))))
 
 
 def check_margin(margin: float) -> None:

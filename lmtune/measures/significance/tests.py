@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,9 @@ CORRECTIONS = ("holm", "bonferroni", "none")
 MOST_ENUMERATED = 20
 """Topics that differ, up to which all sign patterns are enumerated."""
 
+FEWEST = 3
+"""Pairs without which there is no t-test."""
+
 _MOST_EXACT_RANKS = 50
 
 
@@ -27,7 +31,7 @@ class Tested(NamedTuple):
     Attributes
     ----------
     p_value : float
-        In [0, 1].
+        In [0, 1]; NaN where there is no test.
     how : str
         Such as ``"exact"`` or ``"normal approximation"``.
     """
@@ -49,8 +53,8 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     Returns
     -------
     float
-        In [0, 1]; 1 where the values are equal on every topic. Where the difference is another
-        constant, t is infinite and p is 0 on its side, 1 on the other.
+        In [0, 1]; 1 where the values are equal on every topic. NaN where there is no test: of fewer
+        than `FEWEST` topics, or where the difference is another constant, so that it has no variance.
 
     Raises
     ------
@@ -70,12 +74,11 @@ def shifted_t_test(difference: Differences, shift: float, alternative: Alternati
     """Test the mean difference against `shift`; see `paired_t_test`."""
     values = difference.values
     centre = float(values.mean()) - shift if values.size else 0.0
-    if values.size < 2 or (difference.is_constant and abs(centre) <= difference.noise):
+    if difference.is_constant and abs(centre) <= difference.noise:
         return 1.0
-    if difference.is_constant:
-        t = np.copysign(np.inf, centre)
-    else:
-        t = centre / (values.std(ddof=1) / np.sqrt(values.size))
+    if difference.is_constant or values.size < FEWEST:
+        return math.nan
+    t = centre / (values.std(ddof=1) / np.sqrt(values.size))
     # The regularised incomplete beta function is Student's tail; scipy.stats would take a second.
     from scipy.special import stdtr
 
@@ -208,7 +211,7 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
     Parameters
     ----------
     p_values : sequence of float
-        One a comparison, in [0, 1].
+        One a comparison, in [0, 1]; NaN, which stays, for one without a test, which counts all the same.
     correction : {"holm", "bonferroni", "none"}
         Both keep the chance of one false claim or more below the level; Holm's never gives a
         larger p-value. See S. Holm, A simple sequentially rejective multiple test procedure,
@@ -237,7 +240,7 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
         return [float(value) for value in p]
     if correction == "bonferroni":
         return [float(value) for value in np.minimum(p * p.size, 1.0)]
-    order = np.argsort(p, kind="stable")
+    order = np.argsort(p, kind="stable")  # NaN last
     steps = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
     out = np.empty_like(p)
     out[order] = steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -142,9 +143,8 @@ def _name(contrast: Contrast, comparison: Comparison) -> str:
 
 
 def _alt(contrast: Contrast, comparison: Comparison, share: str) -> str:
-    low, high = contrast.interval
     p = contrast.adjusted[comparison.options.tests[0]]
-    return (
-        f"{contrast.measure}: {contrast.system} minus {contrast.against} {short(contrast.difference)}, "
-        f"{share} {short(low)} to {short(high)}, p {short(p)}."
-    )
+    said = f"{contrast.measure}: {contrast.system} minus {contrast.against} {short(contrast.difference)}"
+    low, high = contrast.interval
+    between = "no interval" if math.isnan(low) else f"{share} {short(low)} to {short(high)}"
+    return f"{said}, {between}, {'no test' if math.isnan(p) else f'p {short(p)}'}."

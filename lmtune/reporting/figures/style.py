@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from lmtune.errors import InputError, PathLike, check_choice, visible
-from lmtune.formats.files import atomic_write
 from lmtune.reporting.table import short as short
+from lmtune.storage.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.formats.files import read_bytes
+from lmtune.storage.files import read_bytes
 
 LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 """(scores, labels) -> lambdas, all of shape (documents,)."""

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.formats.files import unwritable
 from lmtune.indexing.append_logs import append, new_log, read_logs
-from lmtune.progress import note
+from lmtune.progress import note, quantity
 from lmtune.reranking.data import RankingData, check_training_data
 from lmtune.reranking.devices import autocast, check_device
 from lmtune.reranking.loop import Progress, TrainingRun
@@ -28,6 +27,7 @@ from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
 from lmtune.reranking.text.lists import TextLists, check_texts
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
+from lmtune.storage.files import unwritable
 
 _SCORES = "scores"
 
@@ -73,7 +73,7 @@ class TextTrained(Training):
         begin = time.perf_counter()
         found = feed.scores(self.network.to(device), Kept(folder, of), progress)
         spent = time.perf_counter() - begin
-        note(f"{len(found)} documents scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
+        note(f"{quantity(len(found), 'document')} scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
         return found.numpy()
 
 

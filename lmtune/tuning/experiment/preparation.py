@@ -16,7 +16,7 @@ from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.models.model import find_model
 from lmtune.options import option, usual
-from lmtune.progress import Progress, note, silent, timed
+from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.surrogate import LIST_DEPTH
 
@@ -131,7 +131,7 @@ def prepare(collection: Collection, split: Split, plan: Plan, *, progress: Progr
     checked = check(dataset, doc_numbers=index.doc_numbers, ignore_unknown=split.ignore_unknown)
     needed = {topic for fold in folds for part in (fold.train, fold.test) for topic in part}
     pool = _pool(dataset, index, [topic for topic in usable if topic in needed], plan, progress)
-    notes = [f"{index.num_docs:,} documents, {len(pool.topics):,} topics, {how}"]
+    notes = [f"{quantity(index.num_docs, 'document')}, {quantity(len(pool.topics), 'topic')}, {how}"]
     if skipped:
         notes.append(f"{len(skipped)} topics without a relevant document are skipped ({few(skipped)})")
     if loaded.unknown_topics:
@@ -148,7 +148,7 @@ def _pool(
     dataset: Dataset, index: AnyIndex, topics: Sequence[str], plan: Plan, progress: Progress
 ) -> CandidatePool:
     """Extract the candidates of topics, pruned and kept beside a large index."""
-    with timed(f"{dataset.name}: {len(topics)} topics extracted"):
+    with timed(f"{dataset.name}: {quantity(len(topics), 'topic')} extracted"):
         return pool_for(
             index,
             {topic: dataset.topics[topic] for topic in topics},

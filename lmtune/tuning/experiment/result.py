@@ -74,7 +74,8 @@ class Row:
     fits : tuple of Fit
         One a fold.
     p_values : dict of str to float
-        Two-sided paired t-tests against Direct and RankNet; none where the measure is undefined.
+        Two-sided paired t-tests against Direct and RankNet; none where the measure is undefined, or
+        without a test.
     final : Fit or None
         What the method chose on the topics of all folds together, to be used: its training value is
         the mean over these, its test value the row's mean, as an estimate of what it gives on others.
@@ -98,10 +99,18 @@ class Row:
 
     def beats(self, method: str, rows: Sequence[Row]) -> bool:
         """Say whether this row is significantly better than `method` on the same measure."""
+        return self._lead(method, rows) > 0.0
+
+    def trails(self, method: str, rows: Sequence[Row]) -> bool:
+        """Say whether this row is significantly worse than `method` on the same measure."""
+        return self._lead(method, rows) < 0.0
+
+    def _lead(self, method: str, rows: Sequence[Row]) -> float:
+        """Return by how much this row's mean is above that of `method`; 0 where that may be chance."""
         other = next((r for r in rows if r.method == method and r.measure == self.measure), None)
-        if other is None or method not in self.p_values:
-            return False
-        return self.mean > other.mean and self.p_values[method] < SIGNIFICANCE
+        if other is None or self.p_values.get(method, 1.0) >= SIGNIFICANCE:
+            return 0.0
+        return self.mean - other.mean
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,7 +15,7 @@ from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.measures.significance.tests import paired_t_test
+from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import described, find_model
 from lmtune.parallel import Task, in_order, run_all, width
 from lmtune.progress import Progress, silent, staged
@@ -112,7 +112,8 @@ def run_experiment(
         fits = tuple(fit for fit, _ in found[measure, name])
         cautions = _cautions(shared, measure, name, fits)
         others = [other for other in (DIRECT, RANKNET) if other != name and UNDEFINED not in cautions]
-        p_values = {other: paired_t_test(own, values[measure, other]) for other in others}
+        tested = ((other, paired_t_test(own, values[measure, other])) for other in others)
+        p_values = {other: p for other, p in tested if not math.isnan(p)}
         final = finals.get((measure, name))
         final = final and replace(final, test_value=float(own.mean()))
         rows.append(Row(measure, name, topics, own, fits, p_values, final, cautions))
@@ -217,6 +218,11 @@ def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Seque
         for row in (row for row in rows if row.method == OPTIMAL):
             near = [o for o in rows if o.measure == row.measure and o.method in (DIRECT, APPROX)]
             yield _proof(row, near, result.bound(row), plan.certify)
+    untested = [row.method for row in rows if row.method != DIRECT and DIRECT not in row.p_values]
+    if names := ", ".join(dict.fromkeys(untested)):
+        yield (
+            f"{names} against {DIRECT}: no test of fewer than {FEWEST} topics, or of one difference on all"
+        )
     for method in dict.fromkeys(row.method for row in rows if row.method != OPTIMAL):
         fits = [fit for row in rows if row.method == method for fit in row.fits]
         if edges := sorted({edge for fit in fits for edge in fit.at_edge}):

@@ -14,12 +14,12 @@ from made_lucene import require_java, write_index
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.formats.digests import sealed
 from lmtune.formats.documents import Document, ListDocuments
 from lmtune.indexing.index import Index
 from lmtune.indexing.lucene import index as lucene_index
 from lmtune.indexing.lucene.index import LuceneIndex, build_lucene_index, find_lucene_index
 from lmtune.indexing.lucene.names import cache_folder
+from lmtune.storage.digests import sealed
 
 CLASSICS = ("cranfield", "cacm", "npl", "med")
 SEGMENTS = [{"b": "w1 w2 w2", "a": "w2", "d": ""}, {"c": "w3 w2 w1 w1 w1", "e": "w9 " * 51}]

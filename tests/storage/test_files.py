@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.formats.files import atomic_write, open_bytes, read_bytes, read_lines
-from lmtune.formats.folders import FolderKind, atomic_directory
+from lmtune.storage.files import atomic_write, open_bytes, read_bytes, read_lines
+from lmtune.storage.folders import FolderKind, atomic_directory
 
 COMPRESS = {
     "": lambda data: data,
@@ -169,7 +169,7 @@ def test_writes_through_a_link_and_to_standard_output(tmp_path: Path) -> None:
     if not Path("/dev/stdout").exists():
         pytest.skip("no /dev/stdout on this platform")
     code = (
-        "from lmtune.formats.files import atomic_write\n"
+        "from lmtune.storage.files import atomic_write\n"
         "with atomic_write('/dev/stdout') as stream: stream.write('piped')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

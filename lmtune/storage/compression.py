@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.limits import check_expansion
+from lmtune.storage.limits import check_expansion
 
 SUFFIXES = (".gz", ".bz2", ".zst")
 

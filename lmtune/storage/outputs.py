@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import check_no_directory, unwritable
-from lmtune.formats.temporaries import temporary
+from lmtune.storage.files import check_no_directory, unwritable
+from lmtune.storage.temporaries import temporary
 
 _OTHER = "another place"
 
 
 def check_file(path: PathLike, *, reads: Iterable[PathLike] = ()) -> None:
-    """Raise at once what `lmtune.formats.files.atomic_write` would raise in the end.
+    """Raise at once what `lmtune.storage.files.atomic_write` would raise in the end.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.files import read_bytes, unreadable
+from lmtune.storage.files import read_bytes, unreadable
 
 BLOCK_BYTES = 1 << 14
 """Bytes of a large file that share a digest: what is read of it is checked in steps of these."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.compression import compressing, decompressing, is_compressed
-from lmtune.formats.limits import within_lines
-from lmtune.formats.temporaries import temporary
+from lmtune.storage.compression import compressing, decompressing, is_compressed
+from lmtune.storage.limits import within_lines
+from lmtune.storage.temporaries import temporary
 
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
@@ -55,7 +55,7 @@ def read_bytes(path: PathLike, *, text: bool = False) -> bytes:
     Raises
     ------
     InputError
-        As `open_bytes`; with `text`, for a line beyond `lmtune.formats.limits.Limits` of what has
+        As `open_bytes`; with `text`, for a line beyond `lmtune.storage.limits.Limits` of what has
         no size of its own, such as a device or compressed data.
     """
     standard = os.fspath(path) == "-"
@@ -84,7 +84,7 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     ------
     InputError
         As `open_bytes`, and at a line that is not valid UTF-8 or beyond
-        `lmtune.formats.limits.Limits`.
+        `lmtune.storage.limits.Limits`.
     """
     number = 0
     with open_bytes(path) as stream:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
-from lmtune.formats.digests import digest, parse_json, unsealed
-from lmtune.formats.files import named, unwritable
-from lmtune.formats.outputs import check_apart, check_writable
-from lmtune.formats.temporaries import ASIDE, beside, is_temporary, remove, sweep, temporary
+from lmtune.storage.digests import digest, parse_json, unsealed
+from lmtune.storage.files import named, unwritable
+from lmtune.storage.outputs import check_apart, check_writable
+from lmtune.storage.temporaries import ASIDE, beside, is_temporary, remove, sweep, temporary
 
 _EXCHANGE, _FROM_HERE = 2, -100  # of Linux: RENAME_EXCHANGE, AT_FDCWD
 
@@ -30,7 +30,7 @@ class FolderKind(NamedTuple):
         The files that they may hold, as patterns of paths in them, where ``*`` stands for no slash;
         any where it is None.
     records : tuple of str
-        Files, written by `lmtune.formats.digests.sealed`, whose ``files`` list further ones with
+        Files, written by `lmtune.storage.digests.sealed`, whose ``files`` list further ones with
         their digests, by paths from the record's folder.
     """
 

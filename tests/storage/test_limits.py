@@ -13,10 +13,10 @@ import zstandard
 from lmtune.errors import InputError
 from lmtune.formats.file_documents import FileDocuments
 from lmtune.formats.letor import read_letor
-from lmtune.formats.limits import limits
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.run_columns import read_run_columns
 from lmtune.formats.topics import read_topics
+from lmtune.storage.limits import limits
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,

@@ -33,7 +33,7 @@ def beside(target: Path, suffix: str = "tmp") -> Path:
 
 
 def lock_path(target: Path) -> Path:
-    """Return the file that is locked while a target is made; see `lmtune.formats.locks`."""
+    """Return the file that is locked while a target is made; see `lmtune.storage.locks`."""
     return target.parent / f".{_short(target.name)}.lock"
 
 

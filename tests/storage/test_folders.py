@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.formats import folders
-from lmtune.formats.folders import FolderKind, atomic_directory, check_directory, is_folder
-from lmtune.formats.temporaries import hold
+from lmtune.storage import folders
+from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
+from lmtune.storage.temporaries import hold
 
 KIND = FolderKind("made.json", ("made.json", "*.txt", "parts/*.txt"))
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from lmtune.formats import folders
+from lmtune.storage import folders
 folders._exchanged = lambda one, two: False
 seen = []
 def watch(event, arguments):
