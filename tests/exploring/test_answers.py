@@ -204,9 +204,9 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     assert program == "lmtune"
     done = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
     assert done.exit_code == 0, done.stderr
-    rows = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
-    assert rows["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
-    assert rows["linear"]["weights"] == setting
+    methods = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+    assert methods["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
+    assert methods["linear"]["weights"] == setting
     [own] = lmtune.evaluate(tmp_path / "qrels", output, ["AP"])
     assert np.mean(np.array(own.column("AP").values, np.float64)) == pytest.approx(
         shown["means"][0], abs=1e-12
