@@ -18,7 +18,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from typer.main import get_command
 
 from lmtune.cli.main import app
 
@@ -38,7 +37,6 @@ HOMES = {
 _INCLUDED = re.compile(r"^\{\{ ([^:\n]+?)(?:: (.+?))? \}\}$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 _CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
-_BRACES = re.compile(r"\{(.+?)(?:\.\.\.)?\}(?=\.\.\.| |$)")
 _HEADING = re.compile(r"^(#+) (.+)$|^(```)", re.MULTILINE)
 
 
@@ -107,10 +105,9 @@ def relinked(text: str, source: str, page: str) -> str:
 
 def command_pages() -> Iterator[tuple[str, str, str]]:
     """Yield each command's name, page and help."""
-    lmtune: Any = get_command(app)
-    context = lmtune.make_context("lmtune", [], resilient_parsing=True)
-    for name in lmtune.list_commands(context):
-        yield name, f"commands/{name}.md", "\n".join(helped(lmtune, context, ["lmtune", name]))
+    context = app.make_context("lmtune", [], resilient_parsing=True)
+    for name in app.list_commands(context):
+        yield name, f"commands/{name}.md", "\n".join(helped(app, context, ["lmtune", name]))
 
 
 def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:
@@ -123,28 +120,22 @@ def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:
             yield from helped(command, context, [*path, member])
         return
     own = command.context_class(command, info_name=name)
-    usage = _BRACES.sub(r"\1", " ".join([name, *command.collect_usage_pieces(own)]))
-    yield f"```console\n$ {usage}\n```\n"
-    panels: dict[str, list[str]] = {}
-    for parameter in command.params:
-        title = getattr(parameter, "rich_help_panel", None) or "Arguments"
-        panels.setdefault(title, []).append(described(parameter))
-    for title, entries in panels.items():
+    usage = " ".join([name, *command.collect_usage_pieces(own)])
+    yield "```console\n" + "".join(f"$ {line}\n" for line in (usage, *command.examples)) + "```\n"
+    sections: dict[str, list[str]] = {}
+    for parameter in command.parameters:
+        sections.setdefault(parameter.title, []).append(described(parameter))
+    for title, entries in sections.items():
         yield f"{level}# {title}\n\n" + "\n".join(entries)
     yield plain(command.epilog or "")
 
 
 def described(parameter: Any) -> str:
     """Return an argument or an option as an entry of a list: its names, what it is, bounds, default."""
-    names, given, default = [], parameter.metavar or "", parameter.default
-    if parameter.param_type_name == "option":
-        names = [*parameter.opts, *parameter.secondary_opts]
-        default = names[0] if parameter.is_flag and default else default
-    text, _, bounds = parameter.help.removesuffix("]").partition(r" \[")
-    words = ", ".join(default) if isinstance(default, list) else default
-    values = " ".join(filter(None, [words and f"Default: `{words}`.", bounds and f"Accepts {bounds}."]))
-    entry = "<br>".join(filter(None, [plain(text), values]))
-    return f"`{' '.join([', '.join(names), given]).strip()}`\n:   {entry}\n"
+    default, bounds = parameter.standard, parameter.bounds
+    values = " ".join(filter(None, [default and f"Default: `{default}`.", bounds and f"Accepts {bounds}."]))
+    entry = "<br>".join(filter(None, [plain(parameter.text), values]))
+    return f"`{parameter.record()[0]}`\n:   {entry}\n"
 
 
 def plain(text: str) -> str:

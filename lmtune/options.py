@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import re
@@ -33,6 +34,7 @@ def option(
     flag: str | None = None,
     read: Callable[[str], Any] | None = None,
     separator: str | None = ",",
+    usual: bool = False,
 ) -> Any:
     """Make a dataclass's field that is an option.
 
@@ -61,6 +63,8 @@ def option(
     separator : str or None
         What stands between a tuple's elements on the command line; None where they are given one
         at a time, by the same flag again and again.
+    usual : bool
+        Whether ``--help`` shows it; ``--help-all`` shows them all.
 
     Examples
     --------
@@ -74,6 +78,10 @@ def option(
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+usual = functools.partial(option, usual=True)
+"""An option that ``--help`` shows."""
 
 
 def other_default(settings: type[Any], name: str, default: Any) -> Any:
@@ -137,20 +145,25 @@ def check(settings: Any, name: Callable[[dataclasses.Field[Any]], str] = label) 
     """
     hints = kinds(type(settings))
     for field in options_of(settings):
-        given, fewest = getattr(settings, field.name), field.metadata["fewest"]
-        if fewest and len(given) < fewest:
-            raise InputError(f"too few {name(field)}", value=given, accepted=f"{fewest} or more")
-        for value in given if isinstance(given, tuple) else (given,):
-            if field.metadata["read"] is None:
-                _check_kind(name(field), value, hints[field.name], given)
-            elif isinstance(given, numbers.Real):
-                field.metadata["read"](str(given))
-            _check(name(field), value, field.metadata)
+        value, fewest = getattr(settings, field.name), field.metadata["fewest"]
+        if fewest and len(value) < fewest:
+            raise InputError(f"too few {name(field)}", value=value, accepted=f"{fewest} or more")
+        _check_field(field, hints[field.name], value, name(field))
 
 
-def _check_kind(name: str, value: Any, kind: Any, given: Any) -> None:
+def _check_field(field: dataclasses.Field[Any], kind: Any, value: Any, name: str) -> None:
+    """Raise InputError where an option's value, or one of a tuple's elements, is outside its bounds."""
+    for part in value if isinstance(value, tuple) else (value,):
+        if field.metadata["read"] is None:
+            _check_kind(name, part, kind, value)
+        elif isinstance(value, numbers.Real):
+            field.metadata["read"](str(value))
+        _check(name, part, field.metadata)
+
+
+def _check_kind(name: str, value: Any, kind: Any, whole: Any) -> None:
     """Raise InputError where a number, a truth value or a text is none; None is of all kinds."""
-    if isinstance(given, tuple) and typing.get_origin(kind) is tuple:
+    if isinstance(whole, tuple) and typing.get_origin(kind) is tuple:
         kind = typing.get_args(kind)[0]
     wanted = _TYPES.get(kind)
     if wanted is None or value is None or value is ...:
@@ -196,10 +209,11 @@ def accepted(bounds: Mapping[str, Any]) -> str:
 
 def kinds(settings: type[Any]) -> dict[str, Any]:
     """Return the types of a dataclass's fields: ``X | None`` as X, a choice of texts as str."""
-    return {name: _needed(kind) for name, kind in typing.get_type_hints(settings).items()}
+    return {name: needed(kind) for name, kind in typing.get_type_hints(settings).items()}
 
 
-def _needed(kind: Any) -> Any:
+def needed(kind: Any) -> Any:
+    """Return ``X | None`` as X, a choice of texts as str."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         [kind] = [part for part in typing.get_args(kind) if part is not type(None)]
     return str if typing.get_origin(kind) is typing.Literal else kind
@@ -240,3 +254,29 @@ def read(kind: Any, text: str, name: str, separator: str = ",") -> Any:
         return _TRUTH[text] if kind is bool else kind(text)
     except (KeyError, ValueError):
         raise InputError(f"bad {name}", value=text, accepted=_KINDS[kind]) from None
+
+
+def read_option(field: dataclasses.Field[Any], kind: Any, text: str, name: str) -> Any:
+    """Read text as an option's value, or as one element where they come one at a time, and check it.
+
+    Parameters
+    ----------
+    field : dataclasses.Field
+        Made by `option`.
+    kind : type
+        Its type, as `kinds` has it.
+    text : str
+        As on the command line.
+    name : str
+        What a message calls it.
+
+    Raises
+    ------
+    InputError
+        For text that is no such value, and for a value outside the bounds.
+    """
+    separator, reader = field.metadata["separator"], field.metadata["read"]
+    one = kind if separator is not None else typing.get_args(kind)[0]
+    value = reader(text) if reader is not None else read(one, text, name, separator or ",")
+    _check_field(field, kind, (value,) if separator is None else value, name)
+    return value

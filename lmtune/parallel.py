@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmtune.errors import InputError, LostWorkerError, MissingExtraError
-from lmtune.options import option
+from lmtune.options import option, usual
 
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Results must not depend on how a matrix product is split among threads."""
@@ -74,7 +74,7 @@ class Workers:
         For both.
     """
 
-    workers: int | None = option(
+    workers: int | None = usual(
         None,
         "Processes; they do not change the results (default: the cores; for rerank, this process alone).",
         low=1,

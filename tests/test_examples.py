@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tiny_bert import WORDS, tiny_bert
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 from lmtune.formats.frames import as_run

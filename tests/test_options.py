@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.options import check, kinds, label, option, options_of, read
+from lmtune.options import check, kinds, label, option, options_of, read, read_option, usual
 
 
 @dataclass(frozen=True)
@@ -122,3 +122,39 @@ def test_text_that_is_no_value(kind: Any, text: str, message: str) -> None:
     with pytest.raises(InputError) as found:
         read(kind, text, "list size")
     assert str(found.value) == message
+
+
+@dataclass(frozen=True)
+class Given:
+    sizes: tuple[int, ...] = usual((), "of sets", low=1, separator="x")
+    names: tuple[str, ...] = option((), "of sets", choices=("a", "b"), separator=None)
+    pair: tuple[float, float] = option((0.0, 1.0), "low and high", read=lambda text: (0.0, float(text)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"), [("sizes", "4x5", (4, 5)), ("names", "b", "b"), ("pair", "2", (0.0, 2.0))]
+)
+def test_text_is_read_as_the_option_declares(name: str, text: str, value: object) -> None:
+    field = {field.name: field for field in options_of(Given)}[name]
+    assert read_option(field, kinds(Given)[name], text, f"--{name}") == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("sizes", "4x0", "bad --sizes: 0; accepted: 1 or more"),
+        ("sizes", "4,5", "bad --sizes: '4,5'; accepted: an integer"),
+        ("sizes", "9" * 20, f"bad --sizes: {'9' * 20}; accepted: up to 9223372036854775807"),
+        ("names", "c", "unknown --names: 'c'; accepted: a, b"),
+        ("pair", "inf", "bad --pair: inf; accepted: a finite number"),
+    ],
+)
+def test_text_outside_the_bounds_is_refused(name: str, text: str, message: str) -> None:
+    field = {field.name: field for field in options_of(Given)}[name]
+    with pytest.raises(InputError) as refused:
+        read_option(field, kinds(Given)[name], text, f"--{name}")
+    assert str(refused.value) == message
+
+
+def test_only_the_usual_ones_are_marked() -> None:
+    assert [field.name for field in options_of(Given) if field.metadata["usual"]] == ["sizes"]

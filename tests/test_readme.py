@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from lmtune.cli.main import app
 
@@ -25,7 +25,7 @@ def test_the_commands_and_options_they_name_exist() -> None:
     assert {page for page, *_ in shown} > {"README.md", "FINDINGS.md", "trec.md", "rerank.md", "start.md"}
     helps = {}
     for command in {command for _, command, _ in shown}:
-        result = CliRunner().invoke(app, [*command.split(), "--help"])
+        result = CliRunner().invoke(app, [*command.split(), "--help-all"])
         assert result.exit_code == 0, command
         helps[command] = result.stdout
     for page, command, rest in sorted(shown):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import lmtune
 from lmtune.cli.main import app
@@ -111,7 +111,7 @@ def test_no_page_fetches_anything_from_another_host(site: dict[Path, Page]) -> N
 def test_each_command_and_each_public_name_has_its_place(site: dict[Path, Page]) -> None:
     folder = Path(os.path.commonpath(site))
     shown = CliRunner().invoke(app, ["--help"]).stdout
-    commands = re.findall(r"^[^\w-]*([a-z]+)  ", shown, re.MULTILINE)
+    commands = re.findall(r"^  ([a-z]+)  +[A-Z]", shown, re.MULTILINE)
     assert {"tune", "rerank", "fuse"} <= set(commands)
     for command in commands:
         text = (folder / "commands" / f"{command}.html").read_text(encoding="utf-8")

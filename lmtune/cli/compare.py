@@ -1,4 +1,4 @@
-"""``lmtune compare``: which runs differ from a baseline by more than chance."""
+"""``lmtune compare``: runs that differ from a baseline by more than chance."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from lmtune.cli.screen import stages, utf8_output
 from lmtune.measures.significance.contrasts import Comparison
 from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.measures.significance.run_files import compare_runs
-from lmtune.options import option
+from lmtune.options import usual
 from lmtune.reporting.comparison_tables import comparison_table, legend
 from lmtune.reporting.table import STYLES
 
 
 @dataclass(frozen=True)
 class ComparisonOutput:
-    """What is measured and printed."""
+    """Measures, tables and pictures."""
 
-    measure: tuple[str, ...] = option(
+    measure: tuple[str, ...] = usual(
         ("AP", "P@10", "nDCG@10"), "As for tune; repeat it for several.", flag="--measure -m", separator=None
     )
-    topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
-    per_topic: bool = option(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
-    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    plot: Path | None = option(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
+    topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
+    per_topic: bool = usual(False, "Add every topic's difference, sorted.", flag="--per-topic -q")
+    style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    plot: Path | None = usual(None, "Draw intervals and topics' differences in this folder.", metavar="DIR")
 
 
 def compare(
@@ -36,25 +36,31 @@ def compare(
     comparison: ComparisonOptions,
     output: ComparisonOutput,
 ) -> None:
-    """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0."""
+    """Compare runs with a baseline, topic by topic; a judged topic that a run misses counts 0.
+
+    Examples
+    --------
+    lmtune compare qrels.txt bm25.run dense.run
+    lmtune compare qrels.txt bm25.run dense.run -m nDCG@10 --test randomization
+    """
     with stages() as progress:
-        found = compare_runs(
+        compared = compare_runs(
             qrels, [baseline, *runs], output.measure, comparison, only=output.topics, progress=progress
         )
-    show(found, output.style, per_topic=output.per_topic)
+    show(compared, output.style, per_topic=output.per_topic)
     if output.plot is not None:
         from lmtune.reporting.figures import comparison_pictures, save
 
-        for picture in comparison_pictures(found):
+        for picture in comparison_pictures(compared):
             save(picture.figure, output.plot / f"{picture.name}.svg")
-        note(f"drew {len(found.contrasts) + 1} pictures in {output.plot}")
+        note(f"drew {len(compared.contrasts) + 1} pictures in {output.plot}")
 
 
-def show(found: Comparison, style: str, *, per_topic: bool = False) -> None:
-    """Print a comparison, and on standard error what a reader must know."""
+def show(compared: Comparison, style: str, *, per_topic: bool = False) -> None:
+    """Print a comparison, and its notes on standard error."""
     with utf8_output() as stream:
-        stream.write(on_screen(comparison_table(found, style, per_topic=per_topic)))
+        stream.write(on_screen(comparison_table(compared, style, per_topic=per_topic)))
     if style in ("csv", "json"):
-        note(legend(found))
-    for text in found.notes:
+        note(legend(compared))
+    for text in compared.notes:
         note(text)

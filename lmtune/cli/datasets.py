@@ -4,7 +4,12 @@ from __future__ import annotations
 
 
 def datasets() -> None:
-    """List what can be named."""
+    """List what can be named.
+
+    Examples
+    --------
+    lmtune datasets
+    """
     from rich.console import Console
     from rich.table import Table
 

@@ -1,48 +1,28 @@
-"""``lmtune evaluate``: few imports and its own reading of arguments, so that it starts at once."""
+"""``lmtune evaluate``: few imports, so that it starts at once."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from lmtune.cli import forms
-from lmtune.cli.messages import complain, note, prepare_process, say, status_of
+from lmtune.cli.forms import stopping
+from lmtune.cli.messages import complain, note, say
 from lmtune.measures.from_files import Evaluation, EvaluationOptions
 from lmtune.measures.from_files import evaluate as evaluate_files
 from lmtune.measures.trec_names import VERSIONS
-from lmtune.options import option
-
-EPILOG = """\
-Measures: official (the default), all_trec, set; trec_eval's names with parameters, such as map, \
-P.5,10, P_10, ndcg_cut.20, iprec_at_recall.0.1; ir_measures' names, such as AP, nDCG@10, \
-'nDCG(dcg="exp-log2")@10' (gains 2^g - 1; trec_eval's are g), 'AP(rel=2)@100', MRR@10. Several may \
-stand in one, with blanks or commas between.
-
-What is printed of one run is what trec_eval prints for the same arguments, byte for byte. A judged \
-topic that a run misses is left out of its means, or with -c counts 0; topics without judgements play \
-no part; a topic without relevant documents counts 0. Documents rank by score as a 32-bit number, \
-descending, then by docno, descending; for 10.0 by all 64 bits. trec_eval's long options \
-(--query_eval_wanted, ...) will do.
-
-Not as in trec_eval: no -D, no -Z, no -R but qrels, so no preferences (prefs, qrels_prefs) and no \
-groups of judges (qrels_jg). -m P.5 -m P.10 prints both. Scores and gains that are no numbers are \
-refused, not read as 0. Under -J a topic of which no retrieved document is judged has 0, not nan. \
-Gains such as ndcg.1=1.5,2=1 rank by their value, not rounded down. With rbp.p=... the highest gain is \
-the topic's; 10.0 leaves it to chance, and stops where a run misses a topic, unless -c is given."""
+from lmtune.options import option, usual
 
 _LONG = {
-    "--query_eval_wanted": "--per-topic",
-    "--complete_rel_info_wanted": "--complete",
-    "--level_for_rel": "--level",
-    "--nosummary": "--no-summary",
-    "--Judged_docs_only": "--judged-only",
-    "--Number_docs_in_coll": "--documents",
-    "--Max_retrieved_per_topic": "--depth",
-    "--Rel_info_format": "-R",
-    "--Results_format": "-T",
-    "--Output_old_results_format": "-o",
+    "query_eval_wanted": "per-topic",
+    "complete_rel_info_wanted": "complete",
+    "level_for_rel": "level",
+    "nosummary": "no-summary",
+    "Judged_docs_only": "judged-only",
+    "Number_docs_in_coll": "documents",
+    "Max_retrieved_per_topic": "depth",
+    "Rel_info_format": "rel-format",
+    "Results_format": "run-format",
+    "Output_old_results_format": "old-format",
 }
 """trec_eval's long options that are others here."""
 
@@ -51,19 +31,19 @@ _NAMED = 20  # topics that a line names
 
 @dataclass(frozen=True)
 class Printing:
-    """What is printed."""
+    """The output."""
 
-    measure: tuple[str, ...] = option(
+    measure: tuple[str, ...] = usual(
         ("official",),
         "A measure, or several; may be repeated.",
         flag="--measure -m",
         metavar="NAME",
         separator=None,
     )
-    per_topic: bool = option(False, "Print each topic's values as well.", flag="--per-topic -q")
-    no_summary: bool = option(False, "Print no line of all topics together.", flag="--no-summary -n")
+    per_topic: bool = usual(False, "Print each topic's values as well.", flag="--per-topic -q")
+    no_summary: bool = usual(False, "Print no line of all topics together.", flag="--no-summary -n")
     all_measures: bool = option(False, "Short for --measure all_trec.", flag="--all-measures -a")
-    style: str | None = option(
+    style: str | None = usual(
         None,
         "trec_eval, table, markdown, latex, csv or json; default: trec_eval for one run, table for more.",
         flag="--format",
@@ -74,7 +54,7 @@ class Printing:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What scripts for trec_eval give."""
+    """Options that scripts for trec_eval have."""
 
     judgement_format: str = option(
         "qrels", "The judgements' format: qrels.", flag="--rel-format -R", choices=("qrels",)
@@ -83,7 +63,12 @@ class Accepted:
         "trec_results", "The runs' format: trec_results.", flag="--run-format -T", choices=("trec_results",)
     )
     old: bool = option(False, "Changes nothing, as in 9.0.8.", flag="--old-format -o")
-    say_version: bool = option(False, "Say which version is meant, and stop.", flag="--version -v")
+
+
+def _say_version() -> None:
+    from lmtune._version import __version__
+
+    complain(f"trec_eval version {VERSIONS[0]}, and {VERSIONS[1]} by --trec-eval, in lmtune {__version__}")
 
 
 def evaluate(
@@ -93,45 +78,47 @@ def evaluate(
     printing: Printing,
     _accepted: Accepted,
 ) -> None:
-    """Print runs' measures as trec_eval does."""
+    """Print runs' measures as trec_eval does.
+
+    Notes
+    -----
+    Measures: official (the default), all_trec, set; trec_eval's names with parameters, such as map, P.5,10,
+    P_10, ndcg_cut.20, iprec_at_recall.0.1; ir_measures' names, such as AP, nDCG@10,
+    'nDCG(dcg="exp-log2")@10' (gains 2^g - 1; trec_eval's are g), 'AP(rel=2)@100', MRR@10. Several may stand
+    in one, with blanks or commas between.
+
+    What is printed of one run is what trec_eval prints for the same arguments, byte for byte. A judged
+    topic that a run misses is left out of its means, or with -c counts 0; topics without judgements play no
+    part; a topic without relevant documents counts 0. Documents rank by score as a 32-bit number,
+    descending, then by docno, descending; for 10.0 by all 64 bits. trec_eval's long options
+    (--query_eval_wanted, ...) will do.
+
+    Not as in trec_eval: no -D, no -Z, no -R but qrels, so no preferences (prefs, qrels_prefs) and no groups
+    of judges (qrels_jg). -m P.5 -m P.10 prints both. Scores and gains that are no numbers are refused, not
+    read as 0. Under -J a topic of which no retrieved document is judged has 0, not nan. Gains such as
+    ndcg.1=1.5,2=1 rank by their value, not rounded down. With rbp.p=... the highest gain is the topic's;
+    10.0 leaves it to chance, and stops where a run misses a topic, unless -c is given.
+
+    Examples
+    --------
+    lmtune evaluate qrels.txt bm25.run
+    lmtune evaluate qrels.txt bm25.run dense.run -c -m AP -m nDCG@10
+    """
     named = (*printing.measure, "all_trec") if printing.all_measures else printing.measure
     evaluations = []
-    for found in evaluate_files(qrels, runs, named, settings=settings):
-        _explain(found, settings)
-        evaluations.append(found)
-    if len({found.topics for found in evaluations}) > 1:
+    for evaluation in evaluate_files(qrels, runs, named, settings=settings):
+        _explain(evaluation, settings)
+        evaluations.append(evaluation)
+    if len({evaluation.topics for evaluation in evaluations}) > 1:
         note("the runs' means are over different topics; -c takes all judged topics for each")
     say(_text(evaluations, printing))
 
 
-def read_and_run(arguments: Sequence[str]) -> None:
-    """Evaluate what a command line asks for."""
-    words = []
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        words.append(_LONG.get(name, name) + equals + value)
-    if {"-v", "--version"} & set(words):
-        from lmtune._version import __version__
-
-        complain(
-            f"trec_eval version {VERSIONS[0]}, and {VERSIONS[1]} by --trec-eval, in lmtune {__version__}"
-        )
-        return
-    evaluate(**forms.parse(evaluate, words))
-
-
-def run_alone(arguments: Sequence[str]) -> int:
-    """Run the command as a program of its own and return its exit status."""
-    prepare_process()
-    try:
-        read_and_run(arguments)
-        sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:
-        status = status_of(error)
-        if status is None:
-            raise
-        return status
-    return 0
+SETTINGS = {
+    "spelling": lambda name: _LONG.get(name, name),
+    "more": [stopping(["--version", "-v"], "Say which version is meant, and stop.", _say_version)],
+}
+"""Of the command."""
 
 
 def _text(evaluations: list[Evaluation], printing: Printing) -> str:
@@ -140,24 +127,25 @@ def _text(evaluations: list[Evaluation], printing: Printing) -> str:
     if style == "trec_eval":
         from lmtune.reporting.trec_eval import trec_eval_text
 
-        texts = [
-            trec_eval_text(found, per_topic=printing.per_topic, summary=summary) for found in evaluations
-        ]
-        return "".join(texts)
+        return "".join(
+            trec_eval_text(one, per_topic=printing.per_topic, summary=summary) for one in evaluations
+        )
     from lmtune.reporting.run_tables import run_table
 
     return run_table(evaluations, style, per_topic=printing.per_topic, summary=summary)
 
 
-def _explain(found: Evaluation, settings: EvaluationOptions) -> None:
-    """Say what is not as it seems."""
-    if found.passed:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in found.passed.items())
-        note(f"{found.file}: bad lines: {kinds}")
-    if found.missed:
-        count = f"{len(found.missed)} of {len(found.missed) + len(found.retrieved)} judged topics"
-        names = ", ".join(found.missed[:_NAMED]) + (", ..." if len(found.missed) > _NAMED else "")
+def _explain(evaluation: Evaluation, settings: EvaluationOptions) -> None:
+    """Say what a reader might take otherwise."""
+    if evaluation.passed:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in evaluation.passed.items())
+        note(f"{evaluation.file}: bad lines: {kinds}")
+    if evaluation.missed:
+        count = (
+            f"{len(evaluation.missed)} of {len(evaluation.missed) + len(evaluation.retrieved)} judged topics"
+        )
+        names = ", ".join(evaluation.missed[:_NAMED]) + (", ..." if len(evaluation.missed) > _NAMED else "")
         how = "counted as 0" if settings.complete else "left out of the means; -c counts them as 0"
-        note(f"{found.file}: the run misses {count}, {how}: {names}")
-    if found.unjudged:
-        note(f"{found.file}: topics without judgements, left out: {found.unjudged}")
+        note(f"{evaluation.file}: the run misses {count}, {how}: {names}")
+    if evaluation.unjudged:
+        note(f"{evaluation.file}: topics without judgements, left out: {evaluation.unjudged}")

@@ -14,16 +14,16 @@ from lmtune.datasets.collection import Collection, named_collections
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.exploring.opening import Shown, open_collection, open_runs
 from lmtune.exploring.server import LOOPBACK, serve
-from lmtune.options import option
+from lmtune.options import usual
 
 
 @dataclass(frozen=True)
 class Serving:
-    """Where the page is."""
+    """The page's address."""
 
-    host: str = option(LOOPBACK, "An address of this machine; another lets the network look on.")
-    port: int = option(0, "0 for a free one.", low=0)
-    browser: bool = option(True, "Open the page where there is a browser.")
+    host: str = usual(LOOPBACK, "An address of this machine; another lets the network look on.")
+    port: int = usual(0, "0 for a free one.", low=0)
+    browser: bool = usual(True, "Open the page where there is a browser.")
 
 
 def explore(
@@ -35,7 +35,13 @@ def explore(
     ranges: Ranges,
     serving: Serving,
 ) -> None:
-    """Open a page on which a collection's parameters, or the weights of runs, are dragged."""
+    """Open a page on which a collection's parameters, or the weights of runs, are dragged.
+
+    Examples
+    --------
+    lmtune explore pydocs
+    lmtune explore qrels.txt bm25.run dense.run
+    """
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise MissingExtraError("explore", "explore")
     with stages() as progress:
@@ -44,8 +50,8 @@ def explore(
                 raise InputError("nothing to fuse", value=sources, accepted="judgements and two runs or more")
             view = open_runs([Path(name) for name in sources], shown, progress=progress)
         else:
-            [own] = named_collections(sources or [], collection)
-            view = open_collection(own, shown, ranges.of, progress=progress)
+            [named] = named_collections(sources or [], collection)
+            view = open_collection(named, shown, ranges.of, progress=progress)
     if serving.host not in (LOOPBACK, "localhost", "::1"):
         note(f"the page is on {serving.host}: whoever on that network learns its address sees all it shows")
     try:

@@ -1,39 +1,36 @@
-"""Functions as commands: dataclasses of options become flags, texts become their values.
+"""Functions as commands: dataclasses of options become flags, read and checked as they are declared.
 
 A command's function has parameters of two kinds. Dataclasses of options, which ``Annotated`` may
 follow with the names of fields to leave out; ``Annotated[dict, CLASS]`` asks for the values that
-the command line gives, unchecked. And arguments, which ``Annotated`` follows with their help and
-metavar; they must be given unless they may be None.
+the command line has, by the names of fields. And arguments, which ``Annotated`` follows with their
+help and metavar; they must be there unless they may be None.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import inspect
+import re
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
+
+import click
+from click.core import ParameterSource, augment_usage_errors
+from click.shell_completion import CompletionItem
 
 from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError
-from lmtune.options import accepted, check, flags, kinds, options_of, read
+from lmtune.options import accepted, flags, kinds, needed, options_of, read_option
 
-if TYPE_CHECKING:
-    import typer
-
-HELP = ("-h", "--help")
-STYLE: dict[str, Any] = {
-    "rich_markup_mode": "rich",
-    "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": HELP},
-}
+CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+_FEW = 12
+"""A command of at most so many options shows them all."""
 
 Field = dataclasses.Field[Any]
-Given = Mapping[str, Any]
-"""Texts, lists of texts and truth values by the names of fields and arguments."""
 
 
 class _Part(typing.NamedTuple):
@@ -42,11 +39,10 @@ class _Part(typing.NamedTuple):
     name: str
     kind: Any
     words: tuple[Any, ...]
-    default: Any
 
     @property
     def raw(self) -> bool:
-        """Whether the function gets the given values alone."""
+        """True where the function gets the command line's values alone."""
         return self.kind is dict or typing.get_origin(self.kind) is dict
 
     @property
@@ -55,31 +51,29 @@ class _Part(typing.NamedTuple):
         kind = self.words[0] if self.raw else self.kind
         return kind if dataclasses.is_dataclass(kind) else None  # type: ignore[return-value]
 
-    def fields(self) -> Iterator[tuple[Field, Any]]:
-        """Yield the options that the command line has, and their types."""
-        if self.form is not None:
-            hints = kinds(self.form)
-            for field in options_of(self.form):
-                if flags(field) and field.name not in self.words:
-                    yield field, hints[field.name]
+    def fields(self) -> list[Field]:
+        """Return the fields that the command line has."""
+        fields = () if self.form is None else options_of(self.form)
+        return [field for field in fields if flags(field) and field.name not in self.words]
 
-    def value(self, given: Given) -> Any:
-        """Return what the function gets."""
+    def parameters(self) -> list[_Argument] | list[_Option]:
+        """Return the command line's parameters."""
         if self.form is None:
-            return given.get(self.name, self.default)
-        values = {f.name: _read(f, kind, given[f.name]) for f, kind in self.fields() if f.name in given}
-        if self.raw:
-            return values
-        for field, kind in self.fields():
-            if field.default is ... and field.name not in values:
-                [flag, *_] = flags(field)
-                raise InputError(f"no {flag}", accepted=f"{flag} {_metavar(field, kind)}")
-        made = self.form(**values)
-        check(made, lambda field: " ".join(flags(field)[:1]) or field.name)
-        return made
+            return [_Argument(*self)]
+        hints = kinds(self.form)
+        title = re.split(r"\.?\n|:|\.$", inspect.getdoc(self.form) or "", maxsplit=1)[0]
+        return [_Option(field, hints[field.name], title) for field in self.fields()]
+
+    def value(self, values: Mapping[str, Any]) -> Any:
+        """Return what the function gets, of all values of the command line."""
+        if self.form is None:
+            value = values.get(self.name)
+            return list(value) if isinstance(value, tuple) else value
+        read = {field.name: values[field.name] for field in self.fields() if field.name in values}
+        return read if self.raw else self.form(**read)
 
 
-_TALK = _Part("talk", Talk, (), None)
+_TALK = _Part("talk", Talk, ())
 """Options that every command has."""
 
 
@@ -89,24 +83,73 @@ def _parts(function: Callable[..., None]) -> list[_Part]:
     for name in inspect.signature(function).parameters:
         hint = hints[name]
         kind, *words = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
-        default = None if type(None) in typing.get_args(kind) else inspect.Parameter.empty
-        parts.append(_Part(name, kind, tuple(words), default))
+        parts.append(_Part(name, kind, tuple(words)))
     return parts
 
 
-def _read(field: Field, kind: Any, given: Any) -> Any:
-    if isinstance(given, bool):
-        return given
-    if field.metadata["separator"] is None:
-        return tuple(_read_one(field, typing.get_args(kind)[0], text) for text in given)
-    return _read_one(field, kind, given)
+class _Text(click.ParamType):  # type: ignore[type-arg]
+    """A text that a function reads; completed by choices, or else as a file's name."""
+
+    name = "text"
+
+    def __init__(self, read: Callable[[str], Any], choices: Collection[str] = ()) -> None:
+        self.read, self.choices = read, choices
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+        return self.read(value) if isinstance(value, str) else value
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        before, comma, last = incomplete.rpartition(",")
+        items = [CompletionItem(before + comma + word) for word in self.choices if word.startswith(last)]
+        return items or [CompletionItem(incomplete, type="file")]
 
 
-def _read_one(field: Field, kind: Any, text: str) -> Any:
-    reader = field.metadata["read"]
-    if reader is not None:
-        return reader(text)
-    return read(kind, text, flags(field)[0], field.metadata["separator"] or ",")
+class _Argument(click.Argument):
+    """An argument, with a help."""
+
+    title, usual, needed, bounds, standard = "Arguments", True, False, "", ""
+
+    def __init__(self, name: str, kind: Any, words: tuple[Any, ...]) -> None:
+        self.text, self.shown = words
+        several = typing.get_origin(needed(kind)) is list
+        one = typing.get_args(needed(kind))[0] if several else needed(kind)
+        required = type(None) not in typing.get_args(kind)
+        metavar = self.shown if required else f"[{self.shown}]"
+        metavar += "..." if several and not metavar.endswith("...") else ""
+        nargs = -1 if several else 1
+        super().__init__([name], type=_Text(one), metavar=metavar, nargs=nargs, required=required)
+
+    def record(self) -> tuple[str, str]:
+        return self.shown, self.text
+
+
+class _Option(click.Option):
+    """An option as its field declares it."""
+
+    def __init__(self, field: Field, kind: Any, title: str) -> None:
+        declared, names = field.metadata, flags(field)
+        self.title, self.usual, self.text = title, declared["usual"], declared["help"]
+        self.needed, bounds = field.default is ..., accepted(declared)
+        self.bounds = "" if bounds in self.text else bounds
+        settings: dict[str, Any]
+        if kind is bool:
+            self.standard, settings = names[0] if field.default else "", {"is_flag": True}
+            names[0] += f"/--no-{names[0][2:]}" if field.default else ""
+        else:
+            text = _Text(partial(read_option, field, kind, name=names[0]), declared["choices"] or ())
+            self.standard, settings = _default(field), {"type": text, "metavar": _metavar(field, kind)}
+        multiple = declared["separator"] is None
+        super().__init__([field.name, *names], default=None, multiple=multiple, **settings)
+
+    def record(self) -> tuple[str, str]:
+        names = [", ".join([*self.opts, *self.secondary_opts]), self.metavar]
+        ends = [self.bounds, self.standard and f"default: {self.standard}", "required" if self.needed else ""]
+        return " ".join(filter(None, names)), " ".join([self.text, *(f"[{end}]" for end in ends if end)])
 
 
 def _metavar(field: Field, kind: Any) -> str:
@@ -118,128 +161,116 @@ def _metavar(field: Field, kind: Any) -> str:
     return word if field.metadata["separator"] is None else f"{word},..."
 
 
-def command(
-    function: Callable[..., None],
-    name: str | None = None,
-    *,
-    before: Callable[[], None] | None = None,
-    epilog: str = "",
-    **settings: Any,
-) -> Any:
-    """Make typer's command of a function, whose docstring is its help; settings go to typer.
-
-    `before` is called before anything that is given is looked at.
-    """
-    import typer
-    from typer.main import get_command
-
-    parts = _parts(function)
-    parameters = [_keyword("context", typer.Context)]
-    for part in (*parts, _TALK):
-        parameters += [_argument(part)] if part.form is None else _options(part)
-
-    def run(context: typer.Context, **values: Any) -> None:
-        if before is not None:
-            before()
-        sources = {name: context.get_parameter_source(name) for name in values}
-        given = {
-            name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
-        }
-        set_talk(_TALK.value(given))
-        function(**{part.name: part.value(given) for part in parts})
-
-    run.__doc__ = function.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app = typer.Typer(add_completion=False, **STYLE)
-    app.command(name or function.__name__, epilog=epilog.replace("[", r"\["), **settings)(run)
-    return get_command(app)
-
-
-def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _argument(part: _Part) -> inspect.Parameter:
-    import typer
-
-    text, metavar = part.words
-    found = typer.Argument(help=text.replace("[", r"\["), metavar=metavar)
-    return _keyword(part.name, Annotated[part.kind, found], part.default)
-
-
-def _options(part: _Part) -> Iterator[inspect.Parameter]:
-    import typer
-
-    panel = (inspect.getdoc(part.form) or "").partition("\n")[0].rstrip(".")
-    for field, kind in part.fields():
-        names, choices = flags(field), field.metadata["choices"]
-        shown: dict[str, Any] = {
-            "help": _explained(field).replace("[", r"\["),
-            "rich_help_panel": panel,
-            "autocompletion": choices and _completion(choices),
-        }
-        if kind is bool:
-            names[0] += f"/--no-{names[0][2:]}" if field.default else ""
-            yield _keyword(field.name, Annotated[bool, typer.Option(*names, **shown)], field.default)
-            continue
-        separator = field.metadata["separator"]
-        found = typer.Option(*names, metavar=_metavar(field, kind), **shown)
-        words = _words(field.default)
-        if separator is None:
-            yield _keyword(field.name, Annotated[list[str], found], words)
-        else:
-            yield _keyword(
-                field.name, Annotated[str, found], separator.replace(",", ", ").join(words) or None
-            )
-
-
-def _explained(field: Field) -> str:
-    """Return an option's help with its bounds, where the help does not name them."""
-    text, bounds = field.metadata["help"], accepted(field.metadata)
-    return f"{text} [{bounds}]" if bounds and bounds not in text else text
-
-
-def _completion(choices: Sequence[str]) -> Callable[[], list[str]]:
-    def complete() -> list[str]:
-        return list(choices)
-
-    return complete
-
-
-def _words(default: Any) -> list[str]:
+def _default(field: Field) -> str:
     """Return a default as the command line would have it."""
-    if default is None or default is ...:
-        return []
-    if isinstance(default, tuple):
-        return [word for part in default for word in _words(part)]
-    return [f"{default:g}" if isinstance(default, float) else str(default)]
+    default, separator = field.default, field.metadata["separator"] or ","
+    parts = default if isinstance(default, tuple) else () if default in (None, ...) else (default,)
+    words = [f"{part:g}" if isinstance(part, float) else str(part) for part in parts]
+    return separator.join(words).replace(",", ", ")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(message, accepted=f"what {self.prog} --help says")
+class Command(click.Command):
+    """A command of a function, whose docstring is its help: a summary, notes and examples.
 
-
-def parse(function: Callable[..., None], arguments: Sequence[str]) -> dict[str, Any]:
-    """Read a command line as `command` does, without typer, which takes a while to import.
-
-    Returns
-    -------
-    dict
-        What to call the function with.
+    Parameters
+    ----------
+    function : callable
+        Its parameters as this module's docstring says.
+    name : str, optional
+        Where it is not the function's.
+    before : callable
+        Called before the function's parameters are made.
+    whole : bool
+        Whether ``--help`` shows all options.
+    spelling : callable, optional
+        Turns other names of flags into theirs.
+    more : sequence of click.Option
+        Beside those of the function.
     """
-    parser = _Parser(prog=f"lmtune {function.__name__}", add_help=False, allow_abbrev=False)
-    parts = _parts(function)
-    for part in (*parts, _TALK):
-        if part.form is None:
-            many = typing.get_origin(part.kind) is list
-            parser.add_argument(part.name, metavar=part.words[1], nargs="+" if many else None)
-        for field, kind in part.fields():
-            action: Any = "append" if field.metadata["separator"] is None else "store"
-            if kind is bool:
-                action = argparse.BooleanOptionalAction if field.default else "store_true"
-            parser.add_argument(*flags(field), dest=field.name, action=action, default=None)
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    set_talk(_TALK.value(given))
-    return {part.name: part.value(given) for part in parts}
+
+    def __init__(
+        self,
+        function: Callable[..., None],
+        name: str | None = None,
+        *,
+        before: Callable[[], None] = lambda: None,
+        whole: bool = False,
+        spelling: Callable[[str], str] | None = None,
+        more: Sequence[click.Option] = (),
+    ) -> None:
+        text, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples\n--------\n")
+        summary, _, notes = text.partition("\n\nNotes\n-----\n")
+        self.function, self.before, self.examples = function, before, examples.splitlines()
+        self.parts = _parts(function)
+        self.parameters = [one for part in (*self.parts, _TALK) for one in part.parameters()]
+        self.brief = not whole and len(self.parameters) > _FEW
+        every = stopping(["--help-all"], "Show all options.", _show_all)
+        super().__init__(
+            name or function.__name__,
+            params=[*self.parameters, *more, every],
+            help=summary,
+            epilog=notes,
+            context_settings=CONTEXT | {"token_normalize_func": spelling},
+        )
+
+    def values(self, ctx: click.Context) -> dict[str, Any]:
+        """Return what to call the function with."""
+        values = {
+            name: value
+            for name, value in ctx.params.items()
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+        for one in self.parameters:
+            if one.needed and one.name not in values:
+                raise InputError(f"no {one.opts[0]}", accepted=f"{one.opts[0]} {one.metavar}")
+        set_talk(_TALK.value(values))
+        return {part.name: part.value(values) for part in self.parts}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; what is wrong is this command's."""
+        with augment_usage_errors(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Call the function."""
+        self.before()
+        self.function(**self.values(ctx))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write arguments and options below their titles: the usual ones, or all."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        every = ctx.meta.get(__name__, not self.brief)
+        for one in (one for one in self.parameters if one.usual or every):
+            sections.setdefault(one.title, []).append(one.record())
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+        if not every:
+            formatter.write(f"\n{ctx.command_path} --help-all shows all options.\n")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, and what the help ends with."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in self.examples))
+        super().format_epilog(ctx, formatter)
+
+
+def _show_all() -> None:
+    context = click.get_current_context()
+    context.meta[__name__] = True
+    click.echo(context.get_help())
+
+
+def stopping(names: list[str], text: str, show: Callable[[], None]) -> click.Option:
+    """Return an option that shows something and ends the command."""
+
+    def react(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            show()
+            ctx.exit()
+
+    name = "stop" + names[0].replace("-", "_")
+    return click.Option(
+        [name, *names], help=text, is_flag=True, is_eager=True, expose_value=False, callback=react
+    )

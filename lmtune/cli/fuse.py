@@ -24,7 +24,7 @@ from lmtune.fusion.fusing import (
 )
 from lmtune.fusion.runs import RunSet
 from lmtune.measures.significance.run_files import run_labels
-from lmtune.options import check, option, read
+from lmtune.options import check, read, usual
 from lmtune.progress import quantity
 from lmtune.reporting.fusion_tables import fusion_table, legend
 from lmtune.reporting.table import STYLES
@@ -41,25 +41,25 @@ def _weights(text: str) -> dict[str, float]:
         if not name or name in weights:
             raise InputError("bad --weights", value=text, accepted="each RUN=X once, such as a=.3,b=.7")
         weights[name] = read(float, value, f"--weights {name}")
-    if not (all(0.0 <= own < math.inf for own in weights.values()) and any(weights.values())):
+    if not (all(0.0 <= weight < math.inf for weight in weights.values()) and any(weights.values())):
         raise InputError("bad --weights", value=text, accepted="numbers from 0, not all 0")
     return weights
 
 
 @dataclass(frozen=True)
 class FusionOutput:
-    """What is printed and written."""
+    """Tables, runs and pictures."""
 
-    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = option(None, "Write the first method's run of all topics; .gz compresses.")
-    run_tag: str | None = option(None, "Default: lmtune-METHOD.")
-    plot: Path | None = option(
+    style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    output: Path | None = usual(None, "Write the first method's run of all topics; .gz compresses.")
+    run_tag: str | None = usual(None, "Default: lmtune-METHOD.")
+    plot: Path | None = usual(
         None, "Draw the measure along each weight, and over all weights of three runs, here.", metavar="DIR"
     )
-    source: Path | None = option(
+    source: Path | None = usual(
         None, "Choose nothing: take what --format json printed, and fuse runs of other topics.", flag="--from"
     )
-    weights: dict[str, float] | None = option(
+    weights: dict[str, float] | None = usual(
         None,
         "Choose nothing: measure and write the sum of normalised scores with these weights, by run or file.",
         read=_weights,
@@ -74,7 +74,13 @@ def fuse(
     options: FusionOptions,
     output: FusionOutput,
 ) -> None:
-    """Fuse runs; tune the weights, and judge them on held-out topics."""
+    """Fuse runs; tune the weights, and judge them on held-out topics.
+
+    Examples
+    --------
+    lmtune fuse qrels.txt bm25.run dense.run --output fused.run
+    lmtune fuse qrels.txt bm25.run dense.run -m AP --method linear,rrf --folds 2
+    """
     if output.output is not None:
         check_file(output.output, reads=[*files, *filter(None, [output.source])])
     if output.run_tag is not None:
@@ -104,17 +110,17 @@ def fuse(
     if output.plot is not None:
         check_writable(output.plot / "picture.svg")
     with stages() as progress:
-        found = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
+        fused = fuse_runs(loaded, judged, options, weights=weights, progress=progress)
         if output.output is not None:
-            _write(output.output, loaded, found.best.chosen, options, output.run_tag)
+            _write(output.output, loaded, fused.best.chosen, options, output.run_tag)
     with utf8_output() as stream:
-        stream.write(on_screen(fusion_table(found, output.style)))
+        stream.write(on_screen(fusion_table(fused, output.style)))
     if output.style in ("csv", "json"):
-        note(legend(found))
+        note(legend(fused))
     if output.plot is not None:
         from lmtune.reporting.figures import fusion_pictures, save
 
-        pictures = list(fusion_pictures(found, loaded, judged))
+        pictures = list(fusion_pictures(fused, loaded, judged))
         for picture in pictures:
             save(picture.figure, output.plot / f"{picture.name}.svg")
         note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
@@ -122,24 +128,26 @@ def fuse(
 
 def _read(files: list[Path]) -> RunSet:
     if len(files) < 2:
-        raise InputError("nothing to fuse", value=[str(own) for own in files], accepted="two runs or more")
-    if len({own.resolve() for own in files}) < len(files):
-        raise InputError("a run is given twice", value=[str(own) for own in files], accepted="each run once")
+        raise InputError("nothing to fuse", value=[str(file) for file in files], accepted="two runs or more")
+    if len({file.resolve() for file in files}) < len(files):
+        raise InputError(
+            "a run is given twice", value=[str(file) for file in files], accepted="each run once"
+        )
     return RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
 
 
 def _by_run(weights: dict[str, float], runs: RunSet, files: list[Path]) -> dict[str, float]:
     """Give each run its weight, by its name or its file's."""
-    found: dict[str, float] = {}
+    by_run: dict[str, float] = {}
     for run, file in zip(runs.given, files, strict=True):
-        own = [weights[name] for name in dict.fromkeys((run, str(file), file.name)) if name in weights]
-        if len(own) == 1:
-            found[run] = own[0]
-    if not len(found) == len(runs.given) == len(weights):
+        named = [weights[name] for name in dict.fromkeys((run, str(file), file.name)) if name in weights]
+        if len(named) == 1:
+            by_run[run] = named[0]
+    if not len(by_run) == len(runs.given) == len(weights):
         raise InputError(
             "--weights name other runs", value=list(weights), accepted=f"each of {', '.join(runs.given)}"
         )
-    return found
+    return by_run
 
 
 def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
@@ -163,7 +171,7 @@ def _apply(source: Path, files: list[Path], output: FusionOutput) -> None:
             "another number of runs", file=source, value=list(loaded.given), accepted=", ".join(weights)
         )
     if set(loaded.names) != set(weights):
-        pairs = [f"{own} for {name}" for own, name in zip(loaded.given, weights, strict=True)]
+        pairs = [f"{run} for {name}" for run, name in zip(loaded.given, weights, strict=True)]
         note(f"runs of other names, taken in their order: {', '.join(pairs)}")
         weights = dict(zip(loaded.given, weights.values(), strict=True))
     assert output.output is not None

@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+import click
 
-from lmtune.cli.forms import STYLE, command
+from lmtune.cli.forms import CONTEXT, Command
 from lmtune.errors import InputError
 
 
-@dataclass(frozen=True)
-class Member:
-    """A command of a group: its help's first line, and typer's command, both made when needed."""
+class Member(NamedTuple):
+    """A command of a group: its help's first line, and the command, both made when needed."""
 
     name: str
     summary: Callable[[], str]
-    load: Callable[[], Any]
+    load: Callable[[], click.Command]
 
 
 def of_module(module: str, name: str, **settings: Any) -> Member:
-    """Return the command that is a module's function of the same name.
+    """Return the command that is a module's function; settings go to `lmtune.cli.forms.Command`.
 
-    Settings go to `lmtune.cli.forms.command`; the module's ``EPILOG`` is what the help ends with.
+    So do the module's ``SETTINGS``.
     """
 
-    def load() -> Any:
-        found = import_module(module)
-        return command(getattr(found, name), epilog=getattr(found, "EPILOG", ""), **settings)
+    def load() -> Command:
+        loaded = import_module(module)
+        return Command(getattr(loaded, name), **getattr(loaded, "SETTINGS", {}), **settings)
 
     return Member(name, lambda: _summary(module, name), load)
 
 
 def _summary(module: str, name: str) -> str:
     """Read a function's docstring; the module is not imported for it."""
+    import ast
+
     source = find_spec(module)
     assert source is not None
     assert source.origin is not None
@@ -51,44 +48,35 @@ def _summary(module: str, name: str) -> str:
     raise AttributeError(name)
 
 
-def group(
-    summary: str, members: Iterable[Member], base: type[TyperGroup] = TyperGroup, **settings: Any
-) -> typer.Typer:
-    """Make a group of commands; settings go to typer."""
-    known = {member.name: member for member in members}
+class Group(click.Group):
+    """Commands that are loaded when they are called."""
 
-    class Lazy(base):  # type: ignore[valid-type,misc]
-        def __init__(self, **attributes: Any) -> None:
-            super().__init__(**{**attributes, "commands": {name: TyperCommand(name) for name in known}})
+    def __init__(self, name: str, summary: str, members: Iterable[Member], **settings: Any) -> None:
+        super().__init__(name, help=summary, context_settings=CONTEXT, **settings)
+        self.members = {member.name: member for member in members}
 
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            found = super().get_command(ctx, cmd_name)
-            if found is not None:
-                found.help = known[cmd_name].summary()
-            return found
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names, in the order of the help."""
+        return list(self.members)
 
-        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            name, *rest = args
-            if name not in known and ctx.resilient_parsing:  # completion asks
-                return None, None, rest
-            if name not in known:
-                accepted = ", ".join(known)
-                raise InputError("no such command", value=name, accepted=accepted)
-            return name, known[name].load(), rest
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return a name and a summary alone, which is what the help and completion show."""
+        if cmd_name not in self.members:
+            return None
+        return click.Command(cmd_name, short_help=self.members[cmd_name].summary())
 
-    return typer.Typer(cls=Lazy, help=summary, **STYLE, **settings)
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Load the command that is called."""
+        name, *rest = args
+        if name in self.members:
+            return name, self.members[name].load(), rest
+        if ctx.resilient_parsing:  # completion asks
+            return None, None, rest
+        raise InputError("no such command", value=name, accepted=", ".join(self.members))
 
 
 def nested(name: str, summary: str, module: str) -> Member:
-    """Return a group as a member of another; the module's function ``members`` yields its own."""
-
-    def show(ctx: typer.Context) -> None:
-        if ctx.invoked_subcommand is None:
-            print(ctx.get_help(), end="")
-
-    def load() -> Any:
-        app = group(summary, import_module(module).members(), add_completion=False)
-        app.callback(invoke_without_command=True)(show)
-        return get_command(app)
-
-    return Member(name, lambda: summary, load)
+    """Return a group as a member of another; the module's function ``members`` yields its commands."""
+    return Member(name, lambda: summary, lambda: Group(name, summary, import_module(module).members()))

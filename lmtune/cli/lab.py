@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from lmtune.cli.forms import command
+from lmtune.cli.forms import Command
 from lmtune.cli.groups import Member
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.laboratory import catalogue
@@ -43,35 +43,42 @@ def members() -> Iterator[Member]:
     """Yield a command for each experiment, and one for all of them."""
     for name in catalogue.NAMES:
         yield Member(name, partial(catalogue.summary, name), partial(_experiment, name))
-    yield Member(ALL, lambda: _every.__doc__ or "", lambda: command(_every, name=ALL))
+    yield Member(ALL, lambda: (_every.__doc__ or "").partition("\n")[0], lambda: Command(_every, ALL))
 
 
 def _experiment(name: str) -> Any:
     experiment = catalogue.find_experiment(name)
 
-    def run(running: Running, workers: Workers, given: dict[str, Any]) -> None:
+    def run(running: Running, workers: Workers, values: dict[str, Any]) -> None:
         with workers.engaged(cores()):
-            _run([(experiment, running.output)], given, running)
+            _run([(experiment, running.output)], values, running)
 
-    run.__doc__ = catalogue.summary(name)
-    run.__annotations__["given"] = Annotated[dict, experiment]
-    return command(run, name=name)
+    line = f"lmtune lab {name} --output results"
+    run.__doc__ = f"{catalogue.summary(name)}\n\nExamples\n--------\n{line} --quick\n{line}"
+    run.__annotations__["values"] = Annotated[dict, experiment]
+    return Command(run, name, whole=True)
 
 
-def _every(running: Running, workers: Workers, given: Annotated[dict[str, Any], Drawing]) -> None:
-    """Run every experiment on the data that come with lmtune."""
-    found = [(catalogue.find_experiment(name), running.output / name) for name in catalogue.NAMES]
+def _every(running: Running, workers: Workers, values: Annotated[dict[str, Any], Drawing]) -> None:
+    """Run every experiment on the data that come with lmtune.
+
+    Examples
+    --------
+    lmtune lab all --output results --quick
+    lmtune lab all --output results
+    """
+    all_of_them = [(catalogue.find_experiment(name), running.output / name) for name in catalogue.NAMES]
     with workers.engaged(cores()):
-        _run(found, given, running)
+        _run(all_of_them, values, running)
 
 
-def _run(wanted: Sequence[tuple[Any, Path]], given: Mapping[str, Any], running: Running) -> None:
+def _run(wanted: Sequence[tuple[Any, Path]], values: Mapping[str, Any], running: Running) -> None:
     from lmtune.laboratory.running import Order, run_all, settings_of
     from lmtune.reporting.provenance import command as command_line
 
     made = {"command": command_line()}
     orders = [
-        Order(settings_of(experiment, given, quick=running.quick), folder, made)
+        Order(settings_of(experiment, values, quick=running.quick), folder, made)
         for experiment, folder in wanted
     ]
     with stages() as report:

@@ -2,86 +2,139 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
+from click.shell_completion import get_completion_class, shell_complete
 
-from lmtune.cli.forms import HELP
-from lmtune.cli.groups import Member, group, nested, of_module
-from lmtune.cli.messages import complain, prepare_process, status_of
+from lmtune.cli.forms import stopping
+from lmtune.cli.groups import Group, Member, nested, of_module
+from lmtune.cli.messages import complain, note, prepare_process, status_of
+from lmtune.errors import InputError
 
 SUMMARY = "Tune retrieval models, fuse and rerank runs, and report as trec_eval does."
+_MODULES = {
+    "tune": "tune",
+    **dict.fromkeys(("report", "plot"), "results"),
+    **dict.fromkeys(("index", "search"), "search"),
+    **{name: name for name in ("compare", "fuse", "explore", "datasets", "evaluate")},
+}
+"""In which module of this package each command is."""
+_COMPLETE = "_LMTUNE_COMPLETE"
+_STARTS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
+"""Where a shell reads what it starts with."""
 
 
-class _Errors(TyperGroup):
+class _Root(Group):
     """Turns what a command raises into one line and an exit status."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, standalone_mode: bool = True, **_: Any
+    ) -> int:
+        """Run a command line and return its exit status, or exit with it where that is asked for."""
+        arguments = sys.argv[1:] if args is None else list(args)
+        asked = os.environ.get(_COMPLETE)
+        status = shell_complete(self, {}, "lmtune", _COMPLETE, asked) if asked else self._run(arguments)
+        if standalone_mode:
+            sys.exit(status)
+        return status
+
+    def _run(self, arguments: list[str]) -> int:
         try:
-            return super().invoke(ctx)
+            _check_index(arguments)
+            with self.make_context("lmtune", arguments) as context:
+                self.invoke(context)
+            sys.stdout.flush()
+        except click.exceptions.Exit as end:
+            return end.exit_code
+        except click.exceptions.NoArgsIsHelpError as error:
+            top = error.ctx is None or error.ctx.parent is None
+            click.echo(error.format_message(), err=top)
+            return 2 if top else 0
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "lmtune"
+            complain(f"lmtune: {_wrong(error)}; accepted: what {where} --help says")
+            return 2
         except (Exception, KeyboardInterrupt) as error:
             status = status_of(error)
-            if status is not None:
-                ctx.exit(status)
-            # What typer itself finds wrong with options; anything else is a defect of ours.
-            if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
+            if status is None:
                 raise
-            where = getattr(error, "ctx", None) or ctx
-            wrong = error.format_message().rstrip(".")
-            complain(f"lmtune: {wrong}; accepted: what {where.command_path} --help says")
-            ctx.exit(2)
+            return status
+        return 0
 
 
-class _Evaluate(TyperCommand):
-    """Leaves its arguments to their own reader; only help and completion are typer's."""
+def _wrong(error: click.UsageError) -> str:
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message().rstrip(".")
+    near = ", ".join(error.possibilities or ())
+    return f"No such option: {error.option_name}" + (f" (Possible options: {near})" if near else "")
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing or set(args) & set(HELP):
-            return super().parse_args(ctx, args)
-        from lmtune.cli.evaluate import read_and_run
 
-        read_and_run(args)
-        raise typer.Exit
+def _check_index(arguments: Sequence[str]) -> None:
+    """Look for a named index before what it takes to read one is imported."""
+    from lmtune.datasets.index_names import find_index
+
+    for flag, name in itertools.pairwise(arguments):
+        if flag == "--index":
+            find_index(name)
+
+
+def _script() -> tuple[str, str]:
+    """Return the name of the user's shell, and the lines by which it completes."""
+    shell = Path(os.environ.get("SHELL", "bash")).name
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise InputError("no completion for this shell", value=shell, accepted=", ".join(_STARTS))
+    return shell, kind(app, {}, "lmtune", _COMPLETE).source()
+
+
+def _show_completion() -> None:
+    click.echo(_script()[1], nl=False)
+
+
+def _install_completion() -> None:
+    shell, script = _script()
+    start = Path(_STARTS[shell]).expanduser()
+    if script not in (start.read_text(encoding="utf-8") if start.exists() else ""):
+        start.parent.mkdir(parents=True, exist_ok=True)
+        with start.open("a", encoding="utf-8") as file:
+            file.write(f"\n{script}")
+    note(f"completion is in {start}; it begins in a new shell")
+
+
+def _show_version() -> None:
+    from lmtune._version import __version__
+
+    click.echo(f"lmtune {__version__}")
 
 
 def _members() -> Iterator[Member]:
-    for name in ("tune", "report", "plot", "index", "search", "compare", "fuse", "explore", "datasets"):
-        yield of_module(f"lmtune.cli.{name}", name)
-    yield of_module("lmtune.cli.evaluate", "evaluate", cls=_Evaluate)
+    for name, module in _MODULES.items():
+        yield of_module(f"lmtune.cli.{module}", name)
     yield nested("lab", "Run an experiment of the laboratory, or all.", "lmtune.cli.lab")
     yield nested("paper", "Print a paper's table, made by its protocol.", "lmtune.cli.paper")
     yield nested("rerank", "Rerank runs by learning to rank.", "lmtune.cli.rerank")
 
 
-app = group(SUMMARY, _members(), base=_Errors, name="lmtune", no_args_is_help=True)
+app = _Root(
+    "lmtune",
+    SUMMARY,
+    _members(),
+    params=[
+        stopping(["--version"], "Print the version.", _show_version),
+        stopping(["--show-completion"], "Print a script: complete commands in $SHELL.", _show_completion),
+        stopping(["--install-completion"], "Add the script to what $SHELL starts with.", _install_completion),
+    ],
+    epilog="lmtune COMMAND --help shows a command's options and examples.",
+)
 
 
-@app.callback(invoke_without_command=True)
-def options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """Tune retrieval models, fuse and rerank runs, and report as trec_eval does."""
-    if version:
-        from importlib.metadata import version as installed
-
-        print(f"lmtune {installed('lmtune')}")
-        raise typer.Exit
-
-
-def run() -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; see `lmtune.cli.main`."""
     prepare_process()
-    try:
-        status = int(app(prog_name="lmtune", standalone_mode=False) or 0)
-        sys.stdout.flush()
-        return status
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    except OSError as error:
-        return status_of(error) or 1
-    except Exception as error:
-        if not hasattr(error, "show"):
-            raise
-        error.show()  # no command was named: typer shows the help
-        return int(getattr(error, "exit_code", 2))
+    return app.main(arguments, standalone_mode=False)

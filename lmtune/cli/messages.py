@@ -18,7 +18,7 @@ _INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 
 @dataclass(frozen=True)
 class Talk:
-    """What is said on standard error."""
+    """Notes on standard error."""
 
     quiet: bool = option(False, "Say nothing but what is wrong.")
     verbose: bool = option(False, "Say more: what was read and chosen, and more often how far it is.")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from lmtune.cli.forms import command
+from lmtune.cli.forms import Command
 from lmtune.cli.groups import Member
 from lmtune.cli.screen import stages, utf8_output
 from lmtune.laboratory import catalogue
@@ -38,30 +38,33 @@ def members() -> Iterator[Member]:
 def _paper(name: str) -> Any:
     experiment = catalogue.find_experiment(name)
 
-    def run(printing: Printing, workers: Workers, given: dict[str, Any]) -> None:
-        with workers.engaged(cores() if given.get("device", "cpu") == "cpu" else 1):
-            _run(experiment, given, printing)
+    def run(printing: Printing, workers: Workers, values: dict[str, Any]) -> None:
+        with workers.engaged(cores() if values.get("device", "cpu") == "cpu" else 1):
+            _run(experiment, values, printing)
 
-    def run_collections(datasets: list[str] | None, printing: Printing, given: dict[str, Any]) -> None:
-        _run(experiment, {**given, **({"datasets": tuple(datasets)} if datasets else {})}, printing)
+    def run_collections(datasets: list[str] | None, printing: Printing, values: dict[str, Any]) -> None:
+        _run(experiment, {**values, **({"datasets": tuple(datasets)} if datasets else {})}, printing)
 
-    several = any(own.name == "datasets" for own in fields(experiment))
+    several = any(field.name == "datasets" for field in fields(experiment))
     chosen = run_collections if several else run
-    chosen.__doc__ = catalogue.summary(name)
-    chosen.__annotations__["given"] = Annotated[dict, experiment, "datasets"]
+    line = f"lmtune paper {name}"
+    chosen.__doc__ = (
+        f"{catalogue.summary(name)}\n\nExamples\n--------\n{line} --quick\n{line} --output results"
+    )
+    chosen.__annotations__["values"] = Annotated[dict, experiment, "datasets"]
     if several:
         words = "pydocs, folders, ap, wsj, robust04, wt10g, irds:ID; pydocs by default."
         chosen.__annotations__["datasets"] = Annotated[list[str] | None, words, "COLLECTION"]
-    return command(chosen, name=name)
+    return Command(chosen, name, whole=True)
 
 
-def _run(experiment: Any, given: dict[str, Any], printing: Printing) -> None:
+def _run(experiment: Any, values: dict[str, Any], printing: Printing) -> None:
     from lmtune.laboratory.running import Order, run_all, settings_of
     from lmtune.reporting.provenance import command as command_line
     from lmtune.reporting.table import render
 
     order = Order(
-        settings_of(experiment, given, quick=printing.quick), printing.output, {"command": command_line()}
+        settings_of(experiment, values, quick=printing.quick), printing.output, {"command": command_line()}
     )
     with stages() as report:
         [(_, result)] = run_all([order], progress=report)

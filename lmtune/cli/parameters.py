@@ -13,7 +13,7 @@ from lmtune.errors import InputError, check_choice
 from lmtune.models.model import MODELS, NAMES, find_model, named_model
 from lmtune.models.parameter import Parameter
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.options import option, read
+from lmtune.options import option, read, usual
 from lmtune.reporting.final_settings import FinalSetting, take_final
 from lmtune.tuning.experiment.result import DIRECT
 
@@ -77,21 +77,21 @@ def _of_models(parameter: Parameter, show: Callable[[Parameter], str]) -> str:
     """Show what models say of a parameter that they do not fix, each thing once."""
     shown: dict[str, str] = {}
     for model in MODELS.values():
-        for own in model.parameters:
-            if own.name == parameter.name and not own.is_fixed and show(own) not in shown.values():
-                shown[model.name] = show(own)
+        for one in model.parameters:
+            if one.name == parameter.name and not one.is_fixed and show(one) not in shown.values():
+                shown[model.name] = show(one)
     first, *others = shown.items()
     return ", ".join([first[1], *(f"for {model} {text}" for model, text in others)])
 
 
 def _value_option(parameter: Parameter) -> Any:
-    default = _of_models(parameter, lambda own: f"{own.default:g}")
+    default = _of_models(parameter, lambda one: f"{one.default:g}")
     text = f"Short for --set {parameter.name}=...: {parameter.what}; default: {default}."
     return option(None, text, flag=f"--{parameter.name}")
 
 
 def _range_option(parameter: Parameter) -> Any:
-    default = _of_models(parameter, lambda own: f"{own.low:.6g},{own.high:.6g}")
+    default = _of_models(parameter, lambda one: f"{one.low:.6g},{one.high:.6g}")
     flag = f"--{parameter.name}-range"
     text = f"Short for --range {parameter.name}=LOW,HIGH; default: {default}."
     example = f"{parameter.low:.6g},{parameter.high:.6g}"
@@ -102,7 +102,7 @@ def _range_option(parameter: Parameter) -> Any:
 class Tuned:
     """A setting that was tuned."""
 
-    results: Path | None = option(
+    results: Path | None = usual(
         None,
         "Take model, analysis and setting from this folder, which lmtune tune --output wrote.",
         flag="--from",
@@ -127,8 +127,8 @@ class Tuned:
 class Setting:
     """The model and its parameters."""
 
-    model: str | None = option(None, f"{NAMES} or fields with --fields; default: {TWO_STAGE.name}.")
-    given: tuple[tuple[str, float], ...] = option(
+    model: str | None = usual(None, f"{NAMES} or fields with --fields; default: {TWO_STAGE.name}.")
+    named: tuple[tuple[str, float], ...] = usual(
         (),
         "A parameter's value; repeat it for several. Default: the model's own.",
         flag="--set",
@@ -139,14 +139,14 @@ class Setting:
 
     def values(self, model: str) -> dict[str, float]:
         """Return the values of all parameters of a model by name, its own where none is given."""
-        return {**find_model(model).default, **_by_name(model, "--set", self.given, _shorts(self))}
+        return {**find_model(model).default, **_by_name(model, "--set", self.named, _shorts(self))}
 
     def of(self, tuned: Tuned, collection: Collection) -> FinalSetting:
         """Return the setting that is given, or the tuned one, which nothing may contradict."""
         if tuned.results is None:
             model = named_model(self.model or TWO_STAGE.name, collection.fields)
             return FinalSetting(model, self.values(model), collection)
-        flags = [f"--set {name}" for name, _ in self.given]
+        flags = [f"--set {name}" for name, _ in self.named]
         flags += [flag for flag, value in _shorts(self).items() if value is not None]
         if flags:
             raise InputError(f"{flags[0]} beside --from", accepted="one of the two")
@@ -163,7 +163,7 @@ class Setting:
 class Ranges:
     """Where to look for parameters."""
 
-    given: tuple[tuple[str, tuple[float, float]], ...] = option(
+    named: tuple[tuple[str, tuple[float, float]], ...] = option(
         (),
         "A parameter's range, for every method; repeat it for several. Default: the model's own.",
         flag="--range",
@@ -174,18 +174,18 @@ class Ranges:
 
     def of(self, model: str) -> dict[str, tuple[float, float]]:
         """Return the ranges that are given, by name."""
-        return _by_name(model, "--range", self.given, _shorts(self, "_range"))
+        return _by_name(model, "--range", self.named, _shorts(self, "_range"))
 
 
 def _by_name(
-    model: str, flag: str, given: Iterable[tuple[str, T]], short: Mapping[str, T | None]
+    model: str, flag: str, named: Iterable[tuple[str, T]], short: Mapping[str, T | None]
 ) -> dict[str, T]:
     """Join what was given by name and by short options; refuse what the model fixes or lacks."""
-    named = [(f"{flag} {name}", name, value) for name, value in given]
-    named += [(own, own.split("-")[2], value) for own, value in short.items() if value is not None]
+    pairs = [(f"{flag} {name}", name, value) for name, value in named]
+    pairs += [(name, name.split("-")[2], value) for name, value in short.items() if value is not None]
     names, fixed = list(find_model(model).default), find_model(model).fixed
-    found: dict[str, T] = {}
-    for option_, name, value in named:
+    values: dict[str, T] = {}
+    for option_, name, value in pairs:
         check_choice(f"{option_}: no parameter of {model}", name, names)
         if name in fixed:
             raise InputError(
@@ -193,7 +193,7 @@ def _by_name(
                 value=value,
                 accepted=f"{name} = {fixed[name]:g}, which needs no option",
             )
-        if name in found:
+        if name in values:
             raise InputError(f"{name} is given twice", value=value, accepted="once")
-        found[name] = value
-    return found
+        values[name] = value
+    return values

@@ -1,4 +1,4 @@
-"""What a command says while it works, all of it on standard error."""
+"""A command's words while it works, all of them on standard error."""
 
 from __future__ import annotations
 

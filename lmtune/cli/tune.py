@@ -12,7 +12,7 @@ from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection, named_collections
 from lmtune.models.model import named_model
-from lmtune.options import option
+from lmtune.options import usual
 from lmtune.parallel import Workers
 from lmtune.progress import timed
 from lmtune.reporting.keeping import keep_results
@@ -28,10 +28,10 @@ from lmtune.tuning.experiment.run import run_experiment
 
 @dataclass(frozen=True)
 class TuneOutput:
-    """What is printed and kept."""
+    """Tables and results."""
 
-    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = option(
+    style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    output: Path | None = usual(
         None, "Keep tables, parameters, traces and runs in this folder.", metavar="DIR"
     )
 
@@ -45,22 +45,28 @@ def tune(
     workers: Workers,
     output: TuneOutput,
 ) -> None:
-    """Tune a model's parameters; report on held-out topics."""
+    """Tune a model's parameters; report on held-out topics.
+
+    Examples
+    --------
+    lmtune tune pydocs
+    lmtune tune my-collection --model bm25 -m nDCG@10 --output results
+    """
     collections = named_collections(datasets or [], collection)
-    check_names([own.name for own in collections])
+    check_names([one.name for one in collections])
     model = named_model(plan.get("model", Plan.model), collection.fields)
     searching = Plan(**plan | {"model": model}, ranges=ranges.of(model))
     if output.output is not None:
-        reads = [file for own in collections for file in own.files()]
+        reads = [file for one in collections for file in one.files()]
         check_directory(output.output, KIND, reads=[*reads, *split.files(), collection.indexes])
     for slow in (measure for measure in searching.measures if measure.is_slow):
         note(f"{slow} is measured through ir_measures, from a run at every setting: slow")
     prepared: list[Prepared] = []
     results: list[CollectionResult] = []
     with workers.engaged():
-        for own in collections:
+        for one in collections:
             with stages() as show:
-                prepared.append(ready := prepare(own, split, searching, progress=show))
+                prepared.append(ready := prepare(one, split, searching, progress=show))
                 with timed(f"{ready.pool.name}: tuned"):
                     how: Any = {"notes": ready.notes, "progress": show, "traced": output.output is not None}
                     results.append(run_experiment(ready.pool, ready.folds, searching, **how))

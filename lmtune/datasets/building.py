@@ -21,7 +21,7 @@ from lmtune.indexing.sharded import KIND as SHARDED_KIND
 from lmtune.indexing.sharded import ShardedIndex
 from lmtune.indexing.sharding import HowBuilt, build_sharded_index, join_indexes
 from lmtune.indexing.text_store import keep_texts
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.parallel import width
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.storage.folders import check_directory
@@ -57,17 +57,17 @@ class Building:
         For Lucene or shards without a folder, and for shards in Lucene's format or beside joined ones.
     """
 
-    output: Path | None = option(None, "Default: where `lmtune tune` looks.")
+    output: Path | None = usual(None, "Default: where `lmtune tune` looks.")
     engine: str = option(
         EMBEDDED, "embedded, or lucene: through Anserini; needs --output.", choices=(EMBEDDED, LUCENE)
     )
-    positions: bool = option(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
-    keep_text: bool = option(
+    positions: bool = usual(False, "Keep where terms stand too, a byte or two a token: for --model sdm.")
+    keep_text: bool = usual(
         False, "Keep the documents' text too, and that of --fields, compressed: for rerankers of text."
     )
-    memory: int = option(1024, "Budget for all processes, in MiB.", low=1)
+    memory: int = usual(1024, "Budget for all processes, in MiB.", low=1)
 
-    shards: int | None = option(None, "In so many shards; use it with --index sharded:PATH.", low=1)
+    shards: int | None = usual(None, "In so many shards; use it with --index sharded:PATH.", low=1)
     join: tuple[str, ...] = option(
         (),
         "In place of documents indexes, which become shards of one: folders, or lucene:PATH.",

@@ -17,7 +17,7 @@ from lmtune.formats.document import check_fields
 from lmtune.indexing.analysis import Analyzer
 from lmtune.indexing.index import field_index
 from lmtune.indexing.windows import KINDS
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.progress import Progress, note, silent, timed
 
 if TYPE_CHECKING:
@@ -65,19 +65,19 @@ class Collection:
     """
 
     name: str | None = None
-    documents: str | None = option(
+    documents: str | None = usual(
         None,
         "Documents: a file or a folder (JSONL, TRECTEXT, TRECWEB, id<TAB>text; .gz .bz2 .zst).",
         metavar="PATH",
     )
-    index: str | None = option(
+    index: str | None = usual(
         None,
         "An index made by `lmtune index` or Lucene; sharded:PATH, its shards; lucene:NAME, a prebuilt one of "
         "pyserini.",
         metavar="PATH",
     )
-    topics: str | None = option(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
-    qrels: str | None = option(None, "Judgements: a path, or NAME in qrels/.", metavar="PATH")
+    topics: str | None = usual(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
+    qrels: str | None = usual(None, "Judgements: a path, or NAME in qrels/.", metavar="PATH")
     split: str | None = option(
         None,
         "Of a folder's judgements those in qrels/NAME.tsv (BEIR's; default: test) or qrels.NAME.txt, and "

@@ -23,7 +23,7 @@ from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.run_files import run_labels
 from lmtune.models.model import NAMES, find_model, named_model
-from lmtune.options import given_words, option
+from lmtune.options import given_words, option, usual
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reporting.final_settings import of_collection
 from lmtune.reporting.results_reader import read_results
@@ -42,11 +42,11 @@ _MANY = 5000  # settings of an afternoon: enough for regions to be worth their t
 class Shown:
     """What the page shows."""
 
-    measures: tuple[str, ...] = option(
+    measures: tuple[str, ...] = usual(
         (), "AP,P@10 ...; default: AP, Bpref, P@10; of runs nDCG@10, AP, P@10.", flag="--measure -m"
     )
-    model: str | None = option(None, f"{NAMES} or fields with --fields; default: two-stage.")
-    results: Path | None = option(
+    model: str | None = usual(None, f"{NAMES} or fields with --fields; default: two-stage.")
+    results: Path | None = usual(
         None,
         "Show the settings that lmtune tune --output found, and the ways there.",
         flag="--from",

@@ -33,7 +33,7 @@ from lmtune.fusion.weighted_sum import WeightedSum
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.measures.significance.tests import adjusted, paired_t_test
-from lmtune.options import check, option
+from lmtune.options import check, option, usual
 from lmtune.progress import Progress, note, quantity, silent
 from lmtune.showing import Shown
 
@@ -85,11 +85,11 @@ _ALONE = Method(lambda _own, _: lambda scores: scores.shape[1] - ranks(scores) +
 class FusionOptions:
     """How runs are fused and judged."""
 
-    measure: tuple[str, ...] = option(
+    measure: tuple[str, ...] = usual(
         ("nDCG@10",), "What to maximise; repeat it for several.", flag="--measure -m", separator=None
     )
-    method: tuple[str, ...] = option(tuple(METHODS), ", ".join(METHODS), choices=tuple(METHODS), fewest=1)
-    normalise: str = option("min-max", ", ".join(NORMALISATIONS), choices=tuple(NORMALISATIONS))
+    method: tuple[str, ...] = usual(tuple(METHODS), ", ".join(METHODS), choices=tuple(METHODS), fewest=1)
+    normalise: str = usual("min-max", ", ".join(NORMALISATIONS), choices=tuple(NORMALISATIONS))
     missing: str = option(
         MINIMUM,
         "What a document gets that a run lacks: the topic's minimum, or zero.",
@@ -97,10 +97,10 @@ class FusionOptions:
     )
     rrf_k: float = option(RRF_K, "The constant of reciprocal rank fusion.", low=0)
     restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
-    folds: str = option("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
+    folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
     in_sample: bool = option(False, "No cross-validation.")
     bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
-    certify: float | None = option(
+    certify: float | None = usual(
         None, "Prove that no weights do better in sample than linear's by more than this.", low=0
     )
     boxes: int = option(BOXES, "How many boxes of weights a proof may bound.", low=1)

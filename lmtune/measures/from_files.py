@@ -15,7 +15,7 @@ from lmtune.measures.families import parse_families
 from lmtune.measures.judged_ranking import JudgedRanking, judge
 from lmtune.measures.order import trec_eval_order
 from lmtune.measures.trec_names import VERSIONS, Family, Summary, Value, split_names
-from lmtune.options import check, option
+from lmtune.options import check, option, usual
 from lmtune.showing import Shown
 
 if TYPE_CHECKING:
@@ -129,20 +129,20 @@ class EvaluationOptions:
         runs' others are as if they were not there.
     """
 
-    complete: bool = option(
+    complete: bool = usual(
         False, "Average over all judged topics; one that the run misses counts 0.", flag="--complete -c"
     )
-    level: int = option(1, "The smallest relevant gain, for trec_eval's names.", low=0, flag="--level -l")
-    depth: int | None = option(None, "Documents of a topic that count.", low=1, flag="--depth -M")
+    level: int = usual(1, "The smallest relevant gain, for trec_eval's names.", low=0, flag="--level -l")
+    depth: int | None = usual(None, "Documents of a topic that count.", low=1, flag="--depth -M")
     judged_only: bool = option(False, "Drop documents without judgements.", flag="--judged-only -J")
     documents: int = option(
         0, "Documents in the collection, for utility's fourth weight.", low=0, flag="--documents -N"
     )
-    version: str = option(
+    version: str = usual(
         VERSIONS[0], "The version to agree with, 9.0.8 or 10.0.", flag="--trec-eval", choices=VERSIONS
     )
     lenient: bool = option(False, "Skip bad lines of runs, and count them.")
-    topics: str | None = option(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
+    topics: str | None = usual(None, "Of the judged topics these alone: 401-450, a list 51,52 or @FILE.")
 
 
 def evaluate(

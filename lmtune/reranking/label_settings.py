@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lmtune.errors import InputError
 from lmtune.measures.label_measures import parse_label_measure
 from lmtune.measures.measure import Measure
-from lmtune.options import option, other_default
+from lmtune.options import option, other_default, usual
 from lmtune.reranking.long_list_settings import LongListSettings
 from lmtune.reranking.networks import parse_network
 
@@ -16,7 +16,7 @@ from lmtune.reranking.networks import parse_network
 class LabelSettings(LongListSettings):
     """How labels are ranked."""
 
-    network: str = option(
+    network: str = usual(
         "mlp:256", "linear, or mlp:256, mlp:512-256 ...: layers of these widths.", flag="--net"
     )
     epochs: int = other_default(LongListSettings, "epochs", 20)

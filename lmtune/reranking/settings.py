@@ -9,7 +9,7 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import check_higher_is_better
-from lmtune.options import check, option
+from lmtune.options import check, option, usual
 from lmtune.reranking.loss_names import GRADIENT_FREE, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
@@ -47,13 +47,13 @@ class Settings:
         cannot minimise.
     """
 
-    loss: Loss = option(
+    loss: Loss = usual(
         Loss("lambdarank"),
         "lambdarank, song, k-song:theoretical=true ...; lambdas:FILE.py:NAME, a function of yours; by spsa"
         " also a measure: ndcg@10, mrr ...; lambdamart grows trees instead.",
         read=parse_loss,
     )
-    network: str = option(
+    network: str = usual(
         "b256",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL reads text:"
         " a folder, a package or a name on the Hub; maxsim:MODEL and knrm:MODEL compare words' vectors.",
@@ -81,7 +81,7 @@ class Settings:
     schedule: str = option(
         "constant", "constant, step, step:20,25 (a tenth after these epochs) or cosine (to 0)."
     )
-    epochs: int = option(
+    epochs: int = usual(
         None, "Passes over the training queries, warm-up included; default 30, of text:MODEL 3.", low=1
     )
     batch_size: int = option(None, "Queries a step; default 64, of text:MODEL 16.", low=1)
@@ -105,9 +105,9 @@ class Settings:
     seed: int = option(0, "Of weights, batches, dropout and draws.", low=0)
 
     def __post_init__(self) -> None:
-        for name, (usual, of_text) in DEFAULTS.items():
+        for name, (of_features, of_text) in DEFAULTS.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, of_text if self.network.startswith(TEXT) else usual)
+                object.__setattr__(self, name, of_text if self.network.startswith(TEXT) else of_features)
         check(self)
         if self.list_relevant is not None and self.list_size is None:
             raise InputError(

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from reported import made_results, write_made
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 from lmtune.errors import as_text, visible

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 

@@ -3,17 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from lmtune.cli.datasets import datasets
+from lmtune.cli.main import app
 
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Result:
     monkeypatch.chdir(folder)
-    app = typer.Typer()
-    app.command()(datasets)
-    return CliRunner().invoke(app)
+    return CliRunner().invoke(app, ["datasets"])
 
 
 def test_it_lists_what_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

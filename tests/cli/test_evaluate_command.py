@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from lmtune.cli.evaluate import run_alone
 from lmtune.cli.main import app
+from lmtune.cli.main import run as run_main
 
 QRELS = "1 0 a 1\n1 0 b 0\n2 0 a 1\n"
 RUN = "1 Q0 a 1 2 one\n2 Q0 b 1 2 one\n2 Q0 a 2 1 one\n"
@@ -30,12 +30,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run_alone(arguments)
-    out, err = capsys.readouterr()
-    # The command as one of the program's others does the same.
-    result = CliRunner().invoke(app, ["evaluate", *arguments])
-    assert (result.exit_code, result.stdout, result.stderr) == (code, out, err)
-    return code, out, err
+    code = run_main(["evaluate", *arguments])
+    return (code, *capsys.readouterr())
 
 
 @pytest.mark.usefixtures("home")
@@ -93,7 +89,7 @@ def test_options_of_trec_eval(
     assert (code, out) == (0, "")
     assert err.startswith("trec_eval version 9.0.8")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((home / "run").read_bytes())))
-    assert run_alone(["-q", "-c", "-m", "map", "qrels", "-"]) == 0
+    assert run_main(["evaluate", "-q", "-c", "-m", "map", "qrels", "-"]) == 0
     assert capsys.readouterr().out == expected[1]
 
 
@@ -193,6 +189,8 @@ def test_help(flag: str) -> None:
     shown = CliRunner().invoke(app, ["evaluate", "qrels", flag])
     assert shown.exit_code == 0
     assert "--trec-eval" in shown.stdout
+    assert "--rel-format" not in shown.stdout
+    assert "--rel-format" in CliRunner().invoke(app, ["evaluate", "--help-all"]).stdout
     assert "no -Z" in shown.stdout
     assert "official (the default)" in shown.stdout
     assert "evaluate" in CliRunner().invoke(app, [flag]).stdout
@@ -217,7 +215,7 @@ def modules(*arguments: str) -> set[str]:
     return set(done.stdout.rsplit("MODULES ", 1)[1].split())
 
 
-HEAVY = {"torch", "jnius", "jpype", "pandas", "scipy", "numba", "numpy", "rich", "typer"}
+HEAVY = {"torch", "jnius", "jpype", "pandas", "scipy", "numba", "numpy", "rich"}
 
 
 @pytest.mark.usefixtures("home")

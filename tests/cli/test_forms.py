@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from lmtune.cli.forms import command, parse
-from lmtune.cli.main import app
+from lmtune.cli.forms import Command
+from lmtune.cli.groups import Group
+from lmtune.cli.main import app, run
 from lmtune.errors import InputError
 from lmtune.options import option
 
@@ -20,14 +29,14 @@ GOT: list[tuple[Any, ...]] = []
 class Cooking:
     """The kitchen."""
 
-    hours: int = option(3, "how long [at least]", low=1)
+    hours: int = option(3, "how long [at least]", low=1, usual=True)
     rates: tuple[float, ...] = option((0.1, 2.0), "how hot")
     spice: tuple[str, ...] = option(("salt",), "what goes in", flag="--spice -s", separator=None)
     shape: tuple[int, ...] = option((2, 3), "of the cake", separator="x")
     size: tuple[int, ...] = option((), "of the pot", read=lambda text: (len(text),))
     lid: bool = option(True, "on or off", flag="--lid -l")
     slow: bool = option(False, "no hurry")
-    pot: Path = option(..., "made of what", metavar="FILE")
+    pot: Path = option(..., "made of what", metavar="FILE", usual=True)
     kind: str = option("soup", "what to cook", choices=("soup", "stew"))
     secret: int = option(7, "not on the command line", flag="")
 
@@ -36,7 +45,8 @@ class Cooking:
 class Eating:
     """The table."""
 
-    guests: int = option(2, "who comes")
+    guests: int = option(2, "who comes", high=12)
+    course: tuple[str, ...] = option((), "of how many", choices=("first", "main"))
 
 
 def cook(
@@ -44,18 +54,25 @@ def cook(
     cooking: Annotated[Cooking, "kind"],
     eating: Annotated[dict[str, Any], Eating],
 ) -> None:
-    """Cook a dish."""
+    """Cook a dish.
+
+    Notes
+    -----
+    So it ends [with this].
+
+    Examples
+    --------
+    cook pie --pot tin
+    cook soup --pot iron
+    """
     GOT.append((dish, cooking, eating))
 
 
 def cooked(*arguments: str) -> tuple[Any, ...]:
     GOT.clear()
-    command(cook).main(list(arguments), standalone_mode=False)
-    [found] = GOT
-    GOT.clear()
-    cook(**parse(cook, arguments))
-    assert [found] == GOT  # without typer, too
-    return found
+    Command(cook).main(list(arguments), standalone_mode=False)
+    [cooking] = GOT
+    return cooking
 
 
 def test_defaults_are_the_dataclasses() -> None:
@@ -82,59 +99,173 @@ def test_everything_given() -> None:
         ("pie --pot a --hours x", "bad --hours: 'x'; accepted: an integer"),
         ("pie --pot a --rates 1,", "bad --rates: ''; accepted: a number"),
         ("pie --pot a --guests two", "bad --guests: 'two'; accepted: an integer"),
+        ("pie --pot a --guests 13", "bad --guests: 13; accepted: up to 12"),
+        ("pie --pot a --course sweet", "unknown --course: 'sweet'; accepted: first, main"),
     ],
 )
 def test_what_cannot_be_is_said_by_its_flag(words: str, message: str) -> None:
-    for reading in (lambda given: command(cook).main(given, standalone_mode=False), lambda g: parse(cook, g)):
-        with pytest.raises(InputError) as found:
-            reading(words.split())
-        assert str(found.value) == message
+    with pytest.raises(InputError) as refused:
+        Command(cook).main(words.split(), standalone_mode=False)
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("words", ["pie --pot a --kind stew", "pie --pot a --secret 1", "--pot a"])
 def test_what_is_left_out_is_not_there(words: str) -> None:
-    with pytest.raises(InputError, match="accepted: what lmtune cook --help says"):
-        parse(cook, words.split())
-    with pytest.raises(Exception, match=r"No such option|Missing"):
-        command(cook).main(words.split(), standalone_mode=False)
+    with pytest.raises(click.UsageError, match=r"No such option|Missing"):
+        Command(cook).main(words.split(), standalone_mode=False)
 
 
-def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    command(cook, epilog="So it ends [with this].").main(["-h"], standalone_mode=False)
-    lines = [" ".join(line.replace("│", "").split()) for line in capsys.readouterr().out.splitlines()]
-    text = "\n".join(lines)
-    assert "Cook a dish." in lines
-    assert "─ The kitchen ─" in text
-    assert "─ The table ─" in text
-    for line in (
-        "--hours N how long [at least] [1 or more] [default: 3]",
-        "--rates X,... how hot [default: 0.1, 2]",
-        "--spice -s TEXT what goes in [default: salt]",
-        "--shape N,... of the cake [default: 2x3]",
-        "--lid -l --no-lid <bool> on or off [default: lid]",
-        "--slow <bool> no hurry",
-        "--pot FILE made of what",
-        "So it ends [with this].",
-    ):
-        assert line in lines, text
-    assert "--secret" not in text
-    assert "--kind" not in text
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("-h", "--help", "--help-all"):
+        Command(cook).main([flag], "cook", standalone_mode=False)
+        text = capsys.readouterr().out
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        assert max(map(len, text.splitlines())) <= 80
+        for line in (
+            "Cook a dish.",
+            "DISH What it is called.",
+            "The kitchen:",
+            "--hours N how long [at least] [1 or more] [default: 3]",
+            "--pot FILE made of what [required]",
+            "cook soup --pot iron",
+            "So it ends [with this].",
+        ):
+            assert line in lines, text
+        for line in (
+            "The table:",
+            "--rates X,... how hot [default: 0.1, 2]",
+            "--spice, -s TEXT what goes in [default: salt]",
+            "--shape N,... of the cake [default: 2x3]",
+            "--lid, -l, --no-lid on or off [default: --lid]",
+            "--slow no hurry",
+        ):
+            assert (line in lines) == (flag == "--help-all"), text
+        assert ("cook --help-all shows all options." in lines) == (flag != "--help-all")
+        assert "--secret" not in text
+        assert "--kind" not in text
+    Command(cook, whole=True).main(["--help"], standalone_mode=False)
+    assert "--slow" in capsys.readouterr().out
 
 
-def test_completion(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("_LMTUNE_COMPLETE", "complete_bash")
-    for words, expected in (
-        ("lmtune tu", {"tune"}),
-        ("lmtune lab map-s", {"map-smoothness"}),
-        ("lmtune tune --ranknet-opt", {"--ranknet-optimizer"}),
-        ("lmtune tune --ranknet-optimizer l", {"l-bfgs"}),
-        ("lmtune nothing --", set()),
-    ):
-        monkeypatch.setenv("COMP_WORDS", words)
-        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-        with pytest.raises(SystemExit):
-            app(prog_name="lmtune")
-        found = set(capsys.readouterr().out.split())
-        assert found >= expected
-        assert expected or found <= {"--version", "--help", "--install-completion", "--show-completion"}
+def commands(group: Group, *path: str) -> Iterator[tuple[tuple[str, ...], Command]]:
+    for name, member in group.members.items():
+        loaded = member.load()
+        if isinstance(loaded, Group):
+            yield from commands(loaded, *path, name)
+        else:
+            assert isinstance(loaded, Command)
+            yield (*path, name), loaded
+
+
+COMMANDS = dict(commands(app, "lmtune"))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_is_short_and_its_examples_are_right(path: tuple[str, ...]) -> None:
+    command = COMMANDS[path]
+    shown = CliRunner().invoke(app, [*path[1:], "--help"], env={"COLUMNS": "80"})
+    assert shown.exit_code == 0
+    lines = shown.stdout.splitlines()
+    if command.brief:
+        assert 5 <= sum(line.startswith("  --") for line in lines) <= 14, shown.stdout
+    assert len(command.examples) == (1 if path[-1] == "datasets" else 2)
+    assert max(map(len, lines)) <= 80
+    for example in command.examples:
+        assert f"  {example}" in lines
+        words = shlex.split(example)
+        assert tuple(words[: len(path)]) == path
+        context = command.make_context(" ".join(path), words[len(path) :])
+        assert set(command.values(context)) == {part.name for part in command.parts}
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare", "fuse"])
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "qrels.txt").write_text("".join(f"{topic} 0 d{topic % 3} 1\n" for topic in range(12)))
+    for run_name, step in (("bm25", 1), ("dense", 2)):
+        ranked = (f"{t} Q0 d{t * step % 3 + r} {r + 1} {9 - r} x\n" for t in range(12) for r in range(4))
+        (tmp_path / f"{run_name}.run").write_text("".join(ranked))
+    monkeypatch.chdir(tmp_path)
+    for example in COMMANDS["lmtune", name].examples:
+        shown = CliRunner().invoke(app, shlex.split(example)[1:])
+        assert shown.exit_code == 0, shown.stderr
+        assert shown.stdout
+
+
+def test_the_help_imports_little() -> None:
+    code = "import sys; from lmtune.cli.main import run; run(['--help']); print('MODULES', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "rich", "numba", "scipy", "pandas", "torch", "matplotlib", "typer", "argparse"}
+    assert not heavy & set(done.stdout.rpartition("MODULES ")[2].split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("lmtune tu", {"plain,tune"}),
+        ("lmtune lab map-s", {"plain,map-smoothness"}),
+        ("lmtune tune --ranknet-opt", {"plain,--ranknet-optimizer"}),
+        ("lmtune tune --ranknet-optimizer l", {"plain,l-bfgs"}),
+        ("lmtune fuse --method rrf,comb", {"plain,rrf,combsum", "plain,rrf,combmnz", "plain,rrf,combanz"}),
+        ("lmtune fuse qr", {"file,qr"}),
+        ("lmtune nothing --", {"plain,--version", "plain,--help"}),
+    ],
+)
+def test_completion(
+    words: str, expected: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_LMTUNE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert run([]) == 0
+    shown = set(capsys.readouterr().out.split())
+    assert shown >= expected
+    assert all(entry.startswith(("plain,--", *expected)) for entry in shown)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_completion_is_installed(tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "lmtune"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lmtune "$@"\n')
+    program.chmod(0o755)
+    home = {"HOME": str(tmp_path), "SHELL": "/bin/bash", "PATH": f"{folder}:{os.environ['PATH']}"}
+    environment = os.environ | home | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    def called(*arguments: str) -> str:
+        return subprocess.run(
+            arguments, env=environment, capture_output=True, text=True, check=True, cwd=tmp_path
+        ).stdout
+
+    script = called("lmtune", "--show-completion")
+    for _ in range(2):
+        called("lmtune", "--install-completion")
+    assert (tmp_path / ".bashrc").read_text() == f"\n{script}"
+    asked = "COMP_WORDS=(lmtune fuse --normalise z-); COMP_CWORD=3; _lmtune_completion lmtune"
+    assert called("bash", "-c", f". ~/.bashrc; {asked}; echo ${{COMPREPLY[@]}}") == "z-score\n"
+
+
+def test_an_option_that_does_not_exist_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "--mesure", "AP"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("lmtune: No such option: --mesure (Possible options: --measure")
+    assert told.endswith("; accepted: what lmtune tune --help says\n")
+    assert run(["--mesure"]) == 2
+    assert capsys.readouterr().err == "lmtune: No such option: --mesure; accepted: what lmtune --help says\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("tune --measure", "Option '--measure' requires an argument; accepted: what lmtune tune --help says"),
+        ("tune --final=3", "Option '--final' does not take a value; accepted: what lmtune tune --help says"),
+        ("fuse", "Missing argument 'QRELS RUN...'; accepted: what lmtune fuse --help says"),
+        ("rerank train", "no --output; accepted: --output DIR"),
+        ("rerank compare x --batch-size 0", "bad --batch-size: 0; accepted: 1 or more"),
+    ],
+)
+def test_what_is_wrong_is_one_line_of_its_command(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert capsys.readouterr() == ("", f"lmtune: {message}\n")

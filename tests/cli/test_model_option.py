@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import lmtune
 from lmtune.cli.main import app

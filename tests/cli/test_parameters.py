@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from lmtune.cli.main import app
 from lmtune.cli.parameters import Ranges, Setting
@@ -16,11 +16,11 @@ from lmtune.errors import InputError
 
 def test_values_by_name_and_the_models_own_for_the_rest() -> None:
     assert Setting().values("two-stage") == {"lambda": 0.0, "mu": 1000.0}
-    assert Setting(given=(("mu", 300.0),)).values("two-stage") == {"lambda": 0.0, "mu": 300.0}
+    assert Setting(named=(("mu", 300.0),)).values("two-stage") == {"lambda": 0.0, "mu": 300.0}
     assert Setting("jelinek-mercer").values("jelinek-mercer") == {"lambda": 0.1, "mu": 0.0}
     short: dict[str, Any] = {"lambda_": 0.4, "mu": 7.0}
     assert Setting(**short) == Setting(**short)
-    by_name = Setting(given=(("mu", 7.0), ("lambda", 0.4)))
+    by_name = Setting(named=(("mu", 7.0), ("lambda", 0.4)))
     assert Setting(**short).values("two-stage") == by_name.values("two-stage")
     short = {"k1": 1.2, "b": 0.75}
     assert Setting("bm25", **short).values("bm25") == short
@@ -29,7 +29,7 @@ def test_values_by_name_and_the_models_own_for_the_rest() -> None:
 def test_ranges_by_name() -> None:
     assert Ranges().of("two-stage") == {}
     short: dict[str, Any] = {"mu_range": (2.0, 3.0)}
-    given = Ranges(given=(("lambda", (0.0, 0.5)),), **short)
+    given = Ranges(named=(("lambda", (0.0, 0.5)),), **short)
     assert given.of("two-stage") == {"lambda": (0.0, 0.5), "mu": (2.0, 3.0)}
 
 
@@ -38,13 +38,13 @@ def test_ranges_by_name() -> None:
     [
         (
             "two-stage",
-            {"given": (("b", 1.0),)},
+            {"named": (("b", 1.0),)},
             "--set b: no parameter of two-stage: 'b'; accepted: lambda, mu",
         ),
-        ("two-stage", {"given": (("mu", 1.0),), "mu": 2.0}, "mu is given twice: 2.0; accepted: once"),
+        ("two-stage", {"named": (("mu", 1.0),), "mu": 2.0}, "mu is given twice: 2.0; accepted: once"),
         (
             "dirichlet",
-            {"given": (("lambda", 0.4),)},
+            {"named": (("lambda", 0.4),)},
             "--set lambda beside --model dirichlet, which fixes lambda: 0.4;"
             " accepted: lambda = 0, which needs no option",
         ),
@@ -58,7 +58,7 @@ def test_what_a_model_does_not_have(model: str, setting: dict[str, Any], message
 
 def test_ranges_of_what_a_model_fixes_are_refused() -> None:
     with pytest.raises(InputError, match="--range mu beside --model jelinek-mercer, which fixes mu"):
-        Ranges(given=(("mu", (1.0, 2.0)),)).of("jelinek-mercer")
+        Ranges(named=(("mu", (1.0, 2.0)),)).of("jelinek-mercer")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from made_lists import made_lists
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 from lmtune.datasets.folds import cross_validation

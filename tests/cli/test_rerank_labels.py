@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from made_labels import text_of, topical
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 

@@ -15,8 +15,7 @@ import pytest
 from rich.console import Console
 
 from lmtune.cli import screen
-from lmtune.cli.evaluate import run_alone
-from lmtune.cli.main import app
+from lmtune.cli.main import app, run
 from lmtune.cli.messages import Talk, set_talk
 from lmtune.errors import InputError
 from lmtune.progress import detail, note
@@ -93,19 +92,19 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_command_can_be_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     (tmp_path / "qrels").write_text("1 0 a 1\n2 0 b 1\n")
     (tmp_path / "run").write_text("1 Q0 a 1 2 one\n")
     files = [str(tmp_path / "qrels"), str(tmp_path / "run")]
     for arguments, lines in ((["--quiet"], 0), ([], 1), (["--verbose"], 1)):
-        assert run_alone([*files, "-m", "map", *arguments]) == 0
+        assert run(["evaluate", *files, "-m", "map", *arguments]) == 0
         assert len(capsys.readouterr().err.splitlines()) == lines
     for command in (["tune"], ["search"], ["lab", "all"], ["rerank", "compare"], ["evaluate"]):
-        shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"})
+        shown = CliRunner().invoke(app, [*command, "--help-all"], env={"COLUMNS": "200"})
         assert "--quiet" in shown.stdout, command
         assert "--verbose" in shown.stdout, command
-    assert run_alone(["--quiet", *files, "absent"]) == 2
+    assert run(["evaluate", "--quiet", *files, "absent"]) == 2
     assert "absent" in capsys.readouterr().err  # what is wrong is always said
     assert logging.getLogger("lmtune").level == logging.INFO
 
@@ -121,4 +120,4 @@ def test_a_mistyped_index_is_told_before_anything_slow_is_imported() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("lmtune: indexes/mistyped: there is no index here; accepted: ")
     assert done.stdout
-    assert not {"numpy", "numba", "rich", "typer"} & set(done.stdout.split())
+    assert not {"numpy", "numba", "rich", "lmtune.cli.tune"} & set(done.stdout.split())

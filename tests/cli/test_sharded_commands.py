@@ -9,8 +9,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner
 from small_world import make_world
-from typer.testing import CliRunner
 
 from lmtune.candidates.storage import stored_pool
 from lmtune.cli.main import app

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from support import random_collection
-from typer.testing import CliRunner
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
@@ -213,6 +213,11 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     by_method = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
     assert by_method["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
     assert by_method["linear"]["weights"] == setting
+    done = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
+    assert done.exit_code == 0, done.stderr
+    methods = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+    assert methods["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
+    assert methods["linear"]["weights"] == setting
     [own] = lmtune.evaluate(tmp_path / "qrels", output, ["AP"])
     assert np.mean(np.array(own.column("AP").values, np.float64)) == pytest.approx(
         shown["means"][0], abs=1e-12

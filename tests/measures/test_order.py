@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from support import TinyIndex
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 from lmtune.formats.runs import Ranking, read_run, write_run

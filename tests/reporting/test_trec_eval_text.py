@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from made_trec_eval import COMMANDS, HOME, OF_10, commands
 
-from lmtune.cli.evaluate import run_alone
+from lmtune.cli.main import run
 from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.reporting.trec_eval import trec_eval_text
@@ -69,7 +69,7 @@ def test_made_files(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(HOME)
-    assert run_alone(["--trec-eval", version, *arguments]) == 0
+    assert run(["evaluate", "--trec-eval", version, *arguments]) == 0
     assert capsys.readouterr().out.encode() == (HOME / output).read_bytes()
 
 

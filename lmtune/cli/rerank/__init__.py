@@ -14,23 +14,29 @@ from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource
 from lmtune.reranking.text.options import TextOptions, reads_text
+
+_COMMANDS = {
+    **{name: name for name in ("train", "crossval", "apply", "compare")},
+    **{"ratings": "long_lists", "labels": "long_lists", "importance": "features"},
+}
+"""In which module of this package each is."""
 
 
 @dataclass(frozen=True)
 class Machine:
     """The machine."""
 
-    device: str = option(
+    device: str = usual(
         "cpu", "cpu, cuda, cuda:1; several spread trials and folds: cuda:0,cuda:1, or cuda for all."
     )
     threads: int | None = option(None, "Of torch; another number may round differently.", low=1)
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads > 0:
+        if self.threads is not None:
             import torch
 
             torch.set_num_threads(self.threads)
@@ -38,7 +44,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What is kept on the way."""
+    """Checkpoints."""
 
     checkpoint: Path | None = option(
         None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"
@@ -46,11 +52,11 @@ class Checkpoints:
     checkpoint_every: int | None = option(None, "Keep it after so many steps, not only after epochs.", low=1)
 
     def folders(self) -> list[Path]:
-        """Return what is written, and read."""
+        """Return the folders that are written, and read."""
         return [] if self.checkpoint is None else [self.checkpoint]
 
     def options(self) -> dict[str, Any]:
-        """Return what `lmtune.reranking.training.TrainingOptions` has of these."""
+        """Return them as `lmtune.reranking.training.TrainingOptions` has them."""
         return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
 
 
@@ -75,7 +81,7 @@ def tuned_features(
 
 
 def list_source(settings: Settings, features: FeatureSettings, text: TextOptions) -> ListSource:
-    """Return what the network is to see of a run's documents."""
+    """Return the source of the network's input for a run's documents."""
     if not reads_text(settings.network):
         return features
     from lmtune.reranking.text.sources import TextSource
@@ -85,8 +91,8 @@ def list_source(settings: Settings, features: FeatureSettings, text: TextOptions
 
 def members() -> Iterator[Member]:
     """Yield the group's commands."""
-    for name in ("train", "crossval", "apply", "compare", "ratings", "labels", "importance"):
-        yield of_module(f"lmtune.cli.rerank.{name}", name, before=_need_neural)
+    for name, module in _COMMANDS.items():
+        yield of_module(f"lmtune.cli.rerank.{module}", name, before=_need_neural)
     yield of_module("lmtune.cli.rerank.features", "features")
 
 

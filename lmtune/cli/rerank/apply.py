@@ -10,26 +10,26 @@ from lmtune.cli.rerank import Machine
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
 from lmtune.reranking.text.options import TextOptions, reads_text
 
 
 @dataclass(frozen=True)
 class Reranking:
-    """What is read and written."""
+    """Runs and scores."""
 
-    output: Path = option(
+    output: Path = usual(
         ..., "The new run; of a LETOR file without docids the scores, one a line; .gz compresses."
     )
-    run: Path | None = option(None, "A TREC run of the collection.")
+    run: Path | None = usual(None, "A TREC run of the collection.")
     only_topics: str | None = option(None, "These alone: 51-100, a list or a file.")
     all_topics: bool = option(False, "Rerank also the topics that trained or validated the model.")
-    depth: int | None = option(
+    depth: int | None = usual(
         None,
-        "Documents of a topic that are scored; the others keep their order beneath; default: as in training.",
+        "Documents of a topic that are scored; the others keep their order below; default: as in training.",
     )
-    interpolate: str | None = option(
+    interpolate: str | None = usual(
         None,
         "Add the run's own scores, both min-max: the model's weight, 0 to 1; or a measure, for which "
         "the best weight is found on the topics that validated the model.",
@@ -54,7 +54,13 @@ def apply(
     text: Annotated[dict[str, Any], TextOptions],
     machine: Machine,
 ) -> None:
-    """Rerank a run, or score a LETOR file, by a trained model."""
+    """Rerank a run, or score a LETOR file, by a trained model.
+
+    Examples
+    --------
+    lmtune rerank apply model my-collection --run bm25.run --output better.run
+    lmtune rerank apply model MSLR/Fold1/test.txt --output scores.txt
+    """
     from lmtune.measures.measure import Measure
     from lmtune.reranking.applying import rerank_run, score_letor
     from lmtune.reranking.interpolating import parse_interpolation
@@ -68,8 +74,8 @@ def apply(
     if collection.qrels is not None and not isinstance(weight, Measure):
         raise InputError("--qrels has no use", accepted="--interpolate with a measure, such as nDCG@10")
     named = replace(collection, name=data)
-    given = (reranking.run or data, reranking.only_topics)
-    reads = [model, *(Path(name) for name in given if name is not None), *named.files()]
+    names = (reranking.run or data, reranking.only_topics)
+    reads = [model, *(Path(name) for name in names if name is not None), *named.files()]
     check_recorded(reranking.output, reads=reads)
     learnt = {"network": str(model)} if reads_text(str(model)) else read_record(model)
     facts = {}

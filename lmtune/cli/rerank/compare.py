@@ -1,4 +1,4 @@
-"""``lmtune rerank compare``: losses held against each other."""
+"""``lmtune rerank compare``: losses compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmtune.cli.screen import stages, utf8_output
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError, name_of
 from lmtune.measures.lists import Empty
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import note, quantity, timed
 from lmtune.reporting.table import STYLES
@@ -30,14 +30,14 @@ _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": 
 
 @dataclass(frozen=True)
 class Trials:
-    """What is compared."""
+    """Losses and trials."""
 
-    losses: str = option(
+    losses: str = usual(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
         "With options, if any: k-song:gamma=0.5; or several for validation to choose: song:margin=1|5|10.",
         metavar="TEXT,...",
     )
-    trials: int = option(10, "Seeds a loss.", low=1)
+    trials: int = usual(10, "Seeds a loss.", low=1)
     empty: str = option(
         "both", "Queries without relevant documents: skip, zero or both.", choices=_CONVENTIONS
     )
@@ -51,9 +51,9 @@ class Trials:
 
 @dataclass(frozen=True)
 class FoldTrials(Trials):
-    """What is compared, and on what."""
+    """Losses, trials and lists."""
 
-    run: Path | None = option(None, "A TREC run of the collection.")
+    run: Path | None = usual(None, "A TREC run of the collection.")
     folds: str | None = option(
         None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
     )
@@ -61,12 +61,10 @@ class FoldTrials(Trials):
 
 @dataclass(frozen=True)
 class LossesOutput:
-    """What is printed and kept."""
+    """Tables and pictures."""
 
-    style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
-    output: Path | None = option(
-        None, "Keep tables, history and the convergence picture here.", metavar="DIR"
-    )
+    style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    output: Path | None = usual(None, "Keep tables, history and the convergence picture here.", metavar="DIR")
 
 
 def compare(
@@ -84,7 +82,13 @@ def compare(
     workers: Workers,
     output: LossesOutput,
 ) -> None:
-    """Train losses several times each; print test nDCG with 95% intervals over trials."""
+    """Train losses several times each; print test nDCG with 95% intervals over trials.
+
+    Examples
+    --------
+    lmtune rerank compare MSLR --losses ranknet,lambdarank --trials 5
+    lmtune rerank compare my-collection --run bm25.run --losses listnet,song
+    """
     from lmtune.reranking.comparison import Folds, empty_queries
     from lmtune.reranking.letor_folder import read_letor_folder
 
@@ -98,8 +102,8 @@ def compare(
         if trials.run is None:
             folds = read_letor_folder(str(folder), validation=chosen, seed=seed)
         else:
-            own = replace(collection, name=folder)
-            made = folds_of_run(trials.run, own, source, folds=trials.folds, validation=chosen, seed=seed)
+            named = replace(collection, name=folder)
+            made = folds_of_run(trials.run, named, source, folds=trials.folds, validation=chosen, seed=seed)
             folds = [part.split for part in made]
         missing = empty_queries(folds)
         total = sum(len(fold.test.queries) for fold in folds)
@@ -108,10 +112,10 @@ def compare(
             : 2 if missing else 1
         ]  # one where none is missing
 
-    hold(str(trials.run or folder), read, trials, settings, checkpoints, machine, workers, output)
+    compare_losses(str(trials.run or folder), read, trials, settings, checkpoints, machine, workers, output)
 
 
-def hold(
+def compare_losses(
     data: str,
     read: Callable[[], tuple[Contest, tuple[Empty, ...]]],
     trials: Trials,
@@ -121,7 +125,7 @@ def hold(
     workers: Workers,
     output: LossesOutput,
 ) -> None:
-    """Check what can be checked, read the data, hold the losses against each other on it, and show them.
+    """Check all that can be checked, read the data, compare the losses on it, and show the outcomes.
 
     `read` also gives the conventions for lists without a relevant item.
     """

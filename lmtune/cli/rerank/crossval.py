@@ -19,7 +19,7 @@ from lmtune.errors import InputError
 from lmtune.formats.runs import read_run
 from lmtune.measures.measure import parse_list_measure
 from lmtune.measures.significance.run_files import compare_runs
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.parallel import Workers
 from lmtune.progress import Progress
 from lmtune.reporting.provenance import NEURAL, check_recorded, write_record
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Crossing:
-    """What is held out, written and kept."""
+    """Folds, and their results."""
 
-    output: Path = option(
+    output: Path = usual(
         ..., "The new run, of all topics; of LETOR files without docids scores, fold by fold."
     )
-    folds: str | None = option(
+    folds: str | None = usual(
         None, "How many folds of the run's topics (default 5), or a JSON file of them.", metavar="N|FILE"
     )
     models: Path | None = option(None, "Keep each fold's model here: DIR/fold1 ...", metavar="DIR")
@@ -64,7 +64,13 @@ def crossval(
     machine: Machine,
     workers: Workers,
 ) -> None:
-    """Rerank each topic by a model that never saw it; compare the run with the one before."""
+    """Rerank each topic by a model that never saw it; compare the run with the one before.
+
+    Examples
+    --------
+    lmtune rerank crossval my-collection --run bm25.run --output better.run
+    lmtune rerank crossval MSLR --loss lambdamart --output scores.txt
+    """
     learning.check(data)
     check_network(settings.network, settings.loss, lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
@@ -107,7 +113,7 @@ def _folds(
 def _write(
     first: TrainingData, scored: list[Scored], crossing: Crossing, run: Path | None, settings: Settings
 ) -> None:
-    """Write what came of it, and print how good it is."""
+    """Write the run, or the scores, and print how good it is."""
     from lmtune.reranking.applying import write_reranked, write_scores
     from lmtune.reranking.reranker import report
 

@@ -13,7 +13,7 @@ from lmtune.cli.rerank import Checkpoints, Machine, list_source, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Checkpoints):
-    """What is learnt from."""
+    """Training data."""
 
-    run: Path | None = option(None, "A TREC run.")
-    validation: str | None = option(
+    run: Path | None = usual(None, "A TREC run.")
+    validation: str | None = usual(
         None,
         "What to choose the epoch by: a share such as 0.2 of the training topics, or some of these; of LETOR"
         " files a share of the queries, or a file with one a line.",
     )
 
     def files(self, data: str | None, collection: Collection) -> list[Path]:
-        """Return what is read, and what is written besides the output."""
-        given = (self.run or data, self.validation, self.checkpoint)
-        own = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
-        return [*(Path(name) for name in given if name is not None), *own]
+        """Return the files that are read, and written besides the output."""
+        names = (self.run or data, self.validation, self.checkpoint)
+        files = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
+        return [*(Path(name) for name in names if name is not None), *files]
 
     def check(self, data: str | None) -> None:
         """Raise InputError where there is nothing to learn from."""
@@ -50,9 +50,9 @@ class Learning(Checkpoints):
 
 @dataclass(frozen=True)
 class Training:
-    """What is kept, and of which topics."""
+    """The model, and its training topics."""
 
-    output: Path = option(
+    output: Path = usual(
         ..., "The model's folder; of a LETOR_DIR with folds a folder of models.", metavar="DIR"
     )
     train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
@@ -74,14 +74,20 @@ def train(
     normalisation: Normalisation,
     machine: Machine,
 ) -> None:
-    """Train a network on LETOR files, or on a run with judgements."""
+    """Train a network on LETOR files, or on a run with judgements.
+
+    Examples
+    --------
+    lmtune rerank train MSLR/Fold1 --loss lambdarank --output model
+    lmtune rerank train my-collection --run bm25.run --output model
+    """
     from lmtune.reranking import model_folder
     from lmtune.reranking.reranker import report
 
     learning.check(data)
     if learning.run is None and tuned.results is not None:
         raise InputError("--from without --run", accepted="--run, whose features it is for")
-    features, own = tuned_features(features, tuned, replace(collection, name=data))
+    features, named = tuned_features(features, tuned, replace(collection, name=data))
     check_network(settings.network, settings.loss, lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
@@ -93,7 +99,7 @@ def train(
         else:
             part = from_run(
                 learning.run,
-                own,
+                named,
                 list_source(settings, features, text),
                 train_topics=training.train_topics,
                 validation=learning.validation,
@@ -123,12 +129,12 @@ def learn_all(
     for home in homes.values():
         model_folder.check_folder(home)
     scored = []
-    with distributed.process_group(machine.device) as place, stages() as progress:
+    with distributed.process_group(machine.device) as device, stages() as progress:
         for part, reranker in learn_folds(
             parts,
             settings,
             normalisation,
-            device=place,
+            device=device,
             checkpoint=learning.checkpoint,
             checkpoint_every=learning.checkpoint_every,
             progress=progress,
@@ -139,18 +145,18 @@ def learn_all(
                 model_folder.save_model(homes[part.fold], reranker, record(NEURAL, **facts_of(part)))
             say(f"{part.label}{reranker.scorer.summary}\n")
             if part.test is not None:
-                scored.append((part.test, reranker.score(part.test, device=parse_devices(place)[0])))
+                scored.append((part.test, reranker.score(part.test, device=parse_devices(device)[0])))
     return scored
 
 
 def facts_of(part: TrainingData) -> dict[str, object]:
-    """Return what a model was made of."""
+    """Describe a model's training data."""
     if part.source is not None:
         return describe(part.source.dataset, part.source.index)
     parts = {"train": part.train, "validation": part.validation, "test": part.test}
     sizes = {
-        name: {"queries": len(own.queries), "rows": int(own.labels.size)}
-        for name, own in parts.items()
-        if own is not None
+        name: {"queries": len(lists.queries), "rows": int(lists.labels.size)}
+        for name, lists in parts.items()
+        if lists is not None
     }
     return {"data": sizes}

@@ -8,7 +8,7 @@ from lmtune.errors import InputError
 from lmtune.measures.significance.sign_patterns import Alternative
 from lmtune.measures.significance.tests import ALTERNATIVES, CORRECTIONS
 from lmtune.options import check as check_options
-from lmtune.options import option
+from lmtune.options import option, usual
 
 TESTS = ("t", "randomization", "wilcoxon")
 
@@ -40,14 +40,14 @@ class ComparisonOptions:
         Remove the bias of few topics from effect sizes.
     """
 
-    tests: tuple[str, ...] = option(
+    tests: tuple[str, ...] = usual(
         ("t",),
         "t, randomization or wilcoxon; several: the first decides.",
         choices=TESTS,
         flag="--test",
         separator=None,
     )
-    correction: str = option("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
+    correction: str = usual("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
     alternative: Alternative = option("two-sided", "two-sided, greater or less.", choices=ALTERNATIVES)
     confidence: float = option(
         0.95, "Of intervals; 1 - confidence is the significance level.", above=0, below=1
@@ -55,7 +55,7 @@ class ComparisonOptions:
     margin: float | None = option(
         None, "A difference that does not matter: also test not worse, equivalent.", above=0
     )
-    pairwise: bool = option(False, "Compare all pairs, not just with the baseline.")
+    pairwise: bool = usual(False, "Compare all pairs, not just with the baseline.")
     permutations: int = option(100_000, "Random sign patterns of the randomization test.", low=1)
     seed: int = option(0, "Of the randomization test.", low=0)
     hedges: bool = option(False, "Remove the bias of few topics from effect sizes.", flag="")

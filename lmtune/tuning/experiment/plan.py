@@ -13,7 +13,7 @@ from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, parse_measures
 from lmtune.models.model import NAMES, find_model
-from lmtune.options import check, option
+from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.certificate.proofs import proof_of
@@ -83,14 +83,14 @@ class Plan:
         Prove Optimal to be this near the best possible; see `CertifiedOptimum`.
     """
 
-    measures: tuple[Measure, ...] = option(
+    measures: tuple[Measure, ...] = usual(
         ("AP", "Bpref", "P@10"),
         "AP, P@k, Bpref, nDCG@k, RR, R@k ...; repeat it for several.",
         flag="--measure -m",
         read=str,
         separator=None,
     )
-    model: str = option("two-stage", f"{NAMES} or fields with --fields.")
+    model: str = usual("two-stage", f"{NAMES} or fields with --fields.")
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     grid: tuple[int, ...] = option(
         (),

@@ -15,7 +15,7 @@ from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import Fold, make_folds
 from lmtune.errors import InputError
 from lmtune.models.model import find_model
-from lmtune.options import option
+from lmtune.options import option, usual
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.surrogate import LIST_DEPTH
@@ -41,10 +41,10 @@ class Split:
         For folds and a split at once.
     """
 
-    folds: str | None = option(
+    folds: str | None = usual(
         None, "Cross-validation: how many folds (default 2), or a JSON file of them.", metavar="N|FILE"
     )
-    train_topics: str | None = option(None, "Train on these: 51-100, a list 51,52 or a file.")
+    train_topics: str | None = usual(None, "Train on these: 51-100, a list 51,52 or a file.")
     test_topics: str | None = option(None, "Report on these; default: all others.")
     ignore_unknown: bool = option(
         False, "Leave out judgements of unknown topics; let all judged documents be unknown."

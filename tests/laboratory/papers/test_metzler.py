@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 from small_world import make_world
-from typer.testing import CliRunner
 
 from lmtune.cli.main import app
 from lmtune.datasets.collection import Collection

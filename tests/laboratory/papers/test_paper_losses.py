@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from made_lists import made_lists
 from scipy import stats
-from typer.testing import CliRunner
 
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")

@@ -1,4 +1,4 @@
-"""``lmtune plot``: the pictures of a results folder."""
+"""``lmtune plot`` and ``lmtune report``: the pictures of a results folder, and its page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lmtune.cli.messages import note
 from lmtune.cli.screen import stages
 from lmtune.options import option
 from lmtune.progress import quantity
+from lmtune.reporting.results_files import PAGE, PICTURES, record_pictures
 from lmtune.storage.outputs import check_writable
 
 
@@ -26,9 +27,14 @@ class Pictures:
 def plot(
     results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], pictures: Pictures
 ) -> None:
-    """Draw surfaces, costs, differences between topics, recall, convergence and parameters."""
+    """Draw surfaces, costs, differences between topics, recall, convergence and parameters.
+
+    Examples
+    --------
+    lmtune plot results
+    lmtune plot results --format pdf --output pictures
+    """
     from lmtune.reporting.figures import draw, save
-    from lmtune.reporting.results_files import PICTURES, record_pictures
     from lmtune.reporting.results_reader import read_results
 
     stored = read_results(results)
@@ -43,3 +49,30 @@ def plot(
     if pictures.output is None:
         record_pictures(results, files)
     note(f"drew {quantity(len(files), 'picture')} in {target}")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page."""
+
+    output: Path | None = option(
+        None, "The page; default: report.html in the results folder.", metavar="FILE"
+    )
+
+
+def report(
+    results: Annotated[Path, "A folder that lmtune tune --output wrote.", "RESULTS"], page: Page
+) -> None:
+    """Make one HTML page of results: tables, pictures, topic by topic, how it was made.
+
+    Examples
+    --------
+    lmtune report results
+    lmtune report results --output page.html
+    """
+    from lmtune.reporting.report import write_report
+
+    target = page.output or results / PAGE
+    with stages() as progress:
+        write_report(results, target, progress=progress)
+    note(f"wrote {target}")
