@@ -79,6 +79,11 @@ def autocast(device: str | torch.device, *, bf16: bool) -> AbstractContextManage
     return torch.autocast(kind, torch.bfloat16, enabled=bf16) if known else nullcontext()
 
 
+def as_current(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a GPU the current device meanwhile; on the CPU, do nothing."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 @contextmanager
 def repeatable(device: str) -> Iterator[None]:
     """Leave torch's generators and switches as they were; on a GPU take repeatable kernels, and no TF32.
@@ -94,7 +99,6 @@ def repeatable(device: str) -> Iterator[None]:
     kept = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     filling: Any = torch.utils.deterministic
     filled, precision = filling.fill_uninitialized_memory, torch.get_float32_matmul_precision()
-    # Kernels of Triton's start on the current device.
     with torch.cuda.device(device), torch.random.fork_rng(devices=[torch.cuda.current_device()]):
         try:
             torch.use_deterministic_algorithms(True, warn_only=True)

@@ -58,6 +58,7 @@ def listnet_queries(
     gradients : array of shape (queries, items)
     """
     shares, weights, zeros = np.empty_like(scores[0]), np.empty_like(scores[0]), np.zeros_like(scores[0])
+    behind = np.empty(scores.shape[1])
     for q in range(first, last):
         s, real = scores[q], mask[q]
         losses[q] = 0.0
@@ -67,7 +68,10 @@ def listnet_queries(
         targets = weights if softmax else labels[q]
         scale = 1.0 / _shares(labels[q], real, weights)[1] if softmax else 1.0
         weight = scale * lane_sum(targets)
-        losses[q] = weight * (best + math.log(total)) - scale * lane_dot(targets, s)
+        # Each item's cost is ln(total) and how far it is behind the best: no two of these cancel.
+        for i in range(s.size):
+            behind[i] = float(best) - s[i]
+        losses[q] = weight * math.log(total) + scale * lane_dot(behind, targets)
         own, other = s.dtype.type(weight / total), s.dtype.type(scale)
         for i in range(s.size):
             gradients[q, i] = own * shares[i] - other * targets[i]

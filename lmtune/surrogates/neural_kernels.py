@@ -43,7 +43,8 @@ def _neural_sort(s: Vector, tau: float, matrix: Vector, edges: Edges) -> None:
     stand in `matrix` one after the other, those of all rows likewise; the first is ``edges[r, 2]``.
     """
     n, start = s.size, 0
-    steep, spread = s / tau, _spreads(s) / tau
+    centred = s - lane_sum(s) / n  # a row's exponents may differ by less than large scores are rounded by
+    steep, spread = centred / tau, _spreads(centred) / tau
     exponents = np.empty(n)
     for r in range(n):
         place = n - 1.0 - 2.0 * r

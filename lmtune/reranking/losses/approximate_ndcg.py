@@ -93,7 +93,7 @@ def approx_ndcg(
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         a = Arrays.of(lists)
-        gain = lists.gains(gains).contiguous()
+        gain = lists.gains(gains)
         ideal = ideal_dcg(gain.double(), k).numpy()
         none = np.zeros((ideal.size, 2), np.int64)
         aims = Aims(DCG, k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))

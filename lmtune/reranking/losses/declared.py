@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from lmtune.options import check, option
+from lmtune.reranking.losses.given_gradients import eager
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,8 +70,9 @@ def _declared(name: str, hint: Any, default: Any) -> tuple[type, Any]:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Raise InputError where an option is not what a function's signature declares."""
+    """Raise InputError where an option is not what a function's signature declares; see `eager`, too."""
 
+    @eager
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         names = declared_options(call).__dataclass_fields__

@@ -7,13 +7,14 @@ above and below a label are two runs of places, and pairs of equal labels cost n
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from lmtune.reranking.losses.launching import fill
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights
 
@@ -50,13 +51,13 @@ def _swap_weight(swaps, tightness, plane, i, j, here, there, tight: tl.constexpr
 
 @triton.jit
 def pair_costs_kernel(
-    scores, runs, real, swaps, tightness, out, items, weighted: tl.constexpr, tight: tl.constexpr
+    scores, runs, real, swaps, tightness, steepness, out, items, weighted: tl.constexpr, tight: tl.constexpr
 ):
     """Fill each item's costs against those of lower labels and, a plane on, its slope against all."""
     plane = tl.num_programs(0).to(tl.int64) * items
     start = tl.program_id(0).to(tl.int64) * items
     scores, runs, swaps, out = scores + start, runs + start, swaps + start, out + start
-    count = tl.load(real + tl.program_id(0))
+    count, steep = tl.load(real + tl.program_id(0)), tl.load(steepness)
     i = tl.program_id(1) * _ROWS + tl.arange(0, _ROWS)
     here = i < count
     score_i = tl.load(scores + i, mask=here, other=0)[:, None]
@@ -67,14 +68,14 @@ def pair_costs_kernel(
     for at in range(0, tl.max(first), _COLUMNS):
         j = at + tl.arange(0, _COLUMNS)
         score_j = tl.load(scores + j, mask=j < count, other=0)[None, :]
-        _, push = _softplus(score_j - score_i)
+        _, push = _softplus(steep * (score_j - score_i))
         if weighted:
             push *= _swap_weight(swaps, tightness, plane, i, j, here, j < count, tight)
         slope += tl.where(j[None, :] < first, push, 0)
     for at in range(tl.min(after) // _COLUMNS * _COLUMNS, count, _COLUMNS):
         j = at + tl.arange(0, _COLUMNS)
         score_j = tl.load(scores + j, mask=j < count, other=0)[None, :]
-        own, push = _softplus(score_i - score_j)
+        own, push = _softplus(steep * (score_i - score_j))
         if weighted:
             weight = _swap_weight(swaps, tightness, plane, i, j, here, j < count, tight)
             own *= weight
@@ -87,11 +88,11 @@ def pair_costs_kernel(
 
 
 @triton.jit
-def ranks_kernel(scores, slopes, real, out, items, gradient: tl.constexpr):
+def ranks_kernel(scores, slopes, real, steepness, out, items, gradient: tl.constexpr):
     """Fill the sums of `smooth_ranks`, or of `through_ranks` for given slopes, of sorted lists."""
     start = tl.program_id(0).to(tl.int64) * items
     scores, slopes, out = scores + start, slopes + start, out + start
-    count = tl.load(real + tl.program_id(0))
+    count, steep = tl.load(real + tl.program_id(0)), tl.load(steepness)
     i = tl.program_id(1) * _ROWS + tl.arange(0, _ROWS)
     here = i < count
     score_i = tl.load(scores + i, mask=here, other=0)[:, None]
@@ -99,7 +100,7 @@ def ranks_kernel(scores, slopes, real, out, items, gradient: tl.constexpr):
     total = tl.zeros([_ROWS, _COLUMNS], scores.dtype.element_ty)
     for at in range(0, count, _COLUMNS):
         j = at + tl.arange(0, _COLUMNS)
-        x = tl.load(scores + j, mask=j < count, other=0)[None, :] - score_i
+        x = steep * (tl.load(scores + j, mask=j < count, other=0)[None, :] - score_i)
         small = tl.exp(-tl.abs(x))
         if gradient:
             slope_j = tl.load(slopes + j, mask=j < count, other=0)[None, :]
@@ -138,29 +139,27 @@ class _Sorted(NamedTuple):
     def put_back(self, values: Tensor) -> Tensor:
         return torch.empty_like(values).scatter_(1, self.order, values)
 
-    def launch(self, kernel: Any, *arguments: Any, **options: bool) -> None:
+    @property
+    def programs(self) -> tuple[int, int]:
         queries, items = self.labels.shape
-        if queries and items:
-            kernel[(queries, triton.cdiv(items, _ROWS.value))](*arguments, items, **options)
+        return queries, triton.cdiv(items, _ROWS.value)
 
 
 def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = None) -> tuple[Tensor, Tensor]:
     """As of `lmtune.reranking.losses.pair_sums`."""
     by_label = _Sorted.of(lists)
-    scores, falling = by_label.take(sigma * lists.scores), -by_label.labels
+    scores, falling = by_label.take(lists.scores), -by_label.labels
     runs = torch.stack(
         [torch.searchsorted(falling, falling, right=right, out_int32=True) for right in (False, True)]
     )
     swaps = scores if weights is None else torch.stack([by_label.take(own) for own in weights[:3]])
     tightness = None if weights is None else weights.tightness
+    steep = scores.new_full((1,), sigma)
+    given = scores, runs, by_label.real, swaps, scores if tightness is None else tightness, steep
+    flags = {"weighted": weights is not None, "tight": tightness is not None}
     out = scores.new_empty(2, *scores.shape)
-    by_label.launch(
-        pair_costs_kernel,
-        *(scores, runs, by_label.real, swaps, scores if tightness is None else tightness, out),
-        weighted=weights is not None,
-        tight=tightness is not None,
-    )
-    return out[0].sum(dim=1), sigma * by_label.put_back(out[1])
+    costs, slopes = fill(out, pair_costs_kernel, by_label.programs, *given, items=scores.shape[1], **flags)
+    return costs.sum(dim=1), sigma * by_label.put_back(slopes)
 
 
 def smooth_ranks(lists: PaddedLists, alpha: float) -> Tensor:
@@ -175,8 +174,9 @@ def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:
 
 def _over_ranks(lists: PaddedLists, alpha: float, slopes: Tensor | None) -> Tensor:
     by_label = _Sorted.of(lists)
-    scores = by_label.take(alpha * lists.scores)
-    out = torch.empty_like(scores)
-    given = scores if slopes is None else by_label.take(slopes)
-    by_label.launch(ranks_kernel, scores, given, by_label.real, out, gradient=slopes is not None)
-    return by_label.put_back(out)
+    scores = by_label.take(lists.scores)
+    steep, slope = scores.new_full((1,), alpha), scores if slopes is None else by_label.take(slopes)
+    given = scores, slope, by_label.real, steep
+    flags = {"items": scores.shape[1], "gradient": slopes is not None}
+    out = scores.new_empty(scores.shape)
+    return by_label.put_back(fill(out, ranks_kernel, by_label.programs, *given, **flags))

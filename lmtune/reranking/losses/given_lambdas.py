@@ -12,7 +12,7 @@ from torch import Tensor
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Reduce
 from lmtune.reranking.losses.evaluation import LossCall, evaluate
-from lmtune.reranking.losses.given_gradients import LossAndGradient
+from lmtune.reranking.losses.given_gradients import LossAndGradient, eager
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
 from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 
@@ -74,6 +74,7 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
         like = lists.scores
         return torch.from_numpy(losses).to(like), torch.from_numpy(gradient).to(like)
 
+    @eager
     def loss(
         scores: Scores, labels: Labels, *, mask: Tensor | None = None, reduce: Reduce = "mean"
     ) -> Tensor:

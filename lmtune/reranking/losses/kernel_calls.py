@@ -38,9 +38,7 @@ class Arrays:
     @classmethod
     def of(cls, lists: PaddedLists, *, double: bool = False) -> Arrays:
         """Take the arrays of lists on the CPU, in double precision if wanted."""
-        scores, labels, mask = (
-            tensor.contiguous().numpy() for tensor in (lists.scores, lists.labels, lists.mask)
-        )
+        scores, labels, mask = (tensor.numpy() for tensor in (lists.scores, lists.labels, lists.mask))
         if double:
             scores, labels = scores.astype(np.float64), labels.astype(np.float64)
         return cls(scores, labels, mask)

@@ -154,7 +154,7 @@ def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Ga
         items = a.scores.shape[1]
         table = discount_table(items, k)
         tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
-        gain = lists.gains(gains).contiguous().numpy()
+        gain = lists.gains(gains).numpy()
         ideal = ideal_dcg(torch.from_numpy(gain).double(), k).numpy()
         deepest = 2 * (items if k is None else k)
         swaps = Swaps(gain, ideal, a.scores, a.by_score(), False, table, tightness, deepest)

@@ -117,8 +117,10 @@ def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:
     """
     real = lists.mask.gather(1, order)
     # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
+    lowest = torch.finfo(torch.float64).min
     sorted_scores = lists.scores.double().gather(1, order)
-    lowest = torch.finfo(sorted_scores.dtype).min
+    # Beside the first one: of large numbers, a difference from a logarithm of powers keeps few digits.
+    sorted_scores = sorted_scores - sorted_scores[:, :1].detach()
     from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
     denominators = from_last.logcumsumexp(dim=1).flip(1)
     if shared:

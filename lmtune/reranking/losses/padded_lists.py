@@ -109,7 +109,7 @@ def _real(labels: Tensor) -> Tensor | None:
 
 @dataclass(frozen=True, slots=True)
 class PaddedLists:
-    """Items of some queries, padded to one length, cut off from autograd.
+    """Items of some queries, padded to one length, row by row, cut off from autograd.
 
     On the CPU they are made by NumPy: torch would wake its threads, which then spin for a while
     beside those that compute the loss.
@@ -142,7 +142,11 @@ class PaddedLists:
         padded = mask is not None
         if mask is None:
             mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
-        scores, labels = wide(scores.detach()), labels.detach()
+        scores, labels, mask = (
+            wide(scores.detach()).contiguous(),
+            labels.detach().contiguous(),
+            mask.contiguous(),
+        )
         if not on_cpu(scores):
             labels = torch.where(mask, labels, 0).to(scores.dtype)
             labels = torch.where(labels >= 0, labels, -1)  # sorts, which a label that is no number would not

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from lmtune.progress import note
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights, against
 
@@ -101,15 +102,31 @@ def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:
 
 def is_fused(scores: Tensor) -> bool:
     """Tell whether kernels of Triton's can take scores: on a CUDA device, or in its interpreter."""
-    return (scores.is_cuda or (_INTERPRETED and scores.device.type == "cpu")) and _has_triton()
+    return (scores.is_cuda or (_INTERPRETED and scores.device.type == "cpu")) and _triton_runs(scores.device)
 
 
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 @cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _triton_runs(device: torch.device) -> bool:
+    """Try Triton once: it needs a C compiler, a folder to write to, and a device that is not too old."""
+    if find_spec("triton") is None:
+        return False
+    try:
+        from lmtune.reranking.losses.fused import smooth_ranks as fused
+
+        one = torch.ones(1, 1, device=device)
+        fused(PaddedLists(one, one, one > 0), 1.0)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever compilers and drivers bring
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        note(
+            f"losses are computed in plain PyTorch on {device}, more slowly: Triton cannot be used ({reason})"
+        )
+        return False
+    return True
 
 
 def row_slices(scores: Tensor, *, of_items: bool = True) -> list[slice]:

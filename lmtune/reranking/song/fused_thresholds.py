@@ -6,6 +6,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lmtune.reranking.losses.launching import fill
+
 
 @triton.jit
 def threshold_kernel(
@@ -65,8 +67,7 @@ def roots(
         The kernel's `most_steps`, `rounding` and `near`.
     """
     lists, items = scores.shape
-    out, block = scores.new_empty(lists, 1), min(1024, triton.next_power_of_2(items))
-    threshold_kernel[(lists,)](
-        scores, weights.contiguous(), numbers, unknown, out, items, block=block, **limits
-    )
-    return out
+    block = min(1024, triton.next_power_of_2(items))
+    given = scores, weights, numbers, unknown
+    out = scores.new_empty(lists, 1)
+    return fill(out, threshold_kernel, (lists,), *given, items=items, block=block, **limits)

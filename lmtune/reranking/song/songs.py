@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Positive, Share, checked
-from lmtune.reranking.losses.given_gradients import with_gradient
+from lmtune.reranking.losses.given_gradients import eager, with_gradient
 from lmtune.reranking.losses.padded_lists import PaddedLists
 from lmtune.reranking.losses.plain_torch import ideal_dcg
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
@@ -110,6 +110,7 @@ class Song(nn.Module):
             self.active = max(int((pairs.counts > 0).sum()), 1)
         self.objective = torch.tensor(torch.nan)
 
+    @eager
     def forward(
         self,
         scores: Tensor,

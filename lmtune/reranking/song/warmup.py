@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.losses.declared import Share, checked
-from lmtune.reranking.losses.given_gradients import with_gradient
+from lmtune.reranking.losses.given_gradients import eager, with_gradient
 from lmtune.reranking.song.pairs import RelevantPairs
 from lmtune.reranking.song.samples import Sample, sample_of
 from lmtune.reranking.song.state import PairState
@@ -57,6 +57,7 @@ class ListwiseCrossEntropy(nn.Module):
         self.register_buffer("label_sums", sums.float(), persistent=False)
         self.objective = torch.tensor(torch.nan)
 
+    @eager
     def forward(
         self, scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, queries: Tensor, items: Tensor
     ) -> Tensor:

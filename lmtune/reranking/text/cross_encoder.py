@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,7 +52,7 @@ class CrossEncoder(nn.Module):
     def __init__(self, given: LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
         super().__init__()
         self.model, self.tokenizer = given
-        self.longest = int(self.tokenizer.model_max_length)
+        self.longest = min(int(self.tokenizer.model_max_length), _positions(self.model))
         self.cut(options)
         # Padding here is of encoded lists, by micro-batches.
         self.tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
@@ -152,6 +153,15 @@ class CrossEncoder(nn.Module):
         device = self.last.weight.device
         logits: Tensor = self.model(**{name: own.to(device) for name, own in padded.items()}).logits
         return logits.squeeze(-1).float()
+
+
+def _positions(model: Any) -> int:
+    """Return how many tokens a model has places for; tokenizers do not always say."""
+    places = getattr(model.config, "max_position_embeddings", None)
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings - module.padding_idx - 1)  # RoBERTa counts on from there
+    return sys.maxsize if places is None else int(places)
 
 
 def load_network(

@@ -158,7 +158,8 @@ def of_table(pooling: str, weights: Path, tokenizer: Path) -> tuple[LateInteract
         reader = Tokenizer.from_file(str(tokenizer))
     except Exception as error:  # tokenizers raise nothing narrower
         raise InputError(f"no tokenizer ({error})", file=tokenizer, accepted=accepted) from None
-    if reader.get_vocab_size() > rows:
+    places = reader.get_vocab()
+    if max(places.values(), default=rows) >= rows:
         raise InputError("the tokenizer is of another table", file=tokenizer, accepted=accepted)
     steps = [normalizers.Lowercase(), *([reader.normalizer] if reader.normalizer else [])]
     reader.normalizer = normalizers.Sequence(steps)
@@ -167,7 +168,7 @@ def of_table(pooling: str, weights: Path, tokenizer: Path) -> tuple[LateInteract
     with torch.no_grad():
         model.words.weight.copy_(table)
         nn.init.eye_(model.turn.weight)
-    first = reader.id_to_token(0)
+    first = min(places, key=places.__getitem__)
     names = ["input_ids", "token_type_ids", "attention_mask"]
     kind: Any = transformers.PreTrainedTokenizerFast
     return _begun(model), kind(tokenizer_object=reader, pad_token=first, model_input_names=names)

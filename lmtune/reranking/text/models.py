@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from lmtune.errors import InputError
+from lmtune.progress import note
 from lmtune.reranking.settings import LIGHT, TEXT
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
@@ -137,11 +138,24 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
             use_safetensors=True,
             dtype=torch.float32,
         )
+    return _checked_pair(model, tokenizer, place)
+
+
+def _checked_pair(model: Any, tokenizer: Any, place: str) -> LanguageModel:
     # Where there is none, transformers makes one that knows its own marks alone.
     if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError("no tokenizer here", file=place, accepted="a folder with tokenizer.json")
-    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        raise InputError("the tokenizer is of another model", file=place, accepted="the model's own")
+    known, last = model.get_input_embeddings().num_embeddings, max(tokenizer.get_vocab().values())
+    if last >= known:
+        raise InputError(
+            "the tokenizer is of another model", file=place, value=last, accepted=f"ids below {known}"
+        )
+    if tokenizer.pad_token_id is None:
+        raise InputError(
+            "the tokenizer has no padding token", file=place, accepted="a pad_token in tokenizer_config.json"
+        )
+    if getattr(model.config, "pad_token_id", None) is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
     return LanguageModel(model, tokenizer)
 
 
@@ -157,12 +171,14 @@ def _light(pooling: str, given: str) -> LanguageModel:
     place = find_model(given)
     tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
     encoder = _load(transformers.AutoModel, place, "model", use_safetensors=True, dtype=torch.float32)
-    return LanguageModel(of_encoder(pooling, encoder), tokenizer)
+    return _checked_pair(of_encoder(pooling, encoder), tokenizer, place)
 
 
 def _load(kind: Any, place: str, what: str, **how: Any) -> Any:
     """Take from the disk what is there; else, of the Hub, over the network."""
     for local in (True, False):
+        if not local:
+            note(f"the Hub is asked for the {what} of {place}")
         try:
             return kind.from_pretrained(place, local_files_only=local, trust_remote_code=False, **how)
         except Exception as error:  # whatever a damaged file, a missing one or the network brings
@@ -176,18 +192,22 @@ def _load(kind: Any, place: str, what: str, **how: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' bars and warnings, such as of a new last layer, from the screen."""
+    """Keep transformers' and the Hub's bars and warnings, such as of a new last layer, from the screen."""
+    from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging as transformers_logging
 
     theirs: Any = transformers_logging
 
     level, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
+    level_of_hub = hub_logging.get_verbosity()
     theirs.set_verbosity(logging.CRITICAL)
+    hub_logging.set_verbosity(logging.CRITICAL)
     theirs.disable_progress_bar()
     try:
         yield
     finally:
         theirs.set_verbosity(level)
+        hub_logging.set_verbosity(level_of_hub)
         if bars:
             theirs.enable_progress_bar()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -44,6 +46,108 @@ def test_interpreted_kernels_equal_those_of_the_cpu() -> None:
     assert "32 passed" in done.stdout
 
 
+def test_interpreted_kernels_mind_neither_layout_nor_large_scores() -> None:
+    done = _interpreted(
+        Path(__file__).with_name("test_loss_properties.py"),
+        "(layout and (torch or k-song)) or (adding and torch)",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class _Started(NamedTuple):
+    kernel: str
+    current: Any
+
+
+def _started(monkeypatch: pytest.MonkeyPatch) -> list[_Started]:
+    """Have kernels and devices only noted."""
+    from lmtune.reranking.losses import fused
+    from lmtune.reranking.song import fused_thresholds
+
+    started: list[_Started] = []
+    current: list[Any] = [None]
+
+    class Kernel:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __getitem__(self, _programs: Any) -> Any:
+            return lambda *_inputs, **_rest: started.append(_Started(self.name, current[-1]))
+
+    @contextmanager
+    def device(which: Any) -> Iterator[None]:
+        current.append(which)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    for module in (fused, fused_thresholds):
+        for name in [name for name in vars(module) if name.endswith("_kernel")]:
+            monkeypatch.setattr(module, name, Kernel(name))
+    return started
+
+
+def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors are taken for those of a second GPU, which need not be here."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from lmtune.reranking.losses import fused
+    from lmtune.reranking.losses.padded_lists import PaddedLists
+    from lmtune.reranking.losses.plain_torch import SwapWeights
+    from lmtune.reranking.song import fused_thresholds
+
+    started = _started(monkeypatch)
+    with FakeTensorMode():
+        s = torch.ones(4, 9, device="cuda:1")
+        lists = PaddedLists(s, s, s > 0)
+        fused.pair_costs(lists, 1.0)
+        fused.pair_costs(lists, 1.0, SwapWeights(s, s, s, torch.ones(19, device="cuda:1")))
+        fused.smooth_ranks(lists, 1.0)
+        fused.through_ranks(lists, 1.0, s)
+        numbers, unknown = torch.ones(4, 5, device="cuda:1"), torch.ones(4, 1, device="cuda:1") > 0
+        fused_thresholds.roots(s, s, numbers, unknown, {})
+    assert [one.kernel for one in started] == [
+        *["pair_costs_kernel"] * 2,
+        *["ranks_kernel"] * 2,
+        "threshold_kernel",
+    ]
+    assert {one.current for one in started} == {torch.device("cuda:1")}
+
+
+class _NoCompiler:
+    def __getitem__(self, _programs: Any) -> Any:
+        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nOr else.")
+
+
+@pytest.mark.parametrize("why", ["no compiler", "no GPU"])
+def test_without_a_use_for_triton_losses_are_computed_in_torch(
+    why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from lmtune.reranking.losses import fused, k_song, pair_sums, ranknet
+
+    pair_sums._triton_runs.cache_clear()
+    scores, labels, mask = made(6, 37, tied=False)
+    wanted = run(ranknet, scores, labels, mask, backend="torch")
+    monkeypatch.setattr(pair_sums, "_INTERPRETED", True)  # which it is not: Triton finds numbers of the CPU
+    if why == "no compiler":
+        monkeypatch.setattr(fused, "ranks_kernel", _NoCompiler())
+    with caplog.at_level("INFO", "lmtune"):
+        for _ in range(2):
+            found = run(ranknet, scores, labels, mask, backend="torch")
+            bound = k_song(scores, labels, mask=mask, cutoff=5)
+    pair_sums._triton_runs.cache_clear()
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_array_equal(found[1], wanted[1])
+    assert -1 < bound.item() < 0
+    [note] = caplog.messages
+    assert note.startswith(
+        "losses are computed in plain PyTorch on cpu, more slowly: Triton cannot be used ("
+    )
+    assert "\n" not in note
+    if why == "no compiler":
+        assert "(Failed to find C compiler. Please specify via CC environment variable.)" in note
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("kind", ["*fp32", "*fp64"])
@@ -58,7 +162,7 @@ def test_kernels_compile_without_a_gpu(
     from lmtune.reranking.song import fused_thresholds
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    lists = {"scores": kind, "real": "*i32", "out": kind, "items": "i32"}
+    lists = {"scores": kind, "real": "*i32", "steepness": kind, "out": kind, "items": "i32"}
     swaps = {"runs": "*i32", "swaps": kind, "tightness": kind}
     weighed = {"weights": kind, "numbers": kind, "unknown": "*i1"}
     cases: list[tuple[Any, dict[str, str], dict[str, float]]] = [

@@ -197,6 +197,21 @@ def test_value_is_the_formula(
     assert total == pytest.approx(sum(want), rel=1e-12), name
 
 
+@pytest.mark.parametrize(("name", "loss", "by_hand"), CASES, ids=NAMES)
+@pytest.mark.parametrize("far", [1e3, 1e5, 1e6, -1e6])
+@pytest.mark.parametrize("backend", ["kernels", "torch"])
+def test_value_is_the_formula_however_large_scores_are(
+    name: str, loss: Callable[..., Any], by_hand: Callable[..., float], far: float, backend: str
+) -> None:
+    """Each formula has differences of scores alone; eighths are exact beside a million in float32."""
+    s, y = query(7, 40, tied=False)
+    s = [round(8 * own) / 8 for own in s]
+    scores = (torch.tensor([s], dtype=torch.float64) + far).float()
+    assert loss(scores, torch.tensor([y]), backend=backend).item() == pytest.approx(
+        by_hand(s, y), rel=1e-6
+    ), name
+
+
 def padded(queries: list[tuple[list[float], list[float]]]) -> tuple[Any, Any, Any]:
     shape = (len(queries), max(len(s) for s, _ in queries))
     scores, labels = (torch.zeros(shape, dtype=torch.float64) for _ in range(2))

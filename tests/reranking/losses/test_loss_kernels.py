@@ -28,7 +28,11 @@ from lmtune.reranking.losses import (  # noqa: E402
 )
 from lmtune.reranking.losses.padded_lists import PaddedLists  # noqa: E402
 from lmtune.reranking.losses.plain_torch import ranks  # noqa: E402
+from lmtune.surrogates.approx_kernels import approx_queries  # noqa: E402
+from lmtune.surrogates.list_kernels import listmle_queries, listnet_queries  # noqa: E402
+from lmtune.surrogates.neural_kernels import neural_ndcg_queries  # noqa: E402
 from lmtune.surrogates.packing_kernels import doubled_ranks  # noqa: E402
+from lmtune.surrogates.pair_kernels import ranknet_queries, weighted_queries  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -48,6 +52,10 @@ VARIANTS: dict[str, Callable[..., Any]] = {
     "neuralndcg@10": partial(neural_ndcg, tau=30.0, sinkhorn=0, k=10),
     "approxndcg@10": partial(approx_ndcg, alpha=2.0, k=10, alpha_k=0.01),
 }
+KERNELS = [
+    *(ranknet_queries, weighted_queries, approx_queries),
+    *(listnet_queries, listmle_queries, neural_ndcg_queries),
+]
 NEURAL = [loss for name, loss in VARIANTS.items() if name.startswith("neural")]
 every_loss = pytest.mark.parametrize("loss", VARIANTS.values(), ids=VARIANTS.keys())
 
@@ -129,6 +137,15 @@ def test_views_are_taken_as_they_are(loss: Any) -> None:
     want, slope = run(loss, scores, labels.float(), mask)
     np.testing.assert_array_equal(value, want)
     np.testing.assert_array_equal(gradient, slope)
+
+
+@every_loss
+def test_views_compile_nothing_anew(loss: Any) -> None:
+    scores, labels, _mask = made(3, 8, tied=False)
+    run(loss, scores, labels, None)
+    before = [len(kernel.signatures) for kernel in KERNELS]
+    run(loss, *(own.T.contiguous().T for own in (scores, labels)), None)
+    assert [len(kernel.signatures) for kernel in KERNELS] == before
 
 
 def test_kernels_are_refused_elsewhere() -> None:

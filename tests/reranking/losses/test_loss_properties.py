@@ -17,13 +17,17 @@ from lmtune.reranking.losses import (  # noqa: E402
     LOSSES,
     approx_ndcg,
     binary_cross_entropy,
+    k_song,
     lambdarank,
     listmle,
     listnet,
     ndcg_loss2pp,
     neural_ndcg,
     ranknet,
+    song,
 )
+from lmtune.reranking.losses.given_lambdas import lambda_loss  # noqa: E402
+from lmtune.reranking.song import KSong, ListwiseCrossEntropy, RelevantPairs, Song  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,13 +39,17 @@ VARIANTS: dict[str, Loss] = {
     "listnet, in torch": partial(listnet, backend="torch"),
     "listmle, in torch": partial(listmle, ties="shared", backend="torch"),
     "ranknet, in torch": partial(ranknet, backend="torch"),
+    "ranknet, steep, in torch": partial(ranknet, sigma=3, backend="torch"),
     "lambdarank@2": partial(lambdarank, k=2),
     "ndcgloss2++@2, in torch": partial(ndcg_loss2pp, k=2, backend="torch"),
     "approxndcg@2": partial(approx_ndcg, k=2, alpha=1),
     "approxndcg@2, in torch": partial(approx_ndcg, k=2, alpha=1, backend="torch"),
+    "approxndcg, in torch": partial(approx_ndcg, backend="torch"),
     "neuralndcg, in torch": partial(neural_ndcg, sinkhorn=10, backend="torch"),
     "neuralndcg@2": partial(neural_ndcg, k=2, sinkhorn=0),
+    "neuralndcg, steep": partial(neural_ndcg, tau=0.7, sinkhorn=10),
 }
+BOUNDS: dict[str, Loss] = {"song": song, "k-song": partial(k_song, cutoff=3)}
 every_loss = pytest.mark.parametrize("loss", VARIANTS.values(), ids=VARIANTS.keys())
 
 # Ties of scores, of labels and of both are common; scores of +-1e4 too.
@@ -180,13 +188,97 @@ def test_nothing_is_kept_where_no_gradient_is_wanted(loss: Loss) -> None:
     torch.testing.assert_close(value, loss(s, y).detach())
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_second_derivatives_are_refused(name: str) -> None:
+def module(kind: Any) -> Loss:
+    """Let a loss that knows its training data be called as the others are."""
+
+    def call(s: Any, y: Any) -> Any:
+        starts = np.arange(len(y) + 1) * y.shape[1]
+        items = torch.arange(y.numel()).reshape(y.shape)
+        own = kind(RelevantPairs.from_lists(starts, y.flatten().numpy()))
+        return own(s, y, queries=torch.arange(len(y)), items=items)
+
+    return call
+
+
+ALL_MEANS: dict[str, Loss] = {
+    **LOSSES,
+    **BOUNDS,
+    "lambdas": lambda_loss(lambda scores, labels: labels - scores),
+    "Song": module(Song),
+    "KSong": module(partial(KSong, cutoff=3)),
+    "ListwiseCrossEntropy": module(ListwiseCrossEntropy),
+}
+every_mean = pytest.mark.parametrize("loss", ALL_MEANS.values(), ids=ALL_MEANS.keys())
+
+
+@every_mean
+def test_second_derivatives_are_refused(loss: Loss) -> None:
     s = torch.randn(2, 9, requires_grad=True)
     y = torch.arange(18).reshape(2, 9) % 4
-    (gradient,) = torch.autograd.grad(LOSSES[name](s, y), s, create_graph=True)
+    (gradient,) = torch.autograd.grad(loss(s, y), s, create_graph=True)
     with pytest.raises(RuntimeError, match="no second derivatives"):
         gradient.sum().backward()
+
+
+@every_mean
+def test_a_gradient_is_scaled_before_it_is_rounded(loss: Loss) -> None:
+    """As `torch.amp.GradScaler` has it: a gradient too small for float16 is not once it is scaled."""
+    s = torch.randn(3, 300, generator=torch.Generator().manual_seed(4)).half().requires_grad_()
+    single = s.detach().float().requires_grad_()
+    y = torch.arange(900).reshape(3, 300) % 7 % 4
+    scale = 2.0**14
+    slopes = []
+    for scores in (s, single):
+        torch.manual_seed(0)
+        (slope,) = torch.autograd.grad(scale * loss(scores, y), scores)
+        slopes.append(slope)
+    assert slopes[0].dtype == torch.float16
+    torch.testing.assert_close(slopes[0], slopes[1].half(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("loss", [*VARIANTS.values(), *BOUNDS.values()], ids=[*VARIANTS, *BOUNDS])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_layout_changes_nothing(loss: Loss, dtype: Any) -> None:
+    generator = torch.Generator().manual_seed(5)
+    s = torch.randn(7, 11, generator=generator, dtype=dtype)
+    y, mask = (torch.randint(0, most, (7, 11), generator=generator) for most in (4, 5))
+    wanted = found = None
+    for transposed in (False, True):
+        given = [own.T.contiguous().T if transposed else own for own in (s, y, mask > 0)]
+        given[0] = given[0].detach().requires_grad_()
+        value = loss(given[0], given[1], mask=given[2])
+        wanted, found = found, (value.detach(), torch.autograd.grad(value, given[0])[0])
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+# K-SONG's threshold is drawn to 0, and binary cross-entropy is about the scores themselves.
+SHIFTED = {
+    name: loss for name, loss in (VARIANTS | {"song": song}).items() if loss is not binary_cross_entropy
+}
+
+
+@pytest.mark.parametrize("loss", SHIFTED.values(), ids=SHIFTED)
+@pytest.mark.parametrize(
+    ("dtype", "steps", "tolerance"), [(torch.float32, 8, 1e-6), (torch.float64, 1024, 1e-11)]
+)
+@pytest.mark.parametrize("far", [2.0**10, 2.0**17, 2.0**20, -(2.0**20)])
+def test_adding_to_all_scores_changes_nothing(
+    loss: Loss, dtype: Any, steps: int, tolerance: float, far: float
+) -> None:
+    """Scores are multiples of what the largest of them are rounded by, so that they are shifted exactly."""
+    generator = torch.Generator().manual_seed(6)
+    s = torch.randint(-3 * steps, 3 * steps, (3, 200), generator=generator).double() / steps
+    y = torch.randint(0, 4, (3, 200), generator=generator)
+    shifted = (s + far).to(dtype)
+    assert torch.equal(shifted.double() - far, s)
+    (value, gradient), (found, slope) = (_value_and_slope(loss, own, y) for own in (s.to(dtype), shifted))
+    assert found == pytest.approx(value, rel=tolerance)
+    assert (slope - gradient).abs().max() <= tolerance * gradient.abs().max()
+
+
+def _value_and_slope(loss: Loss, s: Any, y: Any) -> tuple[float, Any]:
+    value = loss(s.requires_grad_(), y)
+    return value.item(), torch.autograd.grad(value, s)[0]
 
 
 @every_loss

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +17,7 @@ pytest.importorskip("transformers", reason="the extra 'text' is not installed")
 sentence_transformers = pytest.importorskip("sentence_transformers")
 
 from made_texts import made_texts  # noqa: E402
-from tiny_bert import tiny_bert  # noqa: E402
+from tiny_bert import WORDS, tiny_bert  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.model_folder import load_model, save_model  # noqa: E402
@@ -109,6 +112,64 @@ def test_bad_folders_in_a_line(model: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=problem) as found:
             load_language_model(name)
         assert "\n" not in str(found.value)
+
+
+def changed(model: Path, folder: Path, name: str, changes: Mapping[str, object]) -> str:
+    """Copy a model with other entries in one of its JSON files; None takes one out."""
+    found = broken(model, folder)
+    entries = json.loads((folder / name).read_text()) | changes
+    kept = {key: value for key, value in entries.items() if value is not None}
+    (folder / name).write_text(json.dumps(kept))
+    return found
+
+
+@pytest.mark.parametrize("pooling", ["text", "maxsim"])
+def test_tokenizers_that_do_not_fit_in_a_line(pooling: str, model: Path, tmp_path: Path) -> None:
+    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]
+    vocabulary["vocab"] = {
+        word: place if word != "paris" else 5_000 for word, place in vocabulary["vocab"].items()
+    }
+    bare = {"pad_token": None, "tokenizer_class": "PreTrainedTokenizerFast"}
+    for name, problem in {
+        changed(
+            model, tmp_path / "far", "tokenizer.json", {"model": vocabulary}
+        ): "model: 5000; accepted: ids",
+        changed(model, tmp_path / "bare", "tokenizer_config.json", bare): "no padding token",
+    }.items():
+        with pytest.raises(InputError, match=problem) as found:
+            load_language_model(name.replace("text:", f"{pooling}:"))
+        assert "\n" not in str(found.value)
+
+
+def test_texts_are_cut_where_a_model_has_no_more_places(model: Path, tmp_path: Path) -> None:
+    """A tokenizer may know no longest text, and the options' is longer than the model's 64 tokens."""
+    name = changed(model, tmp_path / "long", "tokenizer_config.json", {"model_max_length": None})
+    wanted = TextTrained.untrained(f"text:{model}", TextOptions())
+    words = " ".join(WORDS * 40)
+    pieces = TextTrained.untrained(name, TextOptions()).network.encode([words[:30]], [words])
+    assert len(pieces.columns["input_ids"][0]) == 64
+    assert pieces.columns["input_ids"] == wanted.network.encode([words[:30]], [words]).columns["input_ids"]
+
+
+def test_the_hub_is_asked_in_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    said = logging.getLogger("huggingface_hub.utils._http")
+
+    def ask(_place: str, *, local_files_only: bool, **_how: object) -> None:
+        if not local_files_only:
+            said.warning("Retrying in 1s [Retry 1/5].")
+        raise OSError("We couldn't connect\nto the Hub")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", ask)
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+    level = logging.getLogger("huggingface_hub").level
+    with caplog.at_level("INFO", "lmtune"), pytest.raises(InputError, match="couldn't connect") as found:
+        load_language_model("text:no-such-model")
+    assert "\n" not in str(found.value)
+    assert caplog.messages == ["the Hub is asked for the tokenizer of no-such-model"]
+    assert logging.getLogger("huggingface_hub").level == level
 
 
 def test_no_code_of_a_model_is_run(model: Path, tmp_path: Path) -> None:
