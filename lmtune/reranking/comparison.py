@@ -23,15 +23,14 @@ from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.parallel import Task, in_order
 from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
-from lmtune.reranking.devices import parse_devices
-from lmtune.reranking.lambdamart import TreeSettings
-from lmtune.reranking.loss_names import Loss, parse_losses
+from lmtune.reranking.learners.trees import TreeSettings
+from lmtune.reranking.losses.names import Loss, parse_losses
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.spreading import is_spread, run_on_devices
 from lmtune.reranking.text.options import check_network, reads_text
-from lmtune.reranking.training import Training, TrainingOptions
+from lmtune.reranking.training.devices import is_spread, parse_devices, run_on_devices
+from lmtune.reranking.training.loop import Training, TrainingOptions
 from lmtune.storage.digests import digest
 
 Report = Callable[[str, int, int, str], None]
@@ -183,8 +182,8 @@ def compare_on(
     losses, settings, rates, trials, report
         As for `compare`.
     **how
-        As for `lmtune.reranking.training.fit`; each training has a folder of its own in ``checkpoint``,
-        and one of the devices, where there are several: see `lmtune.reranking.spreading`.
+        As for `lmtune.reranking.learners.feature_networks.fit`; each training has a folder of its own in
+        ``checkpoint``, and one of the devices, where there are several (`lmtune.reranking.training.devices`).
 
     Raises
     ------

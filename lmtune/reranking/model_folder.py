@@ -16,13 +16,13 @@ from safetensors.torch import load, save
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.csv_files import csv_text
-from lmtune.reranking.checkpoints import prefixed, without_prefix
-from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
-from lmtune.reranking.loop import Epoch
+from lmtune.reranking.learners.feature_networks import Trained
+from lmtune.reranking.learners.trees import LambdaMart, TreeSettings
 from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.settings import TEXT, Settings
-from lmtune.reranking.training import Trained, Training
+from lmtune.reranking.training.checkpoints import prefixed, without_prefix
+from lmtune.reranking.training.loop import Epoch, Training
 from lmtune.storage.digests import digest, parse_json, read_json, read_whole, sealed, unsealed
 from lmtune.storage.files import read_bytes
 from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder

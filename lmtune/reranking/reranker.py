@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measure
-from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
-from lmtune.reranking.loop import Progress
+from lmtune.reranking.learners import feature_networks as training
+from lmtune.reranking.learners import trees as lambdamart
+from lmtune.reranking.learners.feature_networks import ScoringOptions, Trained
+from lmtune.reranking.learners.trees import LambdaMart, TreeSettings
 from lmtune.reranking.normalisation import Normalisation, Normaliser
-from lmtune.reranking.scoring import ScoringOptions
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.text import training as text_training
 from lmtune.reranking.text.lists import check_texts
 from lmtune.reranking.text.options import TextOptions, reads_text
 from lmtune.reranking.text.training import TextTrained
-from lmtune.reranking.training import Trained, TrainingOptions
+from lmtune.reranking.training.loop import Progress, TrainingOptions
 
 CUTOFFS = (1, 3, 5, 10)
 """Of the nDCG that is reported on test queries."""
@@ -206,13 +206,13 @@ def fit_scorer(
     Parameters
     ----------
     train, validation, settings, **how
-        As for `lmtune.reranking.training.fit`; trees take the loss's options, the seed and
+        As for `lmtune.reranking.learners.feature_networks.fit`; trees take the loss's options, the seed and
         ``progress`` alone.
 
     Raises
     ------
     InputError
-        As `lmtune.reranking.training.fit` and `lmtune.reranking.lambdamart.fit`.
+        As `lmtune.reranking.learners.feature_networks.fit` and `lmtune.reranking.learners.trees.fit`.
     """
     if settings.loss.family == "trees":
         trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)

@@ -10,7 +10,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.measure import check_higher_is_better
 from lmtune.options import check, option
-from lmtune.reranking.loss_names import GRADIENT_FREE, Loss, make_loss, parse_loss
+from lmtune.reranking.losses.names import GRADIENT_FREE, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
@@ -33,8 +33,8 @@ DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 class Settings:
     """How a network is trained: all that it depends on besides the data and the device.
 
-    The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
-    and `lmtune.reranking.networks.make_network` for networks. What is None takes its
+    The help of each field says what it is; see `lmtune.reranking.losses.names.parse_loss` for losses
+    and `lmtune.reranking.learners.networks.make_network` for networks. What is None takes its
     default of `DEFAULTS`. With SPSA and FDSA, a loss may be a measure, whose mean over queries is
     maximised (of costs: minimised). The validation measure is one of lists,
     `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the

@@ -16,15 +16,14 @@ from host_trips import DEVICES, launches  # noqa: E402
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking import devices  # noqa: E402
-from lmtune.reranking.devices import check_device, one_ahead, parse_devices, repeatable, to_device  # noqa: E402
-from lmtune.reranking.loop import TrainingRun  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss  # noqa: E402
-from lmtune.reranking.networks import make_network  # noqa: E402
-from lmtune.reranking.objectives import make_objective  # noqa: E402
-from lmtune.reranking.scoring import Feed  # noqa: E402
+from lmtune.reranking.learners.feature_networks import Feed, ListTask  # noqa: E402
+from lmtune.reranking.learners.networks import make_network  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.training import ListTask  # noqa: E402
+from lmtune.reranking.training import devices  # noqa: E402
+from lmtune.reranking.training.devices import check_device, one_ahead, parse_devices, repeatable, to_device  # noqa: E402
+from lmtune.reranking.training.loop import TrainingRun  # noqa: E402
+from lmtune.reranking.training.objectives import make_objective  # noqa: E402
 
 DATA = made_lists(0)
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -101,7 +100,7 @@ def test_features_that_do_not_fit_stay_where_they_are(network: str, monkeypatch:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10 * DATA.features.nbytes, 0))
     assert devices.fits(6 * DATA.features.nbytes, torch.device("cuda"))
     assert not devices.fits(7 * DATA.features.nbytes, torch.device("cuda"))
-    monkeypatch.setattr("lmtune.reranking.scoring.fits", lambda *_: False)
+    monkeypatch.setattr("lmtune.reranking.learners.feature_networks.fits", lambda *_: False)
     streamed = Feed(DATA, "cpu")
     for first, second in zip(resident.inputs(made, rows), streamed.inputs(made, rows), strict=True):
         assert torch.equal(first, second)

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
-from lmtune.reranking import distributed  # noqa: E402
+from lmtune.reranking.training import distributed  # noqa: E402
 
 
 def test_what_no_process_reaches_does_not_decay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.importance import permutation_importance
-from lmtune.reranking.lambdamart import TreeSettings, fit
+from lmtune.reranking.learners.trees import TreeSettings, fit
 from lmtune.reranking.reranker import Reranker, Scorer
 from lmtune.reranking.settings import Settings
 

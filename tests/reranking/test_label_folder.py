@@ -9,7 +9,7 @@ import pytest
 from made_labels import as_lists
 
 from lmtune.errors import InputError
-from lmtune.reranking.label_folder import read_label_folder
+from lmtune.reranking.long_lists.labels import read_label_folder
 
 TRAIN, TEST = "2 3 2\n0 0:1\n1 1:0.5\n", "1 3 2\n1 2:1\n"
 ROWS = [([0], {0: 1.0}), ([1], {1: 0.5})], [([1], {2: 1.0})]

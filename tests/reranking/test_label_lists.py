@@ -15,11 +15,10 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.label_measures import parse_label_measure  # noqa: E402
-from lmtune.reranking import long_lists  # noqa: E402
-from lmtune.reranking.label_lists import LabelLists, scorer  # noqa: E402
-from lmtune.reranking.label_networks import LabelNetwork  # noqa: E402
-from lmtune.reranking.label_settings import LabelSettings  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss  # noqa: E402
+from lmtune.reranking.long_lists import learning as long_lists  # noqa: E402
+from lmtune.reranking.long_lists.labels import LabelLists, LabelNetwork, scorer  # noqa: E402
+from lmtune.reranking.long_lists.settings import LabelSettings  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,11 +13,13 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
-from lmtune.reranking import long_lists, loop  # noqa: E402
-from lmtune.reranking.long_list_settings import LONG_LISTS, RankingOptions  # noqa: E402
-from lmtune.reranking.long_lists import LongListFit, NeuMF, RatingLists, fit  # noqa: E402
-from lmtune.reranking.loop import TrainingRun  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss  # noqa: E402
+from lmtune.reranking.long_lists import learning as long_lists  # noqa: E402
+from lmtune.reranking.long_lists.learning import LongListFit, fit  # noqa: E402
+from lmtune.reranking.long_lists.ratings import NeuMF, RatingLists  # noqa: E402
+from lmtune.reranking.long_lists.settings import LONG_LISTS, RankingOptions  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss  # noqa: E402
+from lmtune.reranking.training import loop  # noqa: E402
+from lmtune.reranking.training.loop import TrainingRun  # noqa: E402
 
 SMALL = replace(
     LONG_LISTS, epochs=3, warm_up=2, batch_size=10, list_relevant=4, list_size=12, learning_rate=0.05

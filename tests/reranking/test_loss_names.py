@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.loss_names import Loss, loss_names, make_loss, parse_loss, parse_losses  # noqa: E402
+from lmtune.reranking.losses.names import Loss, loss_names, make_loss, parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 
 

@@ -17,16 +17,14 @@ from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import Measurer, ndcg  # noqa: E402
-from lmtune.reranking import loop  # noqa: E402
-from lmtune.reranking.batches import batches  # noqa: E402
-from lmtune.reranking.data import RankingData  # noqa: E402
-from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
-from lmtune.reranking.networks import Pointwise, make_network  # noqa: E402
-from lmtune.reranking.objectives import BatchLabels, make_objective  # noqa: E402
-from lmtune.reranking.perturbation import Perturbing  # noqa: E402
-from lmtune.reranking.scoring import Feed  # noqa: E402
+from lmtune.reranking.data import RankingData, batches  # noqa: E402
+from lmtune.reranking.learners.feature_networks import Feed, ListTask, Trained, fit  # noqa: E402
+from lmtune.reranking.learners.networks import Pointwise, make_network  # noqa: E402
+from lmtune.reranking.losses.names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.training import ListTask, Trained, fit  # noqa: E402
+from lmtune.reranking.training import loop  # noqa: E402
+from lmtune.reranking.training.objectives import BatchLabels, make_objective  # noqa: E402
+from lmtune.reranking.training.perturbation import Perturbing  # noqa: E402
 
 torch.set_num_threads(1)
 

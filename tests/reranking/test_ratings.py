@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.formats.ratings import Ratings
 from lmtune.measures.lists import ndcg
-from lmtune.reranking import ratings as module
-from lmtune.reranking.ratings import HeldOut, leave_out
+from lmtune.reranking.long_lists import ratings as module
+from lmtune.reranking.long_lists.ratings import HeldOut, leave_out
 
 USERS, ITEMS = 30, 40
 

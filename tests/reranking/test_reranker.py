@@ -21,14 +21,14 @@ from lmtune.parallel import Workers  # noqa: E402
 from lmtune.reranking.comparison import compare, empty_queries, history_rows  # noqa: E402
 from lmtune.reranking.crossvalidation import learn_folds  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
-from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
+from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
+from lmtune.reranking.learners.trees import LambdaMart  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
 from lmtune.reranking.reranker import CUTOFFS, Reranker, fit_scorer, learn  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.sources import TrainingData  # noqa: E402
-from lmtune.reranking.training import fit  # noqa: E402
 from lmtune.storage.digests import sealed, unsealed  # noqa: E402
 
 SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)

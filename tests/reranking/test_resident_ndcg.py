@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.measures.lists import Measurer  # noqa: E402
-from lmtune.reranking.resident_ndcg import ResidentNdcg, ScoreMeasurer  # noqa: E402
+from lmtune.reranking.learners.feature_networks import ResidentNdcg, ScoreMeasurer  # noqa: E402
 
 CUDA = ["cuda"] if torch.cuda.is_available() else []
 

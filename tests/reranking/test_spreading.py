@@ -12,8 +12,8 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.errors import InputError
 from lmtune.parallel import Workers
-from lmtune.reranking import spreading
-from lmtune.reranking.spreading import is_spread, run_on_devices
+from lmtune.reranking.training import devices as spreading
+from lmtune.reranking.training.devices import is_spread, run_on_devices
 
 
 def called(number: int, device: str) -> tuple[int, str, int]:

@@ -19,12 +19,11 @@ from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
-from lmtune.reranking.loop import TrainingRun  # noqa: E402
-from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
-from lmtune.reranking.scoring import Feed  # noqa: E402
+from lmtune.reranking.learners.feature_networks import Feed, Trained, fit  # noqa: E402
+from lmtune.reranking.losses.names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings, rate_at  # noqa: E402
 from lmtune.reranking.song.state import PairState  # noqa: E402
-from lmtune.reranking.training import Trained, fit  # noqa: E402
+from lmtune.reranking.training.loop import TrainingRun  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -199,7 +198,7 @@ import torch
 torch.set_num_threads(1)
 from made_lists import made_lists
 from lmtune.reranking import checkpoints
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.training import fit
 
@@ -313,7 +312,7 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[2])
 from test_training import PARTED, TOGETHER, made_lists
-from lmtune.reranking.distributed import process_group, rank
+from lmtune.reranking.training.distributed import process_group, rank
 from lmtune.reranking.training import fit
 with process_group() as device:
     for number, changed in enumerate(TOGETHER):

@@ -50,7 +50,7 @@ class Checkpoints:
         return [] if self.checkpoint is None else [self.checkpoint]
 
     def options(self) -> dict[str, Any]:
-        """Return what `lmtune.reranking.training.TrainingOptions` has of these."""
+        """Return what `lmtune.reranking.training.loop.TrainingOptions` has of these."""
         return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
 
 
@@ -78,7 +78,7 @@ def list_source(settings: Settings, features: FeatureSettings, text: TextOptions
     """Return what the network is to see of a run's documents."""
     if not reads_text(settings.network):
         return features
-    from lmtune.reranking.text.sources import TextSource
+    from lmtune.reranking.text.lists import TextSource
 
     return TextSource(text, features.depth)
 

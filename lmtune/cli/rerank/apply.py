@@ -56,8 +56,7 @@ def apply(
 ) -> None:
     """Rerank a run, or score a LETOR file, by a trained model."""
     from lmtune.measures.measure import Measure
-    from lmtune.reranking.applying import rerank_run, score_letor
-    from lmtune.reranking.interpolating import parse_interpolation
+    from lmtune.reranking.applying import parse_interpolation, rerank_run, score_letor
     from lmtune.reranking.model_folder import read_record
 
     if data is None and reranking.run is None:

@@ -128,7 +128,7 @@ def hold(
     from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.devices import parse_devices
+    from lmtune.reranking.training.devices import parse_devices
 
     losses = comparison.read_losses(trials.losses, settings)
     parse_devices(machine.device)

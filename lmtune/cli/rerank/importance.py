@@ -42,7 +42,7 @@ def importance(
     from lmtune.reporting.importance_folder import KIND, importance_table, write_importance
     from lmtune.reranking.applying import read_lists, unseen_lists
     from lmtune.reranking.importance import permutation_importance
-    from lmtune.reranking.lambdamart import LambdaMart
+    from lmtune.reranking.learners.trees import LambdaMart
     from lmtune.reranking.model_folder import load_model
 
     if data is None and shuffling.run is None:

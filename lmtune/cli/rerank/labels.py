@@ -11,10 +11,10 @@ from lmtune.measures.lists import Empty
 from lmtune.options import other_default
 from lmtune.parallel import Workers
 from lmtune.progress import note
-from lmtune.reranking.label_settings import LabelOptions, LabelSettings
+from lmtune.reranking.long_lists.settings import LabelOptions, LabelSettings
 
 if TYPE_CHECKING:
-    from lmtune.reranking.label_lists import LabelLists
+    from lmtune.reranking.long_lists.labels import LabelLists
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ def labels(
     """Train networks that rank all labels by several losses; print P@k, nDCG@k and propensity-scored ones."""
 
     def read() -> tuple[LabelLists, tuple[Empty, ...]]:
-        from lmtune.reranking.label_folder import read_label_folder
-        from lmtune.reranking.label_lists import LabelLists
+        from lmtune.reranking.long_lists.labels import LabelLists, read_label_folder
 
         lists = LabelLists(
             *read_label_folder(data, split=options.split, share=options.test_share, seed=settings.seed),

@@ -12,10 +12,10 @@ from lmtune.measures.lists import Empty
 from lmtune.options import other_default
 from lmtune.parallel import Workers
 from lmtune.progress import note
-from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
+from lmtune.reranking.long_lists.settings import LONG_LISTS, LongListSettings, RankingOptions
 
 if TYPE_CHECKING:
-    from lmtune.reranking.long_lists import RatingLists
+    from lmtune.reranking.long_lists.ratings import RatingLists
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def ratings(
     """Train NeuMF by several losses; print nDCG of held-out items among all items, with 95% intervals."""
 
     def read() -> tuple[RatingLists, tuple[Empty, ...]]:
-        from lmtune.reranking.long_lists import RatingLists
+        from lmtune.reranking.long_lists.ratings import RatingLists
 
         lists = RatingLists(read_ratings(file), rankings)
         users, tested = len(lists.ratings.user_ids), len(lists.test.users)

@@ -115,9 +115,10 @@ def learn_all(
     machine: Machine,
 ) -> list[Scored]:
     """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
-    from lmtune.reranking import distributed, model_folder
+    from lmtune.reranking import model_folder
     from lmtune.reranking.crossvalidation import learn_folds
-    from lmtune.reranking.devices import parse_devices
+    from lmtune.reranking.training import distributed
+    from lmtune.reranking.training.devices import parse_devices
 
     homes = {} if folder is None else {part.fold: folder / part.fold for part in parts}
     for home in homes.values():

@@ -19,7 +19,7 @@ from lmtune.measures.measure import exponential_ndcg, parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.table import Table
 from lmtune.reranking.comparison import Outcome, read_losses
-from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 

@@ -7,16 +7,46 @@ above and below a label are two runs of places, and pairs of equal labels cost n
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from lmtune.reranking.losses.launching import fill
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights
+from lmtune.reranking.training.devices import as_current
+
+
+def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, **options: Any) -> Tensor:
+    """Let a kernel fill a new tensor from others.
+
+    Kernels reckon places from shapes alone, so that the others are laid out row by row first; and Triton
+    starts on the current device, whatever device tensors are on.
+
+    Parameters
+    ----------
+    out : Tensor
+        As the kernel's argument of that name; without elements, nothing is started.
+    kernel : triton.JITFunction
+    programs : tuple of int
+        How many programs, along each axis.
+    *inputs : Tensor
+        The kernel's first arguments.
+    **options
+        The rest.
+
+    Returns
+    -------
+    Tensor
+        The one given.
+    """
+    if out.numel():
+        with as_current(out.device):
+            kernel[programs](*(own.contiguous() for own in inputs), out=out, **options)
+    return out
+
 
 # Items of a program's own, and items that it holds them against at a time.
 _ROWS, _COLUMNS = tl.constexpr(32), tl.constexpr(32)

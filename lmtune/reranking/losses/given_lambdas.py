@@ -10,11 +10,17 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Reduce
-from lmtune.reranking.losses.evaluation import LossCall, evaluate
-from lmtune.reranking.losses.given_gradients import LossAndGradient, eager
+from lmtune.reranking.losses.evaluation import (
+    Labels,
+    LossAndGradient,
+    LossCall,
+    PaddedLists,
+    Reduce,
+    Scores,
+    eager,
+    evaluate,
+)
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 
 LambdaLoss = Callable[..., Tensor]
 

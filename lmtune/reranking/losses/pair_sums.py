@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmtune.progress import note
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights, against
 
 # Numbers in each of a block's intermediates: 4 MB of float32 on the CPU, 64 MB elsewhere.

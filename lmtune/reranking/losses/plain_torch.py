@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import LossAndGradient, PaddedLists
 
 
 def at_once(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lmtune.reranking.song.iterates import PreviousIterate
+from lmtune.reranking.song.estimators import PreviousIterate
 from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.sampling import ItemSample, ListSampler
+from lmtune.reranking.song.pairs import ItemSample, ListSampler, RelevantPairs
 from lmtune.reranking.song.songs import Song
 from lmtune.reranking.song.warmup import ListwiseCrossEntropy, reinitialise_last_layer
 

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lmtune.reranking.losses.launching import fill
+from lmtune.reranking.losses.fused import fill
 
 
 @triton.jit

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Share, checked
-from lmtune.reranking.losses.given_gradients import eager, with_gradient
+from lmtune.reranking.losses.evaluation import Share, checked, eager, with_gradient
 from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.samples import Sample, sample_of
-from lmtune.reranking.song.state import PairState
+from lmtune.reranking.song.state import PairState, Sample, sample_of
 
 # One sample with scores far apart may raise u by e^100, which a moving average takes hundreds of
 # visits to forget, without gradient meanwhile: u stays within a factor of 100 above g^.

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.options import check, option
-from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.settings import LIGHT, TEXT
 
 
@@ -60,14 +60,14 @@ def check_network(network: str, loss: Loss, *, lists: bool = True) -> None:
     Parameters
     ----------
     network : str
-        As `lmtune.reranking.networks.make_network` takes, or ``text:MODEL``.
+        As `lmtune.reranking.learners.networks.make_network` takes, or ``text:MODEL``.
     loss : Loss
         What it is to be trained by.
     lists : bool
         Whether there is a run, whose documents have text.
     """
     if not reads_text(network):
-        from lmtune.reranking.networks import parse_network
+        from lmtune.reranking.learners.networks import parse_network
 
         parse_network(network)
         return

@@ -19,14 +19,13 @@ from lmtune.errors import InputError
 from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.devices import autocast, check_device
-from lmtune.reranking.loop import Progress, TrainingRun
-from lmtune.reranking.scoring import ScoringOptions
+from lmtune.reranking.learners.feature_networks import ListTask, ScoringOptions, digest_of
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
 from lmtune.reranking.text.lists import TextLists, check_texts
 from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
+from lmtune.reranking.training.devices import autocast, check_device
+from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
 from lmtune.storage.files import unwritable
 
 _SCORES = "scores"
@@ -160,7 +159,7 @@ def fit(
     watch: Callable[[TrainingRun], None] | None = None,
     **how: Unpack[TrainingOptions],
 ) -> TextTrained:
-    """Train a network on texts, as `lmtune.reranking.training.fit` does on features.
+    """Train a network on texts, as `lmtune.reranking.learners.feature_networks.fit` does on features.
 
     The gradient of a step goes through the network in micro-batches of `TextOptions.batch_tokens`, so that
     a step holds one micro-batch's graph however many documents it has; what that takes is said first.
@@ -172,7 +171,7 @@ def fit(
     settings : Settings
         Its network is ``text:MODEL``, see `lmtune.reranking.text.models.find_model`.
     watch, **how
-        As for `lmtune.reranking.training.fit`.
+        As for `lmtune.reranking.learners.feature_networks.fit`.
 
     Raises
     ------

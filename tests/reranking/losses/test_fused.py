@@ -92,7 +92,7 @@ def test_kernels_start_on_the_scores_device(monkeypatch: pytest.MonkeyPatch) -> 
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from lmtune.reranking.losses import fused
-    from lmtune.reranking.losses.padded_lists import PaddedLists
+    from lmtune.reranking.losses.evaluation import PaddedLists
     from lmtune.reranking.losses.plain_torch import SwapWeights
     from lmtune.reranking.song import fused_thresholds
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.devices import parse_devices
+from lmtune.reranking.training.devices import parse_devices
 
 
 def world_size() -> int:

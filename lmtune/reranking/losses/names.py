@@ -146,8 +146,8 @@ class MeasureOptions:
 def _declaration(name: str) -> tuple[Family, type[Any]]:
     """Return what kind of loss has a name, and the dataclass of its options."""
     from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
-    from lmtune.reranking.lambdamart import TreeSettings
-    from lmtune.reranking.losses.declared import declared_options
+    from lmtune.reranking.learners.trees import TreeSettings
+    from lmtune.reranking.losses.evaluation import declared_options
     from lmtune.reranking.losses.table import LOSSES
     from lmtune.reranking.song import SONGS
 

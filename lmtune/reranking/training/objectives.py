@@ -15,17 +15,16 @@ from torch import Tensor, nn
 from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
-from lmtune.reranking.batches import Batch
-from lmtune.reranking.checkpoints import prefixed, without_prefix
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.devices import to_device
-from lmtune.reranking.distributed import sum_over_processes
-from lmtune.reranking.loss_names import Loss, loss_names
+from lmtune.reranking.data import Batch, RankingData
+from lmtune.reranking.learners.networks import ItemNorm
 from lmtune.reranking.losses.given_lambdas import loss_from_options
+from lmtune.reranking.losses.names import Loss, loss_names
 from lmtune.reranking.losses.table import LOSSES
-from lmtune.reranking.networks import ItemNorm
 from lmtune.reranking.song import SONGS, KSong, PreviousIterate, Song
 from lmtune.reranking.song.estimators import ESTIMATORS
+from lmtune.reranking.training.checkpoints import prefixed, without_prefix
+from lmtune.reranking.training.devices import to_device
+from lmtune.reranking.training.distributed import sum_over_processes
 
 if TYPE_CHECKING:
     from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs

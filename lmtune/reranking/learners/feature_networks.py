@@ -1,14 +1,14 @@
-"""Training a network to rank: repeatable to the bit, and resumable at any step."""
+"""Networks trained on features: their lists, scores and validation measure."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 import torch
@@ -16,75 +16,182 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.measures.measure import parse_list_measure
-from lmtune.reranking import checkpoints, distributed
-from lmtune.reranking.batches import Batch, batches, number_of_batches
-from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.devices import check_device, repeatable
-from lmtune.reranking.loop import Epoch, Progress, Task, TrainingRun
-from lmtune.reranking.networks import Attention, Pointwise, make_network
-from lmtune.reranking.resident_ndcg import ScoreMeasurer
-from lmtune.reranking.scoring import Feed
+from lmtune.measures.lists import LabelledLists, Measurer, NdcgParts
+from lmtune.progress import note
+from lmtune.reranking.data import Batch, RankingData, batches, check_training_data, number_of_batches
+from lmtune.reranking.learners.networks import Attention, Pointwise, make_network
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
+from lmtune.reranking.training.devices import check_device, fits, to_device
+from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
 
 
-class TrainingOptions(TypedDict, total=False):
-    """Where and how a training goes on, as `fit` takes it."""
+class ScoreMeasurer:
+    """A measure made ready for some lists, of scores on any device.
 
-    device: str
-    checkpoint: Path | None
-    checkpoint_every: int | None
-    progress: Progress | None
+    On another device than the CPU, NDCG is computed there, as `lmtune.measures.lists.Measurer` does:
+    items of equal score share the mean of their places' discounts. Other measures copy the scores.
 
-
-@dataclass(frozen=True)
-class Training:
-    """A training that has come to its end.
-
-    Attributes
+    Parameters
     ----------
-    settings : Settings
-        What was asked for.
-    weights : dict of str to Tensor
-        Those of the best epoch, on the CPU.
-    history : tuple of Epoch
-        One row an epoch.
-    seconds : tuple of float
-        Each epoch's time; apart, for it alone differs between equal runs.
-    best_epoch : int
-        The first with the highest validation value, warm-up left out; the last without validation.
+    measure : str
+        As `lmtune.measures.measure.parse_list_measure` takes.
+    lists : LabelledLists
+        Labels and lists.
+
+    Raises
+    ------
+    InputError
+        For an unknown measure.
     """
 
-    settings: Settings
-    weights: dict[str, Tensor]
-    history: tuple[Epoch, ...]
-    seconds: tuple[float, ...]
-    best_epoch: int
+    def __init__(self, measure: str, lists: LabelledLists) -> None:
+        self.measurer = Measurer(measure, lists)
+        self._there: ResidentNdcg | None = None
 
-    @classmethod
-    def of(cls, run: TrainingRun, **more: Any) -> Self:
-        """Take what a run has come to, and a subclass's own attributes."""
-        history, seconds = tuple(run.history), tuple(run.seconds)
-        return cls(run.settings, run.best, history, seconds, run.best_epoch, **more)
+    def mean(self, scores: Tensor) -> float:
+        """Return the mean over the lists that count; NaN without one.
 
-    @property
-    def validation(self) -> float:
-        """The best epoch's validation value."""
-        return self.history[self.best_epoch - 1].validation
+        Parameters
+        ----------
+        scores : Tensor, shape (rows,)
+            Higher is better; not NaN.
+        """
+        parts = self.measurer.ndcg_parts
+        if scores.device.type == "cpu" or parts is None:
+            return self.measurer.mean(scores.cpu().numpy())
+        if self._there is None:
+            self._there = ResidentNdcg(parts, scores.device)
+        return float(self._there.mean(scores))
 
-    @property
-    def label(self) -> str:
-        """What to call it in a run."""
-        return self.settings.label
 
-    @property
-    def summary(self) -> str:
-        """What came of it, in a line."""
-        return (
-            f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation {parse_list_measure(self.settings.measure)} {self.validation:.4f}"
+class ResidentNdcg:
+    """NDCG of lists whose gains are on a device; a step of it waits for nothing."""
+
+    def __init__(self, parts: NdcgParts, device: torch.device) -> None:
+        until = np.append(0.0, np.cumsum(parts.discount))
+        list_of = np.repeat(np.arange(parts.best.size), np.diff(parts.starts))
+        arrays = (parts.gains, parts.best, parts.starts, until, list_of)
+        self.gains, self.best, self.starts, self.until, self.list = (
+            torch.from_numpy(array).to(device) for array in arrays
         )
+        self.place = torch.arange(parts.gains.size, device=device)
+
+    def mean(self, scores: Tensor) -> Tensor:
+        """Return the mean over the lists that count, on the device; see `ScoreMeasurer.mean`."""
+        # One sort by score, a stable one by list: minus zero is the same score as zero.
+        order = (scores + 0.0).argsort(descending=True, stable=True)
+        order = order[self.list[order].argsort(stable=True)]
+        falling = scores[order]
+        new = torch.ones_like(falling, dtype=torch.bool)
+        new[1:] = (falling[1:] != falling[:-1]) | (self.list[1:] != self.list[:-1])
+        first = torch.where(new, self.place, 0).cummax(0).values
+        last = torch.where(new.roll(-1), self.place, len(new)).flip(0).cummin(0).values.flip(0)
+        above, count = first - self.starts[self.list], last - first + 1
+        deepest = len(self.until) - 1
+        shares = self.until[(above + count).clamp(max=deepest)] - self.until[above.clamp(max=deepest)]
+        terms = self.gains[order] * shares / count
+        values = torch.segment_reduce(terms, "sum", offsets=self.starts, unsafe=True) / self.best
+        return values.nanmean()
+
+
+class ScoringOptions(TypedDict, total=False):
+    """Where scores are computed; of texts, which take long, how precisely, and where they are kept."""
+
+    device: str
+    bf16: bool
+    checkpoint: Path | None
+
+
+# Rows scored at a time: on the CPU what stays in its caches.
+_ROWS, _DEVICE_ROWS = 4096, 1 << 16
+_QUERIES, _ITEM_PAIRS = 64, 1 << 24
+
+
+class Feed:
+    """A data set's features, gathered row by row for a network.
+
+    They live on the device; those that would take more than its free memory allows stay where they
+    are, and batches of them are copied as they are asked for.
+
+    Parameters
+    ----------
+    data : RankingData
+        Its features are copied.
+    device : str
+        Where to.
+    """
+
+    def __init__(self, data: RankingData, device: str | torch.device) -> None:
+        self.data, self.device = data, torch.device(device)
+        self._here: Tensor | None = None
+        if fits(4 * data.features.size, self.device):
+            self._here = torch.tensor(np.asarray(data.features), dtype=torch.float32).to(self.device)
+        else:
+            size = f"{data.features.nbytes / 2**30:.1f} GiB of features"
+            note(f"{size} are copied to {device} batch by batch: they do not fit its free memory")
+
+    def take(self, rows: NDArray[np.int64]) -> Tensor:
+        """Return the features of some rows, (rows, features), on the device."""
+        if self._here is None:
+            return to_device(np.asarray(self.data.features[rows], np.float32), self.device)
+        return self._here.index_select(0, to_device(rows, self.device))
+
+    def chunks(self) -> Iterator[Tensor]:
+        """Yield the features of all rows, some at a time."""
+        size = _ROWS if self.device.type == "cpu" else _DEVICE_ROWS
+        for first in range(0, len(self.data.features), size):
+            rows = slice(first, first + size)
+            if self._here is not None:
+                yield self._here[rows]
+            else:
+                yield to_device(np.asarray(self.data.features[rows], np.float32), self.device)
+
+    def inputs(self, network: Pointwise | Attention, rows: NDArray[np.int64]) -> tuple[Tensor, ...]:
+        """Give what a network takes for a padded table of rows, (batch, items), -1 on padding.
+
+        Networks that score each item by itself get the items without the padding, and their places.
+        """
+        valid = rows >= 0
+        mask = to_device(valid, self.device)
+        if isinstance(network, Pointwise):
+            return self.take(rows[valid]), mask, to_device(np.flatnonzero(valid), self.device)
+        return self.take(np.maximum(rows, 0).ravel()).view(*rows.shape, -1), mask
+
+    @torch.no_grad()
+    def scores(self, network: Pointwise | Attention) -> Tensor:
+        """Score every row, on the device.
+
+        Parameters
+        ----------
+        network : Pointwise or Attention
+            Set to evaluate, and left so.
+
+        Returns
+        -------
+        Tensor of float32, shape (rows,)
+        """
+        network.eval()
+        if isinstance(network, Pointwise):
+            return torch.cat([network.items(part) for part in self.chunks()])
+        data = self.data
+        scores = torch.empty(data.labels.size, device=self.device)
+        # Lists of like length together, so that little is padding.
+        order = np.argsort(data.lengths, kind="stable")
+        first = 0
+        while first < order.size:
+            chosen = order[first : first + _QUERIES]
+            while chosen.size > 1 and chosen.size * int(data.lengths[chosen[-1]]) ** 2 > _ITEM_PAIRS:
+                chosen = chosen[: chosen.size // 2]
+            width = int(data.lengths[chosen[-1]])
+            rows = np.arange(width) + data.starts[chosen][:, None]
+            rows[rows >= data.starts[chosen + 1][:, None]] = -1
+            valid = rows >= 0
+            places = to_device(np.flatnonzero(valid), self.device)
+            found = network(*self.inputs(network, rows)).view(-1).index_select(0, places)
+            scores.index_copy_(0, to_device(rows[valid], self.device), found)
+            first += chosen.size
+        return scores
 
 
 @dataclass(frozen=True)
@@ -137,7 +244,7 @@ class ListFeed(Protocol):
 
 
 class ListTask:
-    """Lists of documents, as `lmtune.reranking.loop.TrainingRun` learns from them.
+    """Lists of documents, as `lmtune.reranking.training.loop.TrainingRun` learns from them.
 
     Parameters
     ----------
@@ -224,7 +331,7 @@ def fit(
 
     The same data, settings, device and number of torch threads give the same weights, bit for bit,
     whether the training is interrupted or not. Where ``torchrun`` started several processes (see
-    `lmtune.reranking.distributed`) all get the same result, that of one process up to rounding;
+    `lmtune.reranking.training.distributed`) all get the same result, that of one process up to rounding;
     with dropout, up to what is dropped.
 
     Parameters
@@ -277,50 +384,6 @@ def fit(
 
     run = run_through(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])
-
-
-def run_through(
-    make: Callable[[], Task],
-    settings: Settings,
-    identity: Mapping[str, Any],
-    how: TrainingOptions,
-    watch: Callable[[TrainingRun], None] | None = None,
-) -> TrainingRun:
-    """Train to the end, from where an interrupted training of the same identity has stopped.
-
-    Parameters
-    ----------
-    make : callable
-        Makes the task; what it draws for it is the training's own.
-    settings : Settings
-        Of the training.
-    identity : mapping
-        What it is of, as JSON holds it.
-    how, watch
-        As for `fit`.
-
-    Raises
-    ------
-    InputError
-        As `fit`.
-    """
-    device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
-    with repeatable(device):
-        run = TrainingRun(make(), settings, device)
-        kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
-        if kept is not None:
-            run.restore(*kept)
-
-        def save() -> None:
-            if checkpoint is not None and distributed.rank() == 0:
-                checkpoints.save_checkpoint(checkpoint, identity, *run.state())
-
-        while not run.finished:
-            run.train_epoch(save, how.get("checkpoint_every"), how.get("progress"))
-            save()
-            if watch is not None:
-                watch(run)
-        return run
 
 
 def _check(train: RankingData, validation: RankingData | None) -> None:

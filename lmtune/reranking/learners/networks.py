@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lmtune.errors import InputError
-from lmtune.reranking.devices import autocast
-from lmtune.reranking.distributed import sum_over_processes, world_size
+from lmtune.reranking.training.devices import autocast
+from lmtune.reranking.training.distributed import sum_over_processes, world_size
 
 _BRUCH = (64, 128, 256, 512, 1024)
 _HIDDEN = 10

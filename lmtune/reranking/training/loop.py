@@ -1,4 +1,4 @@
-"""A training in progress: epochs and steps, and all of its state."""
+"""A training: epochs and steps, all of its state, repeatable to the bit and resumable at any step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
@@ -14,14 +15,14 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_list_measure
-from lmtune.reranking import checkpoints, distributed
-from lmtune.reranking.batches import Batch
-from lmtune.reranking.devices import autocast, one_ahead
-from lmtune.reranking.loss_names import GRADIENT_FREE
-from lmtune.reranking.objectives import BatchLabels, Objective, make_objective
-from lmtune.reranking.perturbation import Perturbing
+from lmtune.reranking.data import Batch
+from lmtune.reranking.losses.names import GRADIENT_FREE
 from lmtune.reranking.settings import Settings, rate_at
 from lmtune.reranking.song import RelevantPairs
+from lmtune.reranking.training import checkpoints, distributed
+from lmtune.reranking.training.devices import autocast, one_ahead, repeatable
+from lmtune.reranking.training.objectives import BatchLabels, Objective, make_objective
+from lmtune.reranking.training.perturbation import Perturbing
 
 Progress = Callable[[int, int, str], None]
 _MOMENTUM = 0.9
@@ -289,3 +290,105 @@ class TrainingRun:
 def _seed(*numbers: int) -> int:
     drawn = np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0]
     return int(drawn >> np.uint64(1))
+
+
+class TrainingOptions(TypedDict, total=False):
+    """Where and how a training goes on, as `fit` takes it."""
+
+    device: str
+    checkpoint: Path | None
+    checkpoint_every: int | None
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that has come to its end.
+
+    Attributes
+    ----------
+    settings : Settings
+        What was asked for.
+    weights : dict of str to Tensor
+        Those of the best epoch, on the CPU.
+    history : tuple of Epoch
+        One row an epoch.
+    seconds : tuple of float
+        Each epoch's time; apart, for it alone differs between equal runs.
+    best_epoch : int
+        The first with the highest validation value, warm-up left out; the last without validation.
+    """
+
+    settings: Settings
+    weights: dict[str, Tensor]
+    history: tuple[Epoch, ...]
+    seconds: tuple[float, ...]
+    best_epoch: int
+
+    @classmethod
+    def of(cls, run: TrainingRun, **more: Any) -> Self:
+        """Take what a run has come to, and a subclass's own attributes."""
+        history, seconds = tuple(run.history), tuple(run.seconds)
+        return cls(run.settings, run.best, history, seconds, run.best_epoch, **more)
+
+    @property
+    def validation(self) -> float:
+        """The best epoch's validation value."""
+        return self.history[self.best_epoch - 1].validation
+
+    @property
+    def label(self) -> str:
+        """What to call it in a run."""
+        return self.settings.label
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a line."""
+        return (
+            f"best epoch {self.best_epoch} of {len(self.history)}, "
+            f"validation {parse_list_measure(self.settings.measure)} {self.validation:.4f}"
+        )
+
+
+def run_through(
+    make: Callable[[], Task],
+    settings: Settings,
+    identity: Mapping[str, Any],
+    how: TrainingOptions,
+    watch: Callable[[TrainingRun], None] | None = None,
+) -> TrainingRun:
+    """Train to the end, from where an interrupted training of the same identity has stopped.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the task; what it draws for it is the training's own.
+    settings : Settings
+        Of the training.
+    identity : mapping
+        What it is of, as JSON holds it.
+    how, watch
+        As for `fit`.
+
+    Raises
+    ------
+    InputError
+        As `fit`.
+    """
+    device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
+    with repeatable(device):
+        run = TrainingRun(make(), settings, device)
+        kept = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
+        if kept is not None:
+            run.restore(*kept)
+
+        def save() -> None:
+            if checkpoint is not None and distributed.rank() == 0:
+                checkpoints.save_checkpoint(checkpoint, identity, *run.state())
+
+        while not run.finished:
+            run.train_epoch(save, how.get("checkpoint_every"), how.get("progress"))
+            save()
+            if watch is not None:
+                watch(run)
+        return run

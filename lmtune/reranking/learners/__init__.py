@@ -1,0 +1,1 @@
+"""What learns from lists with features: networks, and boosted trees."""
