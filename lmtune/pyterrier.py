@@ -90,7 +90,7 @@ class Rerank(pt.Transformer):
 
     def __init__(self, model: Any, index: Index) -> None:
         from lmtune.reranking.features import features_of
-        from lmtune.reranking.model_folder import load_model
+        from lmtune.reranking.reranker import load_model
 
         self.model: Reranker = model if hasattr(model, "score") else load_model(model)
         self.index = index

@@ -14,12 +14,12 @@ from .learners.trees import TreeSettings as TreeSettings
 from .letor_folder import read_letor_folder as read_letor_folder
 from .losses.names import Loss as Loss
 from .losses.names import parse_loss as parse_loss
-from .model_folder import load_model as load_model
-from .model_folder import save_model as save_model
 from .normalisation import Normalisation as Normalisation
 from .normalisation import Normaliser as Normaliser
 from .reranker import Reranker as Reranker
 from .reranker import learn as learn
+from .reranker import load_model as load_model
+from .reranker import save_model as save_model
 from .settings import Settings as Settings
 from .sources import reranked as reranked
 from .sources import run_data as run_data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -23,12 +23,9 @@ from lmtune.fusion.search import ExactLineSearch
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.progress import Progress, note, silent, timed
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.features import features_of
-from lmtune.reranking.learners.feature_networks import ScoringOptions
-from lmtune.reranking.model_folder import load_model
-from lmtune.reranking.reranker import Reranker
+from lmtune.reranking.learners.learner import ScoringOptions
+from lmtune.reranking.reranker import Reranker, load_model
 from lmtune.reranking.sources import (
-    FeatureSettings,
     ListSource,
     Run,
     RunFeatures,
@@ -37,9 +34,6 @@ from lmtune.reranking.sources import (
     reranked,
     topics_seen,
 )
-from lmtune.reranking.text.lists import TextSource
-from lmtune.reranking.text.options import TextOptions, reads_text
-from lmtune.reranking.text.training import TextTrained
 from lmtune.storage.files import atomic_write
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -134,7 +128,7 @@ def rerank_run(
     Parameters
     ----------
     model : path
-        A folder that `lmtune.reranking.model_folder.save_model` wrote; its features are made of the run,
+        A folder that `lmtune.reranking.reranker.save_model` wrote; its features are made of the run,
         or texts read. Or ``text:MODEL``, a cross-encoder that was trained elsewhere.
     run, output : path
         The run, and the new one.
@@ -171,7 +165,9 @@ def rerank_run(
         For a model of other features, topics that the run lacks, no topic that the model did not
         see, a weight to be chosen without judged topics, and whatever cannot be read.
     """
-    loaded = open_model(model, text or {})
+    loaded = load_model(model)
+    if text:
+        loaded = loaded.with_text(text, file=model)
     source, collection = source_of(loaded, collection, depth, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
@@ -197,26 +193,6 @@ def rerank_run(
     return made, weight
 
 
-def open_model(model: Path, text: Mapping[str, Any]) -> Reranker:
-    """Open a reranker's folder, or a cross-encoder of others; see `rerank_run`.
-
-    Raises
-    ------
-    InputError
-        As `load_model`, and for options of text beside a model that reads none.
-    """
-    if reads_text(str(model)):
-        options = TextOptions(**text)
-        facts = {"text": asdict(options), "depth": FeatureSettings.depth}
-        return Reranker(TextTrained.untrained(str(model), options), None, (), facts)
-    loaded = load_model(model)
-    if text and not loaded.reads_text:
-        raise InputError(
-            "the model reads no text", file=model, value=min(text), accepted="none of its options"
-        )
-    return loaded.cutting(**text) if text else loaded
-
-
 def source_of(
     model: Reranker, collection: Collection, depth: int | None = None, *, file: Path | None = None
 ) -> tuple[ListSource, Collection]:
@@ -227,12 +203,10 @@ def source_of(
     InputError
         For a model of other features.
     """
-    facts = model.facts
-    if model.reads_text:
-        return TextSource(TextOptions(**facts["text"]), depth or facts["depth"]), collection
-    collection = replace(collection, fields=tuple(facts.get("fields", ())))
-    model.check_features([feature.name for feature in features_of(collection.fields)], file=file)
-    return FeatureSettings(facts["lambda"], facts["mu"], depth or facts["depth"]), collection
+    collection = replace(collection, fields=tuple(model.facts.get("fields", ())))
+    source = model.scorer.source(model.facts, depth)
+    model.check_features(source.names(collection.fields), file=file)
+    return source, collection
 
 
 def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:

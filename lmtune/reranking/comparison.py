@@ -1,4 +1,4 @@
-"""Losses held against each other on the same data: the papers' table."""
+"""Losses compared on the same data: the papers' table."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any, Literal, Protocol, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError, MissingExtraError, check_least
+from lmtune.errors import InputError, check_least
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import compare as compare_values
@@ -23,12 +22,11 @@ from lmtune.measures.significance.options import ComparisonOptions
 from lmtune.parallel import Task, in_order
 from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
-from lmtune.reranking.learners.trees import TreeSettings
+from lmtune.reranking.learners.learner import Scorer
 from lmtune.reranking.losses.names import Loss, parse_losses
 from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
+from lmtune.reranking.reranker import learner_of, measured, reported
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.text.options import check_network, reads_text
 from lmtune.reranking.training.devices import is_spread, parse_devices, run_on_devices
 from lmtune.reranking.training.loop import Training, TrainingOptions
 from lmtune.storage.digests import digest
@@ -157,7 +155,7 @@ def compare(
     Raises
     ------
     InputError
-        As `lmtune.reranking.reranker.fit_scorer`.
+        As `lmtune.reranking.learners.learner.Learner.fit`.
     """
     folds = Folds(splits, normalisation or Normalisation())
     return compare_on(folds, losses, settings, rates=rates, trials=trials, report=report, **how)
@@ -196,7 +194,7 @@ def compare_on(
         [
             replace(settings, loss=loss, learning_rate=rate)
             for loss in some
-            for rate in ([] if some[0].family == "trees" else rates) or [settings.learning_rate]
+            for rate in _rates(replace(settings, loss=loss), rates)
         ]
         for some in ([given] if isinstance(given, Loss) else given for given in losses)
     ]
@@ -211,16 +209,15 @@ def compare_on(
             named = f"trial {trial + 1}"
             count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials, named)
             tested.append(contest.measure([fold[trial] for fold in best], measures, device, count))
-        networks: tuple[tuple[Training, ...], ...] = ()
-        if loss.family != "trees":
-            networks = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
+        trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
         rate = best[0][0].settings.learning_rate
+        networks = trainings if trainings[0] else ()
         outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), networks))
     return outcomes
 
 
 class Contest(Protocol):
-    """What losses are held against each other on: lists with features, in folds, or ratings."""
+    """What losses are compared on: lists with features, in folds, or ratings."""
 
     @property
     def folds(self) -> int:
@@ -260,23 +257,26 @@ class Folds:
         return reported(measure)
 
     def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Scorer:
-        """Train on one fold: see `lmtune.reranking.reranker.fit_scorer`."""
-        split = self._data(settings)[fold]
-        return fit_scorer(split.train, split.validation, settings, **how)
+        """Train on one fold: see `lmtune.reranking.reranker.learner_of`."""
+        learner = learner_of(settings)
+        split = self._data(learner.scorer)[fold]
+        return learner.fit(split.train, split.validation, **how)
 
     def measure(
         self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None
     ) -> NDArray[np.float64]:
         """Measure a trial on the test queries of all folds."""
         del progress
-        tests = [self._data(own.settings)[fold].test for fold, own in enumerate(trial)]
+        tests = [self._data(own)[fold].test for fold, own in enumerate(trial)]
         scores = [own.score(test, device=device) for own, test in zip(trial, tests, strict=True)]
         return measured(zip(tests, scores, strict=True), measures)
 
-    def _data(self, settings: Settings | TreeSettings) -> Sequence[RankingSplit]:
-        if isinstance(settings, TreeSettings) or settings.loss.family == "trees":
-            return self.splits
-        return self.splits if reads_text(settings.network) else self.scaled
+    def _data(self, scorer: Scorer | type[Scorer]) -> Sequence[RankingSplit]:
+        return self.scaled if scorer.scales else self.splits
+
+
+def _rates(settings: Settings, rates: Sequence[float]) -> Sequence[float]:
+    return (rates if learner_of(settings).scorer.has_rate else ()) or [settings.learning_rate]
 
 
 def _tell(
@@ -298,7 +298,7 @@ def _trained(
             seeded, options = replace(own, seed=own.seed + trial), how.copy()
             if report is not None and not spread:
                 where = f"fold {fold + 1}, " if contest.folds > 1 else ""
-                rate = "" if own.loss.family == "trees" else f"rate {own.learning_rate:g}, "
+                rate = f"rate {own.learning_rate:g}, " if learner_of(own).scorer.has_rate else ""
                 words = f"{rate}{where}trial {trial + 1}, "
                 options["progress"] = partial(_tell, report, str(own.loss), number % each, each, words)
             if (home := how.get("checkpoint")) is not None:
@@ -331,10 +331,7 @@ def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
     if len(set(map(str, every))) < len(every):
         raise InputError("a loss is named twice", value=text, accepted="each once")
     for loss in every:
-        replace(settings, loss=loss)  # raises where the other settings do not suit it
-        if loss.family == "trees" and find_spec("lightgbm") is None:
-            raise MissingExtraError("lambdamart", "neural")
-        check_network(settings.network, loss)
+        learner_of(replace(settings, loss=loss)).check()
     return losses
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.measure import check_higher_is_better
 from lmtune.options import check, option
-from lmtune.reranking.losses.names import GRADIENT_FREE, Loss, make_loss, parse_loss
+from lmtune.reranking.losses.names import GRADIENT_FREE, SONG, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
@@ -140,8 +140,6 @@ class Settings:
     @property
     def label(self) -> str:
         """What to call it in a run."""
-        if self.loss.family == "trees":
-            return self.loss.name
         return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
 
     @property
@@ -154,7 +152,7 @@ class Settings:
     @property
     def _samples_for_song(self) -> bool:
         losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
-        return self.list_size is not None and any(loss.family == "song" for loss in losses)
+        return self.list_size is not None and any(loss.family is SONG for loss in losses)
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from lmtune.errors import InputError
 from lmtune.reranking.data import RankingData, batch_of
-from lmtune.reranking.losses.names import make_loss, parse_loss
+from lmtune.reranking.losses.names import SONG, make_loss, parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.song.estimators import ESTIMATORS
@@ -144,7 +144,7 @@ class ListLoss(nn.Module):
         scores = scores_in_pieces(score, pieces, self.model.device)
         known = RelevantPairs.from_lists(data.starts, data.labels)
         objective = make_objective(self.settings.loss, lambda: known, str(scores.device))
-        remembering = learning and self.settings.loss.family == "song"
+        remembering = learning and self.settings.loss.family is SONG
         keys = _keys(queries, documents, labels) if remembering else []
         objective.restore(self._recalled(keys, objective.state(), known))
         seen = BatchLabels.of(batch, seed, scores.device)

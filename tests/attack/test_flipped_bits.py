@@ -157,8 +157,7 @@ def experiment(folder: Path) -> Read:
 def model(folder: Path, loss: str) -> Read:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
     from lmtune.reranking.losses.names import parse_loss
-    from lmtune.reranking.model_folder import load_model, save_model
-    from lmtune.reranking.reranker import learn
+    from lmtune.reranking.reranker import learn, load_model, save_model
     from lmtune.reranking.settings import Settings
 
     settings = Settings(loss=parse_loss(loss), network="mlp:4", epochs=2, batch_size=8)

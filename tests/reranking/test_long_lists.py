@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.formats.ratings import Ratings, read_ratings  # noqa: E402
-from lmtune.reranking.long_lists import learning as long_lists  # noqa: E402
+from lmtune.reranking.long_lists import ratings  # noqa: E402
 from lmtune.reranking.long_lists.learning import LongListFit, fit  # noqa: E402
 from lmtune.reranking.long_lists.ratings import NeuMF, RatingLists  # noqa: E402
 from lmtune.reranking.long_lists.settings import LONG_LISTS, RankingOptions  # noqa: E402
@@ -58,7 +58,7 @@ def test_all_items_are_scored_as_one_by_one(layers: tuple[int, ...], monkeypatch
     whole = network.eval()(users, torch.arange(50).expand(5, -1)).detach()
     network.train()
     for numbers in (1, 200, 1 << 17):
-        monkeypatch.setattr(long_lists, "_CHUNK", numbers)
+        monkeypatch.setattr(ratings, "_CHUNK", numbers)
         torch.testing.assert_close(network.score_all(users), whole, rtol=1e-4, atol=1e-4)
 
 

@@ -20,7 +20,7 @@ from lmtune.measures.lists import Measurer, ndcg  # noqa: E402
 from lmtune.reranking.data import RankingData, batches  # noqa: E402
 from lmtune.reranking.learners.feature_networks import Feed, ListTask, Trained, fit  # noqa: E402
 from lmtune.reranking.learners.networks import Pointwise, make_network  # noqa: E402
-from lmtune.reranking.losses.names import make_loss, parse_loss  # noqa: E402
+from lmtune.reranking.losses.names import FUNCTION, MEASURE, make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import loop  # noqa: E402
 from lmtune.reranking.training.objectives import BatchLabels, make_objective  # noqa: E402
@@ -210,9 +210,9 @@ def test_it_improves_the_measure_itself() -> None:
 
 
 def test_names_of_measures() -> None:
-    assert parse_loss("ndcg@10").family == "measure"
-    assert parse_loss("wta").family == "measure"
-    assert parse_loss("ranknet").family == "function"
+    assert parse_loss("ndcg@10").family is MEASURE
+    assert parse_loss("wta").family is MEASURE
+    assert parse_loss("ranknet").family is FUNCTION
 
 
 @pytest.mark.parametrize(

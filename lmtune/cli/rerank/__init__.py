@@ -17,7 +17,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource
-from lmtune.reranking.text.options import TextOptions, reads_text
+from lmtune.reranking.text.options import TextOptions
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,9 @@ def tuned_features(
 
 def list_source(settings: Settings, features: FeatureSettings, text: TextOptions) -> ListSource:
     """Return what the network is to see of a run's documents."""
-    if not reads_text(settings.network):
-        return features
-    from lmtune.reranking.text.lists import TextSource
+    from lmtune.reranking.reranker import learner_of
 
-    return TextSource(text, features.depth)
+    return learner_of(settings).source(features, text)
 
 
 def members() -> Iterator[Member]:

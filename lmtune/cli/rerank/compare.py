@@ -1,4 +1,4 @@
-"""``lmtune rerank compare``: losses held against each other."""
+"""``lmtune rerank compare``: losses compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, folds_of_run
-from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.reranking.text.options import TextOptions
 from lmtune.storage.folders import check_directory
 
 if TYPE_CHECKING:
@@ -87,10 +87,11 @@ def compare(
     """Train losses several times each; print test nDCG with 95% intervals over trials."""
     from lmtune.reranking.comparison import Folds, empty_queries
     from lmtune.reranking.letor_folder import read_letor_folder
+    from lmtune.reranking.reranker import learner_of
 
     if folder is None and trials.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    check_network(settings.network, settings.loss, lists=trials.run is not None)
+    learner_of(settings).check(lists=trials.run is not None)
     source = list_source(settings, features, text)
 
     def read() -> tuple[Folds, tuple[Empty, ...]]:
@@ -121,7 +122,7 @@ def hold(
     workers: Workers,
     output: LossesOutput,
 ) -> None:
-    """Check what can be checked, read the data, hold the losses against each other on it, and show them.
+    """Check what can be checked, read the data, compare the losses on it, and show them.
 
     `read` also gives the conventions for lists without a relevant item.
     """

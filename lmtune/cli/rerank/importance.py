@@ -43,7 +43,7 @@ def importance(
     from lmtune.reranking.applying import read_lists, unseen_lists
     from lmtune.reranking.importance import permutation_importance
     from lmtune.reranking.learners.trees import LambdaMart
-    from lmtune.reranking.model_folder import load_model
+    from lmtune.reranking.reranker import load_model
 
     if data is None and shuffling.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
@@ -51,7 +51,7 @@ def importance(
         given = (model, shuffling.run or data)
         check_directory(shuffling.output, KIND, reads=[Path(name) for name in given if name is not None])
     loaded = load_model(model)
-    if loaded.reads_text:
+    if not loaded.names:
         raise InputError(
             "the model reads text: it has no features", file=model, accepted="a model of features"
         )

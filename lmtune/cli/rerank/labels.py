@@ -1,4 +1,4 @@
-"""``lmtune rerank labels``: losses held against each other on rankings of all labels."""
+"""``lmtune rerank labels``: losses compared on rankings of all labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lmtune rerank ratings``: losses held against each other on users' rankings of all items."""
+"""``lmtune rerank ratings``: losses compared on users' rankings of all items."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from lmtune.reranking.long_lists import learning
 from lmtune.reranking.long_lists.ratings import RatingLists
 from lmtune.reranking.long_lists.settings import LONG_LISTS, LongListSettings, RankingOptions
 from lmtune.reranking.losses.names import Loss
-from lmtune.reranking.reranker import fit_scorer
+from lmtune.reranking.reranker import learner_of
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import SONGS, RelevantPairs
 from lmtune.reranking.training.loop import TrainingRun
@@ -70,8 +70,9 @@ def train(
     asked = Settings.from_record(settings)
     most = max(1, len(fold.train.queries) // least_steps)
     asked = replace(asked, batch_size=min(asked.batch_size, most))
-    if asked.loss.family == "trees":
-        grown = fit_scorer(fold.train, fold.validation, asked)
+    learner = learner_of(asked)
+    if not learner.scorer.has_rate:
+        grown = learner.fit(fold.train, fold.validation)
         return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
     courses: dict[str, list[float]] = {}
     if watched:

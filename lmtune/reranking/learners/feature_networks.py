@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, ClassVar, Protocol, Self, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError
 from lmtune.measures.lists import LabelledLists, Measurer, NdcgParts
 from lmtune.progress import note
 from lmtune.reranking.data import Batch, RankingData, batches, check_training_data, number_of_batches
+from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.reranking.learners.networks import Attention, Pointwise, make_network
+from lmtune.reranking.normalisation import Normaliser
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs, reinitialise_last_layer
+from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import check_device, fits, to_device
 from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
 
@@ -95,13 +99,8 @@ class ResidentNdcg:
         return values.nanmean()
 
 
-class ScoringOptions(TypedDict, total=False):
-    """Where scores are computed; of texts, which take long, how precisely, and where they are kept."""
-
-    device: str
-    bf16: bool
-    checkpoint: Path | None
-
+WEIGHTS = "model.safetensors"
+"""The file of a network's weights."""
 
 # Rows scored at a time: on the CPU what stays in its caches.
 _ROWS, _DEVICE_ROWS = 4096, 1 << 16
@@ -195,16 +194,21 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Trained(Training):
+class Trained(FeatureScorer, Training):
     """A network trained on features.
 
     Attributes
     ----------
     features : int
         Features that the network takes.
+    normaliser : Normaliser, optional
+        Scales features first; None takes them as they are.
     """
 
     features: int
+    normaliser: Normaliser | None = None
+    kind: ClassVar = "network"
+    scales: ClassVar = True
 
     def network(self) -> Pointwise | Attention:
         """Make the network with its weights, ready to score.
@@ -227,10 +231,49 @@ class Trained(Training):
             ) from None
         return network.eval()
 
-    def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float32]:
+    def score(
+        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+    ) -> NDArray[np.float32]:
         """Score every row of data, shape (rows,)."""
-        scores: NDArray[np.float32] = Feed(data, device).scores(self.network().to(device)).cpu().numpy()
+        del progress
+        device = how.get("device", "cpu")
+        scaled = data if self.normaliser is None else self.normaliser.transform(data)
+        scores: NDArray[np.float32] = Feed(scaled, device).scores(self.network().to(device)).cpu().numpy()
         return scores
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write weights, normaliser and course; see `Scorer`."""
+        arrays = {} if self.normaliser is None else self.normaliser.to_arrays()
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+        content = save(prefixed("network", self.weights) | prefixed("normaliser", tensors))
+        folder.joinpath(WEIGHTS).write_bytes(content)
+        return self.save_course(folder)
+
+    @classmethod
+    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
+        """Make it of what `save` wrote."""
+        del home
+        tensors = load(files[WEIGHTS])
+        arrays = {name: tensor.numpy() for name, tensor in without_prefix("normaliser", tensors).items()}
+        course, weights = cls.read_course(files, kept), without_prefix("network", tensors)
+        normaliser = Normaliser.from_arrays(arrays)
+        trained = cls(weights=weights, features=len(kept["features"]), normaliser=normaliser, **course)
+        trained.network()  # to see that it can be made
+        return trained
+
+
+class NetworkLearner(Learner):
+    """Trains a network on features."""
+
+    scorer = Trained
+
+    def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> Trained:
+        """Scale features, and train."""
+        if self.normalisation is None:
+            return fit(train, validation, self.settings, **how)
+        normaliser = self.normalisation.fit(train)
+        parts = normaliser.transform(train), normaliser.transform(validation)
+        return replace(fit(*parts, self.settings, **how), normaliser=normaliser)
 
 
 class ListFeed(Protocol):

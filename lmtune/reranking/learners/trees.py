@@ -1,23 +1,33 @@
-"""LambdaMART by LightGBM: the baseline of boosted trees that networks are held against."""
+"""LambdaMART by LightGBM: the baseline of boosted trees, which networks are compared with."""
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.formats.csv_files import csv_text
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import check_higher_is_better, parse_list_measure
 from lmtune.options import check, option
 from lmtune.reranking.data import RankingData, check_training_data
+from lmtune.reranking.learners.learner import FeatureScorer, Learner, ScoringOptions
+from lmtune.reranking.losses.names import LAMBDAMART
+from lmtune.reranking.text.options import reads_text
+from lmtune.reranking.training.loop import HISTORY, Progress, TrainingOptions, csv_rows
+
+TREES = "trees.txt"
+"""The file of a model's trees."""
 
 _HIGHEST_LABEL = 30
 
@@ -77,7 +87,7 @@ class TreeSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class LambdaMart:
+class LambdaMart(FeatureScorer):
     """Boosted trees that score documents, and how they came about.
 
     Attributes
@@ -97,8 +107,10 @@ class LambdaMart:
     best_round: int
     history: tuple[float, ...]
 
-    label = "lambdamart"
-    """What to call it in a run."""
+    label: ClassVar = LAMBDAMART
+    kind: ClassVar = "trees"
+    scales: ClassVar = False
+    has_rate: ClassVar = False
 
     @cached_property
     def _booster(self) -> Any:
@@ -136,7 +148,9 @@ class LambdaMart:
         measure = parse_list_measure(self.settings.measure)
         return f"{self.best_round} trees, validation {measure} {self.validation:.4f}"
 
-    def score(self, data: RankingData, *, device: str = "cpu") -> NDArray[np.float64]:
+    def score(
+        self, data: RankingData, *, progress: Progress | None = None, **how: Unpack[ScoringOptions]
+    ) -> NDArray[np.float64]:
         """Score every row, shape (rows,), whatever the device.
 
         Raises
@@ -144,7 +158,7 @@ class LambdaMart:
         InputError
             For another number of features than in training.
         """
-        del device
+        del progress, how
         if data.features.shape[1] != self.features:
             raise InputError(
                 "another number of features",
@@ -154,6 +168,47 @@ class LambdaMart:
         if not data.labels.size:
             return np.zeros(0)
         return np.asarray(self._booster.predict(data.features), np.float64)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the trees and the validation value after each; see `Scorer`."""
+        folder.joinpath(TREES).write_text(self.text, encoding="utf-8")
+        folder.joinpath(HISTORY).write_text(csv_text(["round", "validation"], enumerate(self.history, 1)))
+        return {"settings": asdict(self.settings), "best_round": self.best_round}
+
+    @classmethod
+    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
+        """Make it of what `save` wrote."""
+        del home
+        history = tuple(float(value) for _, value in csv_rows(files[HISTORY]))
+        text = files[TREES].decode(errors="replace")
+        trees = cls(TreeSettings(**kept["settings"]), text, kept["best_round"], history)
+        trees.trees  # noqa: B018 - to see that it can be read
+        return trees
+
+
+class TreeLearner(Learner):
+    """Grows trees on features as they come."""
+
+    scorer = LambdaMart
+
+    @property
+    def label(self) -> str:
+        """The loss's name: there is no network."""
+        return self.settings.loss.name
+
+    def check(self, *, lists: bool = True) -> None:
+        """Raise InputError for a network that reads text, MissingExtraError without LightGBM."""
+        if reads_text(self.settings.network):
+            raise InputError("trees read no text", value=self.label, accepted="another loss")
+        if find_spec("lightgbm") is None:
+            raise MissingExtraError(self.label, "neural")
+        super().check(lists=lists)
+
+    def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> LambdaMart:
+        """Grow trees: of the options `progress` alone has a use."""
+        settings = self.settings
+        trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)
+        return fit(train, validation, trees, progress=how.get("progress"))
 
 
 def fit(

@@ -9,7 +9,7 @@ from lmtune.measures.label_measures import parse_label_measure
 from lmtune.measures.measure import EXPONENTIAL, Measure, parse_list_measure
 from lmtune.options import option, other_default
 from lmtune.reranking.learners.networks import parse_network
-from lmtune.reranking.losses.names import Loss
+from lmtune.reranking.losses.names import SONG, TREES, Loss
 from lmtune.reranking.settings import Settings
 
 
@@ -17,8 +17,8 @@ from lmtune.reranking.settings import Settings
 class LongListSettings(Settings):
     """How NeuMF is trained: `Settings` with defaults for long lists; the network is no choice."""
 
-    loss: Loss = other_default(Settings, "loss", Loss("song", family="song"))
-    warm_up_loss: Loss = other_default(Settings, "warm_up_loss", Loss("cross-entropy", family="song"))
+    loss: Loss = other_default(Settings, "loss", Loss("song", family=SONG))
+    warm_up_loss: Loss = other_default(Settings, "warm_up_loss", Loss("cross-entropy", family=SONG))
     warm_up: int = other_default(Settings, "warm_up", 10)
     list_size: int | None = other_default(Settings, "list_size", 40)
     list_relevant: int | None = other_default(Settings, "list_relevant", 10)
@@ -35,7 +35,7 @@ class LongListSettings(Settings):
                 value=relevant,
                 accepted=f"1 or more, fewer than the {self.list_size} sampled",
             )
-        if "trees" in (self.loss.family, self.warm_up_loss.family):
+        if TREES in (self.loss.family, self.warm_up_loss.family):
             raise InputError("trees need features of each item", accepted="losses of networks")
 
 

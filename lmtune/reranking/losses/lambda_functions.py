@@ -27,7 +27,7 @@ from lmtune.storage.files import read_bytes
 LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 """(scores, labels) -> lambdas, all of shape (documents,)."""
 
-LAMBDAS = "lambdas"
+NAME = "lambdas"
 """The loss of training that takes such a function."""
 
 _ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
@@ -246,8 +246,8 @@ def named_options(options: Mapping[str, Any]) -> dict[str, str]:
     """
     for option in options:
         if option not in ("function", "digest"):
-            raise InputError(f"{LAMBDAS} has no such option", value=option, accepted="function")
+            raise InputError(f"{NAME} has no such option", value=option, accepted="function")
     if "function" not in options:
-        raise InputError(f"the loss {LAMBDAS} needs a function", accepted=f"{LAMBDAS}:FILE.py:NAME")
+        raise InputError(f"the loss {NAME} needs a function", accepted=f"{NAME}:FILE.py:NAME")
     named = str(options["function"])
     return {"function": named, "digest": str(options.get("digest") or file_digest(named))}

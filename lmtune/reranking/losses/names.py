@@ -7,19 +7,41 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from lmtune.errors import InputError
 from lmtune.options import check, kinds, option, read
-from lmtune.reranking.losses.lambda_functions import LAMBDAS, named_options
+from lmtune.reranking.losses.lambda_functions import NAME, named_options
 
-Family = Literal["function", "song", "lambdas", "measure", "trees"]
+
+class Family(NamedTuple):
+    """What losses of a kind have in common.
+
+    Attributes
+    ----------
+    name : str
+    has_gradient : bool
+        Else SPSA and FDSA alone can minimise them.
+    no_value : str
+        Why these cannot; "" where they can.
+    """
+
+    name: str
+    has_gradient: bool = True
+    no_value: str = ""
+
+
+FUNCTION = Family("functions of scores and labels")
+SONG = Family("SONG and others that remember earlier scores", no_value="remembers earlier scores")
+LAMBDAS = Family("a user's lambdas", no_value="has no value")
+MEASURE = Family("measures", has_gradient=False)
+TREES = Family("boosted trees")
 
 GRADIENT_FREE = ("spsa", "fdsa")
 """Optimizers that need the loss's values alone."""
 
 LAMBDAMART = "lambdamart"
-"""The name of boosted trees, where losses are held against each other."""
+"""The name of boosted trees, where losses are compared."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +54,15 @@ class Loss:
         Such as ``"k-song"``.
     options : dict
         The loss's own, such as ``{"theoretical": True}``.
-    family : {"function", "song", "lambdas", "measure", "trees"}
-        A function of scores and labels; SONG and others that remember earlier scores; a user's
-        lambdas; a measure, which has no gradient; boosted trees, which no network is trained by.
+    family : Family
+        `FUNCTION`, `SONG`, `LAMBDAS`, `MEASURE` or `TREES`, which no network is trained by.
     label : str
         As the user wrote it.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    family: Family = "function"
+    family: Family = FUNCTION
     label: str = field(default="", compare=False)
 
     def __str__(self) -> str:
@@ -53,19 +74,18 @@ class Loss:
         A measure has no gradient. A loss that remembers earlier scores is no function of the
         weights, whose values SPSA could compare, and lambdas need not have a cost at all.
         """
-        if self.family == "measure" and optimizer not in GRADIENT_FREE:
+        if not self.family.has_gradient and optimizer not in GRADIENT_FREE:
             raise InputError(
                 f"the measure {self.name} has no gradient for the optimizer",
                 value=optimizer,
                 accepted=", ".join(GRADIENT_FREE),
             )
-        if self.family in ("song", "lambdas") and optimizer in GRADIENT_FREE:
+        if self.family.no_value and optimizer in GRADIENT_FREE:
             from lmtune.measures.measure import ACCEPTED_OF_LISTS
             from lmtune.reranking.losses.table import LOSSES
 
-            problem = "has no value" if self.family == "lambdas" else "remembers earlier scores"
             raise InputError(
-                f"{optimizer} cannot minimise a loss that {problem}",
+                f"{optimizer} cannot minimise a loss that {self.family.no_value}",
                 value=self.name,
                 accepted=f"{', '.join(LOSSES)}; {ACCEPTED_OF_LISTS}",
             )
@@ -89,8 +109,8 @@ def parse_loss(text: str) -> Loss:
     label = text.strip()
     name, *parts = label.split(":")
     name = name.lower()
-    if name == LAMBDAS:
-        return Loss(LAMBDAS, named_options({"function": ":".join(parts)}), "lambdas", label)
+    if name == NAME:
+        return Loss(NAME, named_options({"function": ":".join(parts)}), LAMBDAS, label)
     texts = {}
     for part in parts:
         own, equals, value = part.partition("=")
@@ -123,8 +143,8 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:
     InputError
         As `parse_loss`.
     """
-    if name == LAMBDAS:
-        return Loss(LAMBDAS, named_options(options or {}), "lambdas")
+    if name == NAME:
+        return Loss(NAME, named_options(options or {}), LAMBDAS)
     return _made(name, dict(options or {}))
 
 
@@ -133,7 +153,7 @@ def loss_names() -> list[str]:
     from lmtune.reranking.losses.table import LOSSES
     from lmtune.reranking.song import SONGS
 
-    return [*LOSSES, *SONGS, LAMBDAS]
+    return [*LOSSES, *SONGS, NAME]
 
 
 @dataclass(frozen=True)
@@ -152,17 +172,17 @@ def _declaration(name: str) -> tuple[Family, type[Any]]:
     from lmtune.reranking.song import SONGS
 
     if name in LOSSES:
-        return "function", declared_options(LOSSES[name])
+        return FUNCTION, declared_options(LOSSES[name])
     if name in SONGS:
-        return "song", declared_options(SONGS[name])
+        return SONG, declared_options(SONGS[name])
     if name == LAMBDAMART:
-        return "trees", TreeSettings
+        return TREES, TreeSettings
     try:
         parse_list_measure(name)
     except InputError:
         accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
         raise InputError("unknown loss", value=name, accepted=accepted) from None
-    return "measure", MeasureOptions
+    return MEASURE, MeasureOptions
 
 
 def _made(name: str, options: Mapping[str, Any], label: str = "") -> Loss:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self, Unpack
+from typing import Any, BinaryIO, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -19,10 +19,13 @@ from lmtune.errors import InputError
 from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.learners.feature_networks import ListTask, ScoringOptions, digest_of
-from lmtune.reranking.settings import Settings
+from lmtune.reranking.learners.feature_networks import ListTask, digest_of
+from lmtune.reranking.learners.learner import Learner, ScoringOptions
+from lmtune.reranking.settings import TEXT, Settings
+from lmtune.reranking.sources import FeatureSettings, ListSource
 from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
-from lmtune.reranking.text.lists import TextLists, check_texts
+from lmtune.reranking.text.lists import TextLists, TextSource, check_texts
+from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.training.devices import autocast, check_device
 from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
@@ -42,6 +45,8 @@ class TextTrained(Training):
     """
 
     network: CrossEncoder
+    kind: ClassVar = "text"
+    scales: ClassVar = False
 
     @classmethod
     def untrained(cls, name: str, options: TextOptions) -> Self:
@@ -74,6 +79,42 @@ class TextTrained(Training):
         spent = time.perf_counter() - begin
         note(f"{len(found)} documents scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
         return found.numpy()
+
+    def source(self, facts: Mapping[str, Any], depth: int | None) -> ListSource:
+        """Return what reads a run's documents, as in training or to another depth."""
+        return TextSource(TextOptions(**facts["text"]), depth or facts["depth"])
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the network as transformers load it, and the course; see `Scorer`."""
+        self.network.save(folder)
+        return self.save_course(folder)
+
+    @classmethod
+    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
+        """Make it of what `save` wrote."""
+        network = load_network(f"{TEXT}{home}", TextOptions(**kept["facts"]["text"]))
+        return cls(weights=network.state_dict(), network=network, **cls.read_course(files, kept))
+
+
+class TextLearner(Learner):
+    """Trains a network that reads texts."""
+
+    scorer = TextTrained
+
+    def check(self, *, lists: bool = True) -> None:
+        """Raise InputError without texts, or for a model that cannot be had."""
+        if not lists:
+            accepted = "--run, of a collection with documents"
+            raise InputError("no texts to read", value=self.settings.network, accepted=accepted)
+        find_model(self.settings.network)
+
+    def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
+        """Return texts, as many of a topic as there would be features."""
+        return TextSource(text, features.depth)
+
+    def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:
+        """Train on lists with texts: see `fit`."""
+        return fit(check_texts(train), check_texts(validation), self.settings, **how)
 
 
 class Kept:

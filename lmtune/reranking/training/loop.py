@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypedDict
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
+from lmtune.formats.csv_files import csv_text
 from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import Batch
 from lmtune.reranking.losses.names import GRADIENT_FREE
@@ -25,6 +26,9 @@ from lmtune.reranking.training.objectives import BatchLabels, Objective, make_ob
 from lmtune.reranking.training.perturbation import Perturbing
 
 Progress = Callable[[int, int, str], None]
+HISTORY, SECONDS = "history.csv", "seconds.csv"
+"""Of a model: a row an epoch; the epochs' times, which alone differ between equal trainings."""
+
 _MOMENTUM = 0.9
 _MANY_WEIGHTS = 1 << 21
 
@@ -292,6 +296,11 @@ def _seed(*numbers: int) -> int:
     return int(drawn >> np.uint64(1))
 
 
+def csv_rows(content: bytes) -> list[list[str]]:
+    """Return a CSV file's rows, without its header."""
+    return [line.split(",") for line in content.decode().splitlines()[1:]]
+
+
 class TrainingOptions(TypedDict, total=False):
     """Where and how a training goes on, as `fit` takes it."""
 
@@ -324,12 +333,32 @@ class Training:
     history: tuple[Epoch, ...]
     seconds: tuple[float, ...]
     best_epoch: int
+    has_rate: ClassVar = True
 
     @classmethod
     def of(cls, run: TrainingRun, **more: Any) -> Self:
         """Take what a run has come to, and a subclass's own attributes."""
         history, seconds = tuple(run.history), tuple(run.seconds)
         return cls(run.settings, run.best, history, seconds, run.best_epoch, **more)
+
+    def save_course(self, folder: Path) -> dict[str, Any]:
+        """Write how the training went; return what else there is to keep."""
+        rows = [asdict(row) for row in self.history]
+        seconds = ((epoch, f"{spent:.3f}") for epoch, spent in enumerate(self.seconds, 1))
+        folder.joinpath(HISTORY).write_text(csv_text(rows[0], ([*row.values()] for row in rows)))
+        folder.joinpath(SECONDS).write_text(csv_text(["epoch", "seconds"], seconds))
+        return {"settings": self.settings.as_record(), "best_epoch": self.best_epoch}
+
+    @staticmethod
+    def read_course(files: Mapping[str, bytes], kept: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all but the weights of what `save_course` has kept."""
+        rows = csv_rows(files[HISTORY])
+        return {
+            "settings": Settings.from_record(kept["settings"]),
+            "history": tuple(Epoch(int(epoch), *map(float, rest)) for epoch, *rest in rows),
+            "seconds": tuple(float(spent) for _, spent in csv_rows(files[SECONDS])),
+            "best_epoch": kept["best_epoch"],
+        }
 
     @property
     def validation(self) -> float:

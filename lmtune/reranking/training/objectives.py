@@ -18,7 +18,7 @@ from lmtune.measures.measure import parse_list_measure
 from lmtune.reranking.data import Batch, RankingData
 from lmtune.reranking.learners.networks import ItemNorm
 from lmtune.reranking.losses.given_lambdas import loss_from_options
-from lmtune.reranking.losses.names import Loss, loss_names
+from lmtune.reranking.losses.names import FUNCTION, LAMBDAS, MEASURE, SONG, Family, Loss, loss_names
 from lmtune.reranking.losses.table import LOSSES
 from lmtune.reranking.song import SONGS, KSong, PreviousIterate, Song
 from lmtune.reranking.song.estimators import ESTIMATORS
@@ -126,18 +126,10 @@ def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) 
     InputError
         For a loss that no network can be trained by.
     """
-    if loss.family == "function":
-        return _OfScores(LOSSES[loss.name], loss.options, device)
-    if loss.family == "lambdas":
-        return _OfScores(loss_from_options(loss.options), {}, device)
-    if loss.family == "song":
-        known = pairs()
-        return _Remembering(SONGS[loss.name](known, **loss.options).to(device), known)
-    if loss.family == "measure":
-        return _Measured(loss.name, loss.options)
-    raise InputError(
-        "no loss that networks can be trained with", value=loss.name, accepted=", ".join(loss_names())
-    )
+    if loss.family not in _OBJECTIVES:
+        accepted = ", ".join(loss_names())
+        raise InputError("no loss that networks can be trained with", value=loss.name, accepted=accepted)
+    return _OBJECTIVES[loss.family](loss, pairs, device)
 
 
 class _OfScores(Objective):
@@ -258,3 +250,16 @@ class _Remembering(Objective):
         self.module.load_state_dict(without_prefix("estimates", state))
         if self.previous is not None:
             self.previous.load_state_dict(without_prefix("previous", state))
+
+
+def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:
+    known = pairs()
+    return _Remembering(SONGS[loss.name](known, **loss.options).to(device), known)
+
+
+_OBJECTIVES: dict[Family, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
+    FUNCTION: lambda loss, _, device: _OfScores(LOSSES[loss.name], loss.options, device),
+    LAMBDAS: lambda loss, _, device: _OfScores(loss_from_options(loss.options), {}, device),
+    SONG: _of_song,
+    MEASURE: lambda loss, *_: _Measured(loss.name, loss.options),
+}
