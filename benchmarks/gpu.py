@@ -38,7 +38,7 @@ import training_epoch
 from long_lists import made_pairs, positions_of
 
 from lmtune.reranking.learners import trees as lambdamart
-from lmtune.reranking.learners.trees import TreeSettings
+from lmtune.reranking.learners.tree_settings import TreeSettings
 from lmtune.reranking.losses import LOSSES, k_song, song
 from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings

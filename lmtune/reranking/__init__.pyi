@@ -9,8 +9,8 @@ from .importance import permutation_importance as permutation_importance
 from .learners.feature_networks import Trained as Trained
 from .learners.feature_networks import fit as fit
 from .learners.networks import make_network as make_network
+from .learners.tree_settings import TreeSettings as TreeSettings
 from .learners.trees import LambdaMart as LambdaMart
-from .learners.trees import TreeSettings as TreeSettings
 from .letor_folder import read_letor_folder as read_letor_folder
 from .losses.names import Loss as Loss
 from .losses.names import parse_loss as parse_loss

@@ -141,7 +141,7 @@ def rerank_run(
         order.
     depth : int, optional
         Documents of a topic that are scored, as many as in training by default; the others keep
-        their order beneath.
+        their order below.
     interpolate : float or Measure, optional
         Add the run's own scores, both min-max: the model's weight, from 0 to 1; or the measure for
         which it is best on the topics that validated the model, which has not learnt from them.

@@ -35,12 +35,12 @@ Report = Callable[[str, int, int, str], None]
 Tried = Scorer | Training
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
-"""What losses are paired by, where they are tested."""
+"""Units that losses are paired by, where they are tested."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one loss came to.
+    """The outcome of one loss.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ def compare_on(
 
 
 class Contest(Protocol):
-    """What losses are compared on: lists with features, in folds, or ratings."""
+    """Data on which losses are compared: lists with features, in folds, or ratings."""
 
     @property
     def folds(self) -> int:

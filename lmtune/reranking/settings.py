@@ -1,4 +1,4 @@
-"""What a training run is asked to do, checked before it begins."""
+"""Settings of a training, checked before it begins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 TEXT = "text:"
 LIGHT = ("maxsim:", "knrm:")
-"""What the names of networks that read text begin with."""
+"""Beginnings of the names of networks that read text."""
 
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "dropout": (0.0, None),
@@ -26,7 +26,7 @@ DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "epochs": (30, 3),
     "batch_size": (64, 16),
 }
-"""What a network on features, and one that reads text, is trained with unless it is said."""
+"""Defaults of a network on features, and of one that reads text."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """What to call it in a run."""
+        """Its name in a run."""
         return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
 
     @property

@@ -132,7 +132,7 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
     Yields
     ------
     Ranking
-        Documents that were not scored stand beneath the others in the run's order, with 1, 2, ...
+        Documents that were not scored stand below the others in the run's order, with 1, 2, ...
         less than the lowest score.
 
     Raises
@@ -151,8 +151,8 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
         docnos = [data.docnos[rows.start + int(place)] for place in order]
         ranked = set(docnos)
         rest = [docno for docno in in_order(given[topic]) if docno not in ranked]
-        beneath = values[rows].min() - np.arange(1, len(rest) + 1)
-        yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], beneath)))
+        below = values[rows].min() - np.arange(1, len(rest) + 1)
+        yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below)))
 
 
 def in_order(scores: Mapping[str, float]) -> list[str]:
@@ -183,7 +183,7 @@ _SHARE = 0.2
 
 
 class ListSource(Protocol):
-    """What networks are to see of a run's documents: their features, or their texts."""
+    """The side of a run's documents that networks see: their features, or their texts."""
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
@@ -216,8 +216,30 @@ class FeatureSettings:
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make features: see `run_features`."""
-        return run_features(run, dataset, collection, self, progress)
+        """Make features, and labels where the dataset has judgements.
+
+        Raises
+        ------
+        InputError
+            As `run_data`.
+        """
+        index = collection.open_index(dataset, progress=progress)
+        with timed(f"{dataset.name}: features of {len(run)} topics"):
+            data = run_data(
+                run,
+                index,
+                dataset.topics,
+                dataset.qrels,
+                lambda_=self.lambda_,
+                mu=self.mu,
+                depth=self.depth,
+                fields=collection.fields,
+                progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
+                on_missing=lambda count, docno: note(
+                    f"{count} documents of the run are not in the index, such as {docno}"
+                ),
+            )
+        return RunFeatures(data, dataset, index, collection.fields)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
         """Return the features' names."""
@@ -230,7 +252,7 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class RunFeatures:
-    """What networks see of a run's documents, and where it comes from.
+    """A run's documents as networks see them, and where it comes from.
 
     Attributes
     ----------
@@ -286,7 +308,7 @@ class TrainingData:
 
     @property
     def label(self) -> str:
-        """What messages begin with where there are several folds."""
+        """The beginning of messages where there are several folds."""
         return f"{self.fold}: " if self.fold else ""
 
 
@@ -375,7 +397,7 @@ def folds_of_run(
     path, collection, source, validation, progress
         As for `from_run`; the validation topics are taken of each fold's training topics.
     folds : str, optional
-        As `lmtune.datasets.folds.make_folds` takes; 5 by default. Topics are dealt as there; those
+        As `lmtune.datasets.folds.make_folds` takes; 5 by default. Topics are split as there; those
         that are in no fold, since they have no relevant document, are tested with the first.
     seed : int
         Of the folds and the share.
@@ -388,14 +410,14 @@ def folds_of_run(
     run, dataset = read_run(path), collection.load(progress=progress)
     judged_topics(path, run, dataset)
     usable = [topic for topic in split_topics(dataset).usable if topic in run]
-    dealt, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)
+    split, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)
     note(how)
     made = source.lists(run, dataset, collection, progress)
-    rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in dealt)]
+    rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in split)]
     if rest:
         note(f"{len(rest)} topics in no fold are reranked with the first, which learns nothing from them")
     parts = []
-    for number, fold in enumerate(dealt, 1):
+    for number, fold in enumerate(split, 1):
         found = _with_relevant(made.data, fold.train)
         held = _held_out(found, usable, validation, seed)
         test = made.data.select([*fold.test, *(rest if number == 1 else ())])
@@ -506,52 +528,6 @@ def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: st
         if not topics:
             raise InputError("the run has none of the topics", file=path, value=only)
     return topics
-
-
-def run_features(
-    run: Mapping[str, Mapping[str, float]],
-    dataset: Dataset,
-    collection: Collection,
-    features: FeatureSettings,
-    progress: Progress = silent,
-) -> RunFeatures:
-    """Make the features of a run's documents, and labels where the dataset has judgements.
-
-    Parameters
-    ----------
-    run : mapping
-        The run.
-    dataset : Dataset
-        Its topics and judgements.
-    collection : Collection
-        What names its index; its fields have features too.
-    features : FeatureSettings
-        What the features depend on.
-    progress : Progress
-        Called while documents are indexed and features made.
-
-    Raises
-    ------
-    InputError
-        As `lmtune.reranking.sources.run_data`.
-    """
-    index = collection.open_index(dataset, progress=progress)
-    with timed(f"{dataset.name}: features of {len(run)} topics"):
-        data = run_data(
-            run,
-            index,
-            dataset.topics,
-            dataset.qrels,
-            lambda_=features.lambda_,
-            mu=features.mu,
-            depth=features.depth,
-            fields=collection.fields,
-            progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
-            on_missing=lambda count, docno: note(
-                f"{count} documents of the run are not in the index, such as {docno}"
-            ),
-        )
-    return RunFeatures(data, dataset, index, collection.fields)
 
 
 def _is_share(text: str) -> bool:

@@ -21,7 +21,7 @@ from lmtune.reranking.learners.networks import make_network  # noqa: E402
 from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.training import devices  # noqa: E402
-from lmtune.reranking.training.devices import check_device, one_ahead, parse_devices, repeatable, to_device  # noqa: E402
+from lmtune.reranking.training.devices import check_device, parse_devices, prefetch, repeatable, to_device  # noqa: E402
 from lmtune.reranking.training.loop import TrainingRun  # noqa: E402
 from lmtune.reranking.training.objectives import make_objective  # noqa: E402
 
@@ -44,7 +44,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
         check_device("cuda")
 
 
-def test_a_gpus_batches_are_made_one_ahead_in_a_thread() -> None:
+def test_a_gpus_batches_are_made_prefetch_in_a_thread() -> None:
     made: list[int] = []
 
     def numbers() -> Iterator[tuple[int, int]]:
@@ -55,19 +55,19 @@ def test_a_gpus_batches_are_made_one_ahead_in_a_thread() -> None:
             raise InputError("bad data")
 
     fine = True
-    assert [own for own, _ in one_ahead(numbers(), "cpu")] == made == [0, 1, 2, 3]
-    assert {thread for _, thread in one_ahead(numbers(), "cpu")} == {threading.get_ident()}
-    found = list(one_ahead(numbers(), "cuda"))
+    assert [own for own, _ in prefetch(numbers(), "cpu")] == made == [0, 1, 2, 3]
+    assert {thread for _, thread in prefetch(numbers(), "cpu")} == {threading.get_ident()}
+    found = list(prefetch(numbers(), "cuda"))
     assert [own for own, _ in found] == [0, 1, 2, 3]
     assert {thread for _, thread in found}.isdisjoint({threading.get_ident()})
     made.clear()
-    for number, _ in one_ahead(numbers(), "cuda:0"):
+    for number, _ in prefetch(numbers(), "cuda:0"):
         if number:
             break
     assert made in ([0, 1], [0, 1, 2])
     fine = False
     with pytest.raises(InputError, match="bad data"):
-        list(one_ahead(numbers(), "cuda"))
+        list(prefetch(numbers(), "cuda"))
 
 
 LOSSES = ["ranknet", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle", "song"]

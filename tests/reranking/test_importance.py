@@ -16,7 +16,8 @@ from lmtune.measures.lists import Measurer
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.importance import permutation_importance
 from lmtune.reranking.learners.learner import Scorer
-from lmtune.reranking.learners.trees import TreeSettings, fit
+from lmtune.reranking.learners.tree_settings import TreeSettings
+from lmtune.reranking.learners.trees import fit
 from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.settings import Settings
 

@@ -27,7 +27,7 @@ class Reranking:
     all_topics: bool = option(False, "Rerank also the topics that trained or validated the model.")
     depth: int | None = option(
         None,
-        "Documents of a topic that are scored; the others keep their order beneath; default: as in training.",
+        "Documents of a topic that are scored; the others keep their order below; default: as in training.",
     )
     interpolate: str | None = option(
         None,

@@ -15,7 +15,7 @@ from lmtune.formats.letor import write_letor
 from lmtune.formats.runs import read_run
 from lmtune.options import option
 from lmtune.reranking.features import features_of
-from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
+from lmtune.reranking.sources import FeatureSettings, judged_topics
 from lmtune.storage.outputs import check_file
 
 
@@ -43,7 +43,7 @@ def features(
     with stages() as progress:
         loaded = own.load(progress=progress)
         topics = judged_topics(files.run, run, loaded, files.only_topics)
-        made = run_features({topic: run[topic] for topic in topics}, loaded, own, settings, progress)
+        made = settings.lists({topic: run[topic] for topic in topics}, loaded, own, progress)
     write_letor(files.output, made.data)
     for number, feature in enumerate(features_of(made.fields), 1):
         say(f"{number}\t{feature.name}\t{feature.what}\n")

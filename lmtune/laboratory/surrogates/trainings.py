@@ -20,9 +20,10 @@ from lmtune.reranking.long_lists import learning
 from lmtune.reranking.long_lists.ratings import RatingLists
 from lmtune.reranking.long_lists.settings import LONG_LISTS, LongListSettings, RankingOptions
 from lmtune.reranking.losses.names import Loss
+from lmtune.reranking.losses.table import SONGS
 from lmtune.reranking.reranker import learner_of
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.song import SONGS, RelevantPairs
+from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training.loop import TrainingRun
 
 HELD_OUT = 5

@@ -1,1 +1,1 @@
-"""What learns from lists with features: networks, and boosted trees."""
+"""Learners and scorers of lists with features: networks, and boosted trees."""

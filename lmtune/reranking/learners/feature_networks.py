@@ -277,7 +277,7 @@ class NetworkLearner(Learner):
 
 
 class ListFeed(Protocol):
-    """What networks take of lists."""
+    """Lists as networks take them."""
 
     def inputs(self, network: Any, rows: NDArray[np.int64]) -> tuple[Any, ...]:
         """Give what a network takes for a padded table of rows, (batch, items), -1 on padding."""
@@ -364,11 +364,8 @@ def fit(
     validation: RankingData | None,
     settings: Settings,
     *,
-    device: str = "cpu",
-    checkpoint: Path | None = None,
-    checkpoint_every: int | None = None,
-    progress: Progress | None = None,
     watch: Callable[[TrainingRun], None] | None = None,
+    **how: Unpack[TrainingOptions],
 ) -> Trained:
     """Train a network.
 
@@ -407,13 +404,13 @@ def fit(
         For unknown names, data that do not fit, a checkpoint of another training, or a loss that
         is no longer finite.
     """
+    device = how.get("device", "cpu")
     check_device(device)
-    _check(train, validation)
-    digest = digest_of(train, validation) if checkpoint else ""  # which takes a while
+    for name, data in check_training_data(train, validation).items():
+        if not np.isfinite(data.features).all():
+            raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
+    digest = digest_of(train, validation) if how.get("checkpoint") else ""  # which takes a while
     identity = {"settings": settings.as_record(), "data": digest}
-    how = TrainingOptions(
-        device=device, checkpoint=checkpoint, checkpoint_every=checkpoint_every, progress=progress
-    )
 
     def make() -> ListTask:
         network = make_network(
@@ -427,12 +424,6 @@ def fit(
 
     run = run_through(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])
-
-
-def _check(train: RankingData, validation: RankingData | None) -> None:
-    for name, data in check_training_data(train, validation).items():
-        if not np.isfinite(data.features).all():
-            raise InputError(f"the {name} features are not all finite", accepted="finite numbers")
 
 
 def digest_of(train: RankingData, validation: RankingData | None) -> str:

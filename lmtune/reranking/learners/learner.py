@@ -1,4 +1,4 @@
-"""What learns from lists, and the scorers that it makes."""
+"""Learners of lists, and the scorers that they make."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Scorer(Protocol):
 
     @property
     def settings(self) -> Any:
-        """What was asked for, with the measure that validation chose by."""
+        """The settings asked for, with the measure that validation chose by."""
 
     @property
     def label(self) -> str:
-        """What to call it in a run."""
+        """Its name in a run."""
 
     @property
     def summary(self) -> str:
-        """What came of the training, in a line."""
+        """The outcome of the training, in a line."""
 
     @property
     def validation(self) -> float:
@@ -97,7 +97,7 @@ class Learner(ABC):
 
     @property
     def label(self) -> str:
-        """What to call its scorers in a run."""
+        """Its scorers' name in a run."""
         return self.settings.label
 
     def check(self, *, lists: bool = True) -> None:

@@ -29,7 +29,7 @@ _HIDDEN = 10
 _MOST_WIDTH, _MOST_LAYERS = 65536, 64
 
 ACCEPTED = "linear, two-layer, b64, b128, b256, b512, b1024, b:256-64, mlp:256-128-64, attention[:128-2-2]"
-"""What `make_network` takes, for messages."""
+"""Names that `make_network` takes, for messages."""
 
 
 class Pointwise(nn.Module):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,14 +26,12 @@ from lmtune.measures.label_measures import inverse_propensities, values_of_ranks
 from lmtune.measures.measure import Measure
 from lmtune.progress import Count
 from lmtune.reranking.learners.networks import scores_of
-from lmtune.reranking.long_lists import learning
-from lmtune.reranking.long_lists.learning import LongListFit
+from lmtune.reranking.long_lists.learning import LongLists
 from lmtune.reranking.long_lists.ratings import HeldOut
 from lmtune.reranking.long_lists.settings import LabelOptions, LabelSettings
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training.devices import autocast
-from lmtune.reranking.training.loop import TrainingOptions
 from lmtune.storage.compression import SUFFIXES
 
 _PARTS = {part: rf"(.*[-_.])?{part}\.(txt|svm)" for part in ("train", "test")}
@@ -209,7 +207,7 @@ Score = Callable[[NDArray[np.int64]], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, eq=False)
-class LabelLists:
+class LabelLists(LongLists):
     """Examples with labels, to learn from and to measure; bags of words are scaled to length 1.
 
     Attributes
@@ -225,7 +223,7 @@ class LabelLists:
 
     @cached_property
     def parts(self) -> tuple[LabelledExamples, LabelledExamples]:
-        """What to learn from, and what chooses the epoch."""
+        """Examples to learn from, and those that choose the epoch."""
         train, validation = hold_out(self.given, self.options.validation, seed=0)
         for name, part in (("training", train), ("validation", validation), ("test", self.test)):
             if not len(part.relevant.ids):
@@ -245,14 +243,9 @@ class LabelLists:
         """How many labels there are."""
         return self.given.labels
 
-    @property
-    def visits(self) -> int:
-        """How often an epoch visits each example."""
-        return self.options.visits
-
     @cached_property
     def digest(self) -> str:
-        """What tells these examples from others."""
+        """A digest that tells these examples from others."""
         facts = self.options.validation, self.visits, self.items, self.given.features
         own = hashlib.blake2b(repr(facts).encode(), digest_size=16)
         for array in (*self.given.bags, self.given.values, *self.given.relevant):
@@ -279,20 +272,10 @@ class LabelLists:
         part = self.parts[1]
         return float(_held_out(part).ndcg(scorer(network, part), [cutoff]).mean())
 
-    @property
-    def folds(self) -> int:
-        """One."""
-        return 1
-
     def reported(self, measure: str) -> tuple[Measure, ...]:
         """Return what is measured."""
         del measure
         return self.options.reported
-
-    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> LongListFit:
-        """Train a network: see `lmtune.reranking.long_lists.learning.fit`."""
-        del fold
-        return learning.fit(self, settings, **how)
 
     def measure(
         self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None = None

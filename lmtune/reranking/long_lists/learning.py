@@ -6,9 +6,10 @@ Source: Qiu et al. 2022, section 7.2.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -23,33 +24,58 @@ from lmtune.reranking.training.devices import check_device, to_device
 from lmtune.reranking.training.loop import Training, TrainingOptions, TrainingRun, run_through
 
 
-class LongLists(Protocol):
-    """Long lists of the same items, to learn from and to choose by."""
+class LongLists(ABC):
+    """Long lists of the same items, to learn from and to choose by; a `Contest` of one fold.
+
+    Attributes
+    ----------
+    options : RankingOptions or LabelOptions
+    """
+
+    options: Any
 
     @property
+    @abstractmethod
     def pairs(self) -> RelevantPairs:
         """The relevant pairs of the training lists."""
 
     @property
+    @abstractmethod
     def items(self) -> int:
         """How many items each list has."""
 
     @property
-    def visits(self) -> int:
-        """How often an epoch visits each list."""
+    @abstractmethod
+    def digest(self) -> str:
+        """A digest that tells these lists from others."""
 
     @property
-    def digest(self) -> str:
-        """What tells these lists from others."""
+    def visits(self) -> int:
+        """How often an epoch visits each list."""
+        visits: int = self.options.visits
+        return visits
 
+    @abstractmethod
     def network(self, settings: Settings) -> Any:
         """Make a network, with a layer `last` or None in its place, from torch's own generator."""
 
+    @abstractmethod
     def inputs(self, queries: NDArray[np.int64], items: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         """Return what the network takes for items (B, n), -1 on padding, of some lists (B,)."""
 
+    @abstractmethod
     def validate(self, network: Any, cutoff: int) -> float:
-        """Return the mean NDCG of a network on what chooses the epoch."""
+        """Return the mean NDCG of a network on the lists that choose the epoch."""
+
+    @property
+    def folds(self) -> int:
+        """One: there is one split."""
+        return 1
+
+    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> LongListFit:
+        """Train a network: see `fit`."""
+        del fold
+        return fit(self, settings, **how)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,11 +25,10 @@ from lmtune.measures.lists import ndcg_of_ranks
 from lmtune.measures.measure import Measure, exponential_ndcg
 from lmtune.progress import Count
 from lmtune.reranking.learners.networks import scores_of
-from lmtune.reranking.long_lists.learning import LongListFit, fit
+from lmtune.reranking.long_lists.learning import LongLists
 from lmtune.reranking.long_lists.settings import RankingOptions, cutoff_of
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
-from lmtune.reranking.training.loop import TrainingOptions
 from lmtune.threads import over_slices
 
 _BLOCK = 64
@@ -225,7 +224,7 @@ _CHUNK_ELSEWHERE = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
-class RatingLists:
+class RatingLists(LongLists):
     """Users' rankings of all items, to learn from and to measure.
 
     Attributes
@@ -254,29 +253,19 @@ class RatingLists:
 
     @cached_property
     def validation(self) -> HeldOut:
-        """What chooses the epoch, among all items that are not in training."""
+        """Held-out items that choose the epoch, among all items that are not in training."""
         held = HeldOut.of(self.ratings, self.split.validation, self.split.train, graded=self.options.graded)
         return held.sample(self.options.validation_users, seed=0)
 
     @cached_property
     def test(self) -> HeldOut:
-        """What tests measure, among all items in neither training nor validation."""
+        """Held-out items of the tests, among all items in neither training nor validation."""
         seen = np.concatenate([self.split.train, self.split.validation])
         return HeldOut.of(self.ratings, self.split.test, seen, graded=self.options.graded)
-
-    @property
-    def folds(self) -> int:
-        """One: of each user the latest ratings are held out."""
-        return 1
 
     def reported(self, measure: str) -> tuple[Measure, ...]:
         """Return what is measured where validation chooses by a measure."""
         return tuple(map(exponential_ndcg, sorted({cutoff_of(measure), *CUTOFFS})))
-
-    def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> LongListFit:
-        """Train a network: see `fit`."""
-        del fold
-        return fit(self, settings, **how)
 
     def measure(
         self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None = None
@@ -290,11 +279,6 @@ class RatingLists:
     def items(self) -> int:
         """How many items each user ranks."""
         return len(self.ratings.item_ids)
-
-    @property
-    def visits(self) -> int:
-        """How often an epoch visits each user."""
-        return self.options.visits
 
     def network(self, settings: Settings) -> NeuMF:
         """Make a NeuMF."""
@@ -310,7 +294,7 @@ class RatingLists:
 
     @cached_property
     def digest(self) -> str:
-        """What tells these lists from others."""
+        """A digest that tells these lists from others."""
         own = hashlib.blake2b(repr(self.options).encode(), digest_size=16)
         for array in (self.ratings.users, self.ratings.items, self.ratings.values, self.ratings.times):
             own.update(np.ascontiguousarray(array).data)

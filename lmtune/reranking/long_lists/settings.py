@@ -48,12 +48,12 @@ def cutoff_of(measure: str) -> int:
 
 
 LONG_LISTS = LongListSettings()
-"""What long lists are trained with by default."""
+"""The defaults for long lists."""
 
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """What is learnt of ratings, and held out."""
+    """Ratings learnt from and held out."""
 
     held_out: int = option(
         5, "Each user's last so many ratings are for tests, as many before them for validation.", low=1
@@ -93,7 +93,7 @@ class LabelSettings(LongListSettings):
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """What is learnt of examples, and measured."""
+    """Examples learnt from, and measures."""
 
     split: int = option(1, "Which column of split files.", low=1)
     test_share: float = option(

@@ -112,7 +112,7 @@ Backend = Literal["auto", "kernels", "torch"]
 
 
 class Bounds(NamedTuple):
-    """What `lmtune.options.option` takes, to stand in ``Annotated``."""
+    """The arguments of `lmtune.options.option`, to stand in ``Annotated``."""
 
     low: float | None = None
     high: float | None = None
@@ -180,7 +180,7 @@ def _check_options(called: Callable[..., Any], options: tuple[tuple[str, Any], .
 
 Scores = Tensor | Sequence[Tensor]
 Labels = Tensor | ArrayLike | Sequence[Tensor] | Sequence[ArrayLike]
-"""What losses take; see `as_padded`."""
+"""The types that losses take; see `as_padded`."""
 
 _LARGEST_LABEL = 100  # sums of so large gains are float32 numbers yet
 _PADDING = -1  # the label of padding, as allRank and TF-Ranking have it
@@ -475,7 +475,7 @@ QueryLosses = Callable[[PaddedLists, bool], LossAndGradient]
 
 
 class LossCall(NamedTuple):
-    """What each loss is called with besides its own options; see `lmtune.reranking.losses.ranknet`."""
+    """The arguments of each loss besides its own options; see `lmtune.reranking.losses.ranknet`."""
 
     scores: Scores
     labels: Labels

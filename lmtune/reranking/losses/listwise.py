@@ -139,7 +139,7 @@ def listmle(
         As of `lmtune.reranking.losses.ranknet`.
     ties : {"random", "shared"}
         "random" draws an order of the items with equal labels, anew at each call. With "shared",
-        each of them is held against all items of its label and below, itself included (Breslow's
+        each of them is compared with all items of its label and below, itself included (Breslow's
         likelihood for ties), which needs no draw.
     seed : int, optional
         Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.

@@ -15,7 +15,7 @@ from lmtune.reranking.losses.lambda_functions import NAME, named_options
 
 
 class Family(NamedTuple):
-    """What losses of a kind have in common.
+    """The traits of a kind of losses.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ LAMBDAMART = "lambdamart"
 
 @dataclass(frozen=True)
 class Loss:
-    """What a training minimises. `parse_loss` and `make_loss` make it, and check it.
+    """A loss that a training minimises. `parse_loss` and `make_loss` make it, and check it.
 
     Attributes
     ----------
@@ -150,8 +150,7 @@ def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:
 
 def loss_names() -> list[str]:
     """Return the losses that networks can be trained with, measures aside."""
-    from lmtune.reranking.losses.table import LOSSES
-    from lmtune.reranking.song import SONGS
+    from lmtune.reranking.losses.table import LOSSES, SONGS
 
     return [*LOSSES, *SONGS, NAME]
 
@@ -166,10 +165,9 @@ class MeasureOptions:
 def _declaration(name: str) -> tuple[Family, type[Any]]:
     """Return what kind of loss has a name, and the dataclass of its options."""
     from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
-    from lmtune.reranking.learners.trees import TreeSettings
+    from lmtune.reranking.learners.tree_settings import TreeSettings
     from lmtune.reranking.losses.evaluation import declared_options
-    from lmtune.reranking.losses.table import LOSSES
-    from lmtune.reranking.song import SONGS
+    from lmtune.reranking.losses.table import LOSSES, SONGS
 
     if name in LOSSES:
         return FUNCTION, declared_options(LOSSES[name])

@@ -1,4 +1,4 @@
-"""What losses take from lists in plain PyTorch: gradients, ranks, what swaps do to NDCG."""
+"""Parts of losses in plain PyTorch: gradients, ranks, what swaps do to NDCG."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ideal_dcg(gains: Tensor, k: int | Tensor | None) -> Tensor:
 
 
 class SwapWeights(NamedTuple):
-    """What swapping two items does to NDCG: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+    """The change of NDCG where two items swap: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
 
     Attributes
     ----------
@@ -97,5 +97,5 @@ class SwapWeights(NamedTuple):
 
 
 def against(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return v_i of a slice of items and v_j of all items, to be held against each other."""
+    """Return v_i of a slice of items and v_j of all items, to be compared."""
     return values[:, rows, None], values[:, None, :]

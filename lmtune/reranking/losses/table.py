@@ -9,6 +9,9 @@ from torch import Tensor
 from lmtune.reranking.losses.listwise import approx_ndcg, listmle, listnet, neural_ndcg
 from lmtune.reranking.losses.pairwise import lambdarank, ndcg_loss2pp, ranknet
 from lmtune.reranking.losses.pointwise import binary_cross_entropy
+from lmtune.reranking.song.k_song import KSong
+from lmtune.reranking.song.songs import Song
+from lmtune.reranking.song.warmup import ListwiseCrossEntropy
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "ranknet": ranknet,
@@ -20,3 +23,10 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "listmle": listmle,
     "binary-cross-entropy": binary_cross_entropy,
 }
+
+SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
+    "song": Song,
+    "k-song": KSong,
+    "cross-entropy": ListwiseCrossEntropy,
+}
+"""Those that remember earlier scores."""

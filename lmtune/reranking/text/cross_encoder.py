@@ -72,7 +72,7 @@ def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
 
 
 class Pieces(NamedTuple):
-    """What a model reads of pairs.
+    """Tokens of pairs, as a model reads them.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ _LEAST, _SCALE = 1e-10, 0.01  # of the logarithms
 
 
 class LateInteractionConfig(transformers.PretrainedConfig):  # type: ignore[no-untyped-call]
-    """What `LateInteraction` is made of, as transformers keeps it beside the weights."""
+    """The parts of `LateInteraction`, as transformers keeps it beside the weights."""
 
     model_type = "lmtune-late-interaction"
 

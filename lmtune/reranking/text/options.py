@@ -1,4 +1,4 @@
-"""What a text reranker is asked for: its name, how texts are cut, how much goes through it at a time."""
+"""Options of a text reranker: its name, how texts are cut, how much goes through it at a time."""
 
 from __future__ import annotations
 

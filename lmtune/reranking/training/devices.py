@@ -66,7 +66,7 @@ def to_device(array: NDArray[Any], device: str | torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def one_ahead(items: Iterator[T], device: str) -> Iterator[T]:
+def prefetch(items: Iterator[T], device: str) -> Iterator[T]:
     """Yield items; for a GPU, each is made by a thread while the one before it is worked on."""
     if torch.device(device).type != "cuda":
         yield from items

@@ -21,7 +21,7 @@ from lmtune.reranking.losses.names import GRADIENT_FREE
 from lmtune.reranking.settings import Settings, rate_at
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.training import checkpoints, distributed
-from lmtune.reranking.training.devices import autocast, one_ahead, repeatable
+from lmtune.reranking.training.devices import autocast, prefetch, repeatable
 from lmtune.reranking.training.objectives import BatchLabels, Objective, make_objective
 from lmtune.reranking.training.perturbation import Perturbing
 
@@ -35,7 +35,7 @@ _MANY_WEIGHTS = 1 << 21
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training queries came to.
+    """One pass over the training queries.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Epoch:
 
 
 class Task(Protocol):
-    """What is learnt: lists in batches, a network that scores them, and how it is measured.
+    """A task of learning: lists in batches, a network that scores them, and how it is measured.
 
     Attributes
     ----------
@@ -143,10 +143,10 @@ class TrainingRun:
         self.network.train()
         seen = 0
         staged = self.staged(self.epoch, self.step, objective)
-        for one in one_ahead(staged, self.device):
-            self.make_step(one, objective)
+        for batch in prefetch(staged, self.device):
+            self.make_step(batch, objective)
             self.step += 1
-            seen += int(np.count_nonzero(one.batch.mask))
+            seen += int(np.count_nonzero(batch.batch.mask))
             if progress is not None:
                 words = f"{self._words()}, {seen / (time.perf_counter() - begin):.3g} documents a second"
                 progress(self.epoch * steps + self.step, settings.epochs * steps, words)
@@ -367,12 +367,12 @@ class Training:
 
     @property
     def label(self) -> str:
-        """What to call it in a run."""
+        """Its name in a run."""
         return self.settings.label
 
     @property
     def summary(self) -> str:
-        """What came of it, in a line."""
+        """The best epoch, in a line."""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
             f"validation {parse_list_measure(self.settings.measure)} {self.validation:.4f}"

@@ -19,8 +19,8 @@ from lmtune.reranking.data import Batch, RankingData
 from lmtune.reranking.learners.networks import ItemNorm
 from lmtune.reranking.losses.given_lambdas import loss_from_options
 from lmtune.reranking.losses.names import FUNCTION, LAMBDAS, MEASURE, SONG, Family, Loss, loss_names
-from lmtune.reranking.losses.table import LOSSES
-from lmtune.reranking.song import SONGS, KSong, PreviousIterate, Song
+from lmtune.reranking.losses.table import LOSSES, SONGS
+from lmtune.reranking.song import KSong, PreviousIterate, Song
 from lmtune.reranking.song.estimators import ESTIMATORS
 from lmtune.reranking.training.checkpoints import prefixed, without_prefix
 from lmtune.reranking.training.devices import to_device
