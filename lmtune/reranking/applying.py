@@ -94,9 +94,9 @@ def best_weight(
         both["run"][topic] = {docno: run[topic][docno] for docno in docnos}
         both["model"][topic] = dict(zip(docnos, values[data.rows(q)].tolist(), strict=True))
     pool = RunSet.of(both).pool(normalised("min-max", MINIMUM), qrels)
-    found = ExactLineSearch(str(measure)).fit(pool)
-    weights = found.best_params_
-    return weights["model"] / sum(weights.values()), found.best_value_
+    search = ExactLineSearch(str(measure)).fit(pool)
+    weights = search.best_params_
+    return weights["model"] / sum(weights.values()), search.best_value_
 
 
 def _lists(data: RankingData) -> list[tuple[str, tuple[str, ...]]]:
@@ -212,18 +212,18 @@ def source_of(
 def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:
     """Return the topics on which a weight can be chosen: the model has not learnt from them."""
     seen = topics_seen(model.facts, dataset)["validation"]
-    found = [
+    usable = [
         topic
         for topic in seen
         if run.get(topic) and max(dataset.qrels.get(topic, {}).values(), default=0) > 0
     ]
-    if not found:
+    if not usable:
         raise InputError(
             "no topic of the run validated the model and is judged: none to choose the weight on",
             file=path,
             accepted="--interpolate with a number from 0 to 1",
         )
-    return found
+    return usable
 
 
 def _chosen(
@@ -240,7 +240,7 @@ def _chosen(
 
 def _left(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: bool) -> set[str]:
     """Return the topics that are to stay as they are, and say how many the model has seen."""
-    seen = {part: run.keys() & own for part, own in topics_seen(model.facts, dataset).items()}
+    seen = {part: run.keys() & topics for part, topics in topics_seen(model.facts, dataset).items()}
     every = set().union(*seen.values())
     if not every:
         return every
@@ -270,7 +270,7 @@ def write_reranked(output: Path, run: Run, scored: Sequence[Scored], *, tag: str
     tag : str
         The new run's.
     """
-    new = {ranking.topic: ranking for own in scored for ranking in reranked(run, *own)}
+    new = {ranking.topic: ranking for part in scored for ranking in reranked(run, *part)}
 
     def ranking(topic: str) -> Ranking:
         if topic in new:
@@ -321,7 +321,8 @@ def unseen_lists(
     run = read_run(path)
     dataset = collection.load(progress=progress)
     left = _left(model, dataset, path, run, all_topics)
-    topics = judged_topics(path, {topic: own for topic, own in run.items() if topic not in left}, dataset)
+    unseen = {topic: scores for topic, scores in run.items() if topic not in left}
+    topics = judged_topics(path, unseen, dataset)
     return source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress).data
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ class Outcome:
     @property
     def trained(self) -> list[Training]:
         """All trainings, fold by fold."""
-        return [one for own in self.trials for one in own]
+        return [one for fold in self.trials for one in fold]
 
     def by_trial(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
         """Return each trial's mean over queries; those without relevant documents skipped, or 0."""
@@ -107,9 +108,8 @@ def contrasts(
     Comparison or None
         None for fewer than two losses, queries or trials.
     """
-    values = {
-        own.label: (own.by_query if over == "queries" else own.by_trial)(empty, measure) for own in outcomes
-    }
+    by = "by_query" if over == "queries" else "by_trial"
+    values = {outcome.label: getattr(outcome, by)(empty, measure) for outcome in outcomes}
     first, *others = values
     if not others or values[first].size < 2:
         return None
@@ -196,14 +196,15 @@ def compare_on(
             for loss in some
             for rate in _rates(replace(settings, loss=loss), rates)
         ]
-        for some in ([given] if isinstance(given, Loss) else given for given in losses)
+        for some in ([entry] if isinstance(entry, Loss) else entry for entry in losses)
     ]
     trained = _trained(contest, list(chain(*asked)), trials, how, report)
     outcomes = []
-    for own in asked:
-        tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in own]
-        place = int(np.argmax([np.mean([one.validation for own in found for one in own]) for found in tried]))
-        best, loss = tried[place], own[place].loss
+    for variants in asked:
+        tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in variants]
+        values = [np.mean([one.validation for fold in folds for one in fold]) for folds in tried]
+        chosen = int(np.argmax(values))
+        best, loss = tried[chosen], variants[chosen].loss
         device, tested = parse_devices(how.get("device", "cpu"))[0], []
         for trial in range(trials):
             named = f"trial {trial + 1}"
@@ -267,8 +268,8 @@ class Folds:
     ) -> NDArray[np.float64]:
         """Measure a trial on the test queries of all folds."""
         del progress
-        tests = [self._data(own)[fold].test for fold, own in enumerate(trial)]
-        scores = [own.score(test, device=device) for own, test in zip(trial, tests, strict=True)]
+        tests = [self._data(scorer)[fold].test for fold, scorer in enumerate(trial)]
+        scores = [scorer.score(test, device=device) for scorer, test in zip(trial, tests, strict=True)]
         return measured(zip(tests, scores, strict=True), measures)
 
     def _data(self, scorer: Scorer | type[Scorer]) -> Sequence[RankingSplit]:
@@ -291,20 +292,20 @@ def _trained(
     """Train for each settings, fold and trial, in this order."""
     devices = how.get("device", "cpu")
     spread, each = is_spread(devices), contest.folds * trials
-    every = [(own, fold, trial) for own in asked for fold in range(contest.folds) for trial in range(trials)]
+    every = list(itertools.product(asked, range(contest.folds), range(trials)))
 
     def tasks() -> Iterator[Task]:
-        for number, (own, fold, trial) in enumerate(every):
-            seeded, options = replace(own, seed=own.seed + trial), how.copy()
+        for number, (settings, fold, trial) in enumerate(every):
+            seeded, options = replace(settings, seed=settings.seed + trial), how.copy()
             if report is not None and not spread:
                 where = f"fold {fold + 1}, " if contest.folds > 1 else ""
-                rate = f"rate {own.learning_rate:g}, " if learner_of(own).scorer.has_rate else ""
+                rate = f"rate {settings.learning_rate:g}, " if learner_of(settings).scorer.has_rate else ""
                 words = f"{rate}{where}trial {trial + 1}, "
-                options["progress"] = partial(_tell, report, str(own.loss), number % each, each, words)
+                options["progress"] = partial(_tell, report, str(settings.loss), number % each, each, words)
             if (home := how.get("checkpoint")) is not None:
                 # Of all that the training is asked to do: other settings have another folder.
                 content = json.dumps(seeded.as_record()).encode()
-                options["checkpoint"] = home / f"{own.loss.name}-{digest(content):08x}-fold{fold + 1}"
+                options["checkpoint"] = home / f"{settings.loss.name}-{digest(content):08x}-fold{fold + 1}"
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
     for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=contest)), 1):
@@ -314,8 +315,8 @@ def _trained(
 
 
 def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Tried:
-    own: TrainingOptions = {**how, "device": device}
-    return contest.train(fold, settings, **own)
+    options: TrainingOptions = {**how, "device": device}
+    return contest.train(fold, settings, **options)
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
@@ -356,7 +357,7 @@ def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "best": int(row.epoch == trained.best_epoch),
         }
         for outcome in outcomes
-        for fold, own in enumerate(outcome.trials, 1)
-        for trial, trained in enumerate(own, 1)
+        for fold, trainings in enumerate(outcome.trials, 1)
+        for trial, trained in enumerate(trainings, 1)
         for row in trained.history
     ]

@@ -42,7 +42,7 @@ class RankingData(Letor):
 
     def __post_init__(self) -> None:
         rows, count = self.labels.size, len(self.queries)
-        given = {
+        shapes = {
             "features": self.features.shape,
             "labels": self.labels.shape,
             "starts": self.starts.shape,
@@ -56,10 +56,10 @@ class RankingData(Letor):
             "queries": count,
             "docnos": None if self.docnos is None else rows,
         }
-        if given != fitting or self.features.ndim != 2 or self.starts[[0, -1]].tolist() != [0, rows]:
+        if shapes != fitting or self.features.ndim != 2 or self.starts[[0, -1]].tolist() != [0, rows]:
             raise InputError(
                 "shapes do not fit",
-                value=given,
+                value=shapes,
                 accepted="features (rows, F), labels (rows,), starts (queries + 1,) from 0 to rows",
             )
         if (self.lengths < 1).any():
@@ -83,8 +83,8 @@ class RankingData(Letor):
         repeated: Literal["error", "last"] = "error",
     ) -> RankingData:
         """Read a LETOR file; see `lmtune.formats.letor.read_letor`."""
-        found = read_letor(path, cache=cache, width=width, repeated=repeated)
-        return cls(found.features, found.labels, found.starts, found.queries, found.docnos)
+        rows = read_letor(path, cache=cache, width=width, repeated=repeated)
+        return cls(rows.features, rows.labels, rows.starts, rows.queries, rows.docnos)
 
     @classmethod
     def from_lengths(
@@ -218,8 +218,8 @@ def check_training_data(train: RankingData, validation: RankingData | None) -> d
     InputError
         Where they do not.
     """
-    given = {"training": train} if validation is None else {"training": train, "validation": validation}
-    for name, data in given.items():
+    named = {"training": train} if validation is None else {"training": train, "validation": validation}
+    for name, data in named.items():
         if not (data.labels > 0).any():
             raise InputError(f"no {name} query has a relevant document", accepted="one at least")
         if data.features.shape[1] != train.features.shape[1]:
@@ -227,7 +227,7 @@ def check_training_data(train: RankingData, validation: RankingData | None) -> d
                 "training and validation data have different features",
                 value=(train.features.shape[1], data.features.shape[1]),
             )
-    return given
+    return named
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +341,7 @@ def _plan(
         drawn = order[first : first + size * bucket]
         drawn = drawn[np.argsort(-lengths[drawn], kind="stable")]
         plan += [drawn[begin : begin + size] for begin in range(0, drawn.size, size)]
-    return [plan[place] for place in random.permutation(len(plan)).tolist()]
+    return [plan[number] for number in random.permutation(len(plan)).tolist()]
 
 
 def batch_of(

@@ -119,18 +119,18 @@ def look_up(
     """
 
     def table(index: Index, counts: Counter[Any], postings: Sequence[Postings | None]) -> RankedDocuments:
-        held = [(own, times) for own, times in zip(postings, counts.values(), strict=True) if own]
+        held = [(list_of, times) for list_of, times in zip(postings, counts.values(), strict=True) if list_of]
         tf = np.zeros((len(held), docs.size), np.int32)
-        for row, (own, _) in zip(tf, held, strict=True):
-            place = np.searchsorted(own.docs, docs)
-            place[place == own.docs.size] = 0
-            row[:] = np.where(own.docs[place] == docs, own.tfs[place], 0)
-        cf = [int(own.tfs.sum(dtype=np.int64)) for own, _ in held]
+        for row, (list_of, _) in zip(tf, held, strict=True):
+            at = np.searchsorted(list_of.docs, docs)
+            at[at == list_of.docs.size] = 0
+            row[:] = np.where(list_of.docs[at] == docs, list_of.tfs[at], 0)
+        cf = [int(list_of.tfs.sum(dtype=np.int64)) for list_of, _ in held]
         return RankedDocuments(
             tf=tf,
             length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
             p=np.array(cf, np.float64) / index.total_terms,
-            df=np.array([own.docs.size for own, _ in held], np.int64),
+            df=np.array([list_of.docs.size for list_of, _ in held], np.int64),
             count=np.array([times for _, times in held], np.int64),
             score=scores,
             num_docs=index.num_docs,
@@ -255,7 +255,7 @@ def _statistics() -> list[Feature]:
         ("ntf", "term frequency over document length", lambda d: d.relative_tf),
         ("tf_idf", "term frequency times idf, ln(N / df)", lambda d: d.tf_idf),
     ]
-    found = [
+    over_tables = [
         Feature(
             f"{name}_{how}",
             f"{what} over query terms: {words}",
@@ -264,7 +264,7 @@ def _statistics() -> list[Feature]:
         for name, what, table in tables
         for how, words in hows.items()
     ]
-    return found + [
+    return over_tables + [
         Feature(
             f"idf_{how}",
             f"idf of the query terms that the document holds: {words}",
@@ -337,11 +337,11 @@ def features_of(fields: Sequence[str] = ()) -> tuple[Feature, ...]:
         name, what = f"{field}_{feature.name}", f"{feature.what}; {where}"
         return Feature(name, what, lambda d: feature.compute(d.fields[field]))
 
-    own = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
+    of_text = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
     return FEATURES + tuple(
         within(field, feature)
         for field in fields
-        for feature in own
+        for feature in of_text
         if not (field in KINDS and feature.name in _OF_TEXT)
     )
 

@@ -264,13 +264,13 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
     """
     scorer = reranker.scorer
     with atomic_directory(path, KIND) as folder:
-        own = scorer.save(folder)
+        kept = scorer.save(folder)
         model = {
             "version": _VERSION,
             "kind": scorer.kind,
-            "settings": own.pop("settings"),
+            "settings": kept.pop("settings"),
             "features": reranker.names,
-            **own,
+            **kept,
             "validation": scorer.validation if np.isfinite(scorer.validation) else None,
             "facts": dict(reranker.facts),
         }

@@ -157,18 +157,18 @@ class Settings:
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""
         loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
-        rest = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "loss"}
+        rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
         return loss | rest | {"warm_up_loss": str(self.warm_up_loss)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
         """Take settings, or some of them, from what `as_record` returns."""
-        given = dict(record)
-        if "loss" in given:
-            given["loss"] = make_loss(given["loss"], given.pop("loss_options", None))
-        if "warm_up_loss" in given:
-            given["warm_up_loss"] = parse_loss(given["warm_up_loss"])
-        return cls(**given)
+        values = dict(record)
+        if "loss" in values:
+            values["loss"] = make_loss(values["loss"], values.pop("loss_options", None))
+        if "warm_up_loss" in values:
+            values["warm_up_loss"] = parse_loss(values["warm_up_loss"])
+        return cls(**values)
 
 
 def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:

@@ -105,9 +105,9 @@ def run_data(
     labels = np.zeros(len(names), np.float32)
     for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
         rows = slice(first, last)
-        own = docs[rows], scores[rows]
+        ranked_rows = docs[rows], scores[rows]
         features[rows] = compute_features(
-            look_up(index, texts[topic], *own, lambda_=float(lambda_), mu=float(mu), fields=fields)
+            look_up(index, texts[topic], *ranked_rows, lambda_=float(lambda_), mu=float(mu), fields=fields)
         )
         judged = gains.get(topic, {})
         if judged:
@@ -140,7 +140,7 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
     InputError
         Where the data has no docnos, or scores do not fit or are not finite.
     """
-    given, values = as_run(run), np.asarray(scores, np.float64)
+    whole, values = as_run(run), np.asarray(scores, np.float64)
     if data.docnos is None:
         raise InputError("the data has no docnos", accepted="data made from a run")
     if values.shape != data.labels.shape or not np.isfinite(values).all():
@@ -148,9 +148,9 @@ def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking
     for q, topic in enumerate(data.queries):
         rows = data.rows(q)
         order = np.argsort(-values[rows], kind="stable")
-        docnos = [data.docnos[rows.start + int(place)] for place in order]
+        docnos = [data.docnos[rows.start + int(number)] for number in order]
         ranked = set(docnos)
-        rest = [docno for docno in in_order(given[topic]) if docno not in ranked]
+        rest = [docno for docno in in_order(whole[topic]) if docno not in ranked]
         below = values[rows].min() - np.arange(1, len(rest) + 1)
         yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below)))
 
@@ -370,14 +370,14 @@ def from_run(
     run, dataset = read_run(path), collection.load(progress=progress)
     topics = judged_topics(path, run, dataset, train_topics)
     made = source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress)
-    found = _with_relevant(made.data, topics)
-    if len(found) < len(topics):
+    learnable = _with_relevant(made.data, topics)
+    if len(learnable) < len(topics):
         note(
-            f"{len(topics) - len(found)} of {len(topics)} topics have no relevant "
+            f"{len(topics) - len(learnable)} of {len(topics)} topics have no relevant "
             "document in the run: nothing can be learnt from them"
         )
-    held = _held_out(found, found, validation, seed)
-    return _training_data(path, made, source, found, held)
+    held = _held_out(learnable, learnable, validation, seed)
+    return _training_data(path, made, source, learnable, held)
 
 
 def folds_of_run(
@@ -418,10 +418,10 @@ def folds_of_run(
         note(f"{len(rest)} topics in no fold are reranked with the first, which learns nothing from them")
     parts = []
     for number, fold in enumerate(split, 1):
-        found = _with_relevant(made.data, fold.train)
-        held = _held_out(found, usable, validation, seed)
+        learnable = _with_relevant(made.data, fold.train)
+        held = _held_out(learnable, usable, validation, seed)
         test = made.data.select([*fold.test, *(rest if number == 1 else ())])
-        part = _training_data(path, made, source, found, held)
+        part = _training_data(path, made, source, learnable, held)
         parts.append(replace(part, test=test, fold=f"fold{number}"))
     return parts
 
@@ -447,8 +447,8 @@ def _training_data(
         "train": [topic for topic in topics if topic not in held],
         "validation": [topic for topic in topics if topic in held],
     }
-    for name, own in parts.items():
-        if not own:
+    for name, chosen in parts.items():
+        if not chosen:
             raise InputError(
                 f"no {name} topic whose ranked documents hold a relevant one",
                 file=path,
@@ -456,7 +456,7 @@ def _training_data(
                 accepted="two topics or more, one at least for validation",
             )
     texts, name = made.dataset.topics, made.dataset.name
-    seen = {part: {topic: _text_digest(texts[topic]) for topic in own} for part, own in parts.items()}
+    seen = {part: {topic: _text_digest(texts[topic]) for topic in chosen} for part, chosen in parts.items()}
     return TrainingData(
         train=made.data.select(parts["train"]),
         validation=made.data.select(parts["validation"]),
@@ -485,13 +485,13 @@ def topics_seen(facts: Mapping[str, Any], dataset: Dataset) -> dict[str, list[st
         ``"train"`` and ``"validation"``; empty lists for a model that does not say.
     """
     topics: dict[str, list[str]] = {"train": [], "validation": []}
-    for part, own in facts.get("topics", {}).items():
+    for part, known in facts.get("topics", {}).items():
         same = facts.get("collection") == dataset.name
-        digests = set(own.values())
+        digests = set(known.values())
         topics[part] = [
             topic
             for topic, text in dataset.topics.items()
-            if (same and topic in own) or _text_digest(text) in digests
+            if (same and topic in known) or _text_digest(text) in digests
         ]
     return topics
 

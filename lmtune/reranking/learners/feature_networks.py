@@ -187,8 +187,8 @@ class Feed:
             rows[rows >= data.starts[chosen + 1][:, None]] = -1
             valid = rows >= 0
             places = to_device(np.flatnonzero(valid), self.device)
-            found = network(*self.inputs(network, rows)).view(-1).index_select(0, places)
-            scores.index_copy_(0, to_device(rows[valid], self.device), found)
+            padded = network(*self.inputs(network, rows)).view(-1).index_select(0, places)
+            scores.index_copy_(0, to_device(rows[valid], self.device), padded)
             first += chosen.size
         return scores
 

@@ -61,10 +61,10 @@ class Pointwise(nn.Module):
         may hold the items alone, (items in all, features), in the order of the mask; with their
         `places` in it, counted row by row, a GPU need not be waited for.
         """
-        found = self.items(features if features.dim() == 2 else features[mask])
+        of_items = self.items(features if features.dim() == 2 else features[mask])
         if places is None:
             places = mask.view(-1).nonzero().squeeze(1)
-        return found.new_zeros(mask.numel()).scatter(0, places, found).view(mask.shape)
+        return of_items.new_zeros(mask.numel()).scatter(0, places, of_items).view(mask.shape)
 
 
 class Attention(nn.Module):

@@ -74,17 +74,17 @@ def read_label_folder(
         return hold_out(read_labelled(home), share, seed)
     if not home.is_dir():
         raise InputError("no such file or folder", file=path, accepted=_LAYOUT)
-    if found := _find(home, _SPLITS):
-        every = read_labelled(found["data"])
-        own, held = (read_rows(found[part], len(every), split) for part in ("train", "test"))
-        if (both := np.intersect1d(own, held)).size:
+    if files := _find(home, _SPLITS):
+        every = read_labelled(files["data"])
+        learnt, held = (read_rows(files[part], len(every), split) for part in ("train", "test"))
+        if (both := np.intersect1d(learnt, held)).size:
             value = int(both[0]) + 1
-            raise InputError("an example in both parts of a split", file=found["test"], value=value)
-        return every.select(own), every.select(held)
-    if found := _find(home, _TWO_FILES):
-        train, test = (read_labelled(found[f"{part}_X_Xf"], found[f"{part}_X_Y"]) for part in ("trn", "tst"))
-    elif found := _find(home, _PARTS):
-        train, test = read_labelled(found["train"]), read_labelled(found["test"])
+            raise InputError("an example in both parts of a split", file=files["test"], value=value)
+        return every.select(learnt), every.select(held)
+    if files := _find(home, _TWO_FILES):
+        train, test = (read_labelled(files[f"{part}_X_Xf"], files[f"{part}_X_Y"]) for part in ("trn", "tst"))
+    elif files := _find(home, _PARTS):
+        train, test = read_labelled(files["train"]), read_labelled(files["test"])
     else:
         raise InputError("no examples to learn from and to test on", file=path, accepted=_LAYOUT)
     sizes, other = (train.features, train.labels), (test.features, test.labels)
@@ -115,16 +115,16 @@ def _find(folder: Path, wanted: dict[str, str]) -> dict[str, Path]:
     """Return the files of a layout; none where it is another."""
     ends = "|".join(re.escape(end) for end in SUFFIXES)
     names = sorted(folder.iterdir())
-    found = {}
+    by_part = {}
     for part, pattern in wanted.items():
-        files = [own for own in names if re.fullmatch(rf"{pattern}({ends})?", own.name, re.IGNORECASE)]
+        files = [file for file in names if re.fullmatch(rf"{pattern}({ends})?", file.name, re.IGNORECASE)]
         if not files:
             return {}
         if len(files) > 1:
-            listed = ", ".join(own.name for own in files)
+            listed = ", ".join(file.name for file in files)
             raise InputError(f"several {part} files", file=folder, value=listed, accepted="one")
-        [found[part]] = files
-    return found
+        [by_part[part]] = files
+    return by_part
 
 
 _MOST_WEIGHTS = 1 << 28
@@ -186,21 +186,21 @@ class LabelNetwork(nn.Module):
         rows = functional.embedding(labels, self.last.weight)
         hidden = self._hidden(words, values, starts).float()
         with autocast(hidden.device, bf16=False):
-            found: Tensor = torch.einsum("bh,bnh->bn", hidden, rows)
-        return found + functional.embedding(labels, self.last.bias[:, None]).squeeze(-1)
+            of_labels: Tensor = torch.einsum("bh,bnh->bn", hidden, rows)
+        return of_labels + functional.embedding(labels, self.last.bias[:, None]).squeeze(-1)
 
     def score_all(self, words: Tensor, values: Tensor, starts: Tensor) -> Tensor:
         """Score every label; returns (B, labels)."""
-        found = self._hidden(words, values, starts)
-        scores: Tensor = found if self.last is None else scores_of(self.last, found)
+        hidden = self._hidden(words, values, starts)
+        scores: Tensor = hidden if self.last is None else scores_of(self.last, hidden)
         return scores
 
     def _hidden(self, words: Tensor, values: Tensor, starts: Tensor) -> Tensor:
         bags = functional.embedding_bag(
             words, self.words, starts, mode="sum", per_sample_weights=values, include_last_offset=True
         )
-        found: Tensor = self.hidden(bags + self.bias)
-        return found
+        hidden: Tensor = self.hidden(bags + self.bias)
+        return hidden
 
 
 Score = Callable[[NDArray[np.int64]], NDArray[np.floating]]
@@ -247,10 +247,10 @@ class LabelLists(LongLists):
     def digest(self) -> str:
         """A digest that tells these examples from others."""
         facts = self.options.validation, self.visits, self.items, self.given.features
-        own = hashlib.blake2b(repr(facts).encode(), digest_size=16)
+        digest = hashlib.blake2b(repr(facts).encode(), digest_size=16)
         for array in (*self.given.bags, self.given.values, *self.given.relevant):
-            own.update(np.ascontiguousarray(array).data)
-        return own.hexdigest()
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     def network(self, settings: Settings) -> LabelNetwork:
         """Make a network that ranks labels."""
@@ -302,8 +302,8 @@ def scorer(network: LabelNetwork, examples: LabelledExamples) -> Score:
 
     @torch.no_grad()
     def score(rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        found = network.score_all(*(torch.from_numpy(own).to(device) for own in _bags(examples, rows)))
-        scores: NDArray[np.float32] = found.cpu().numpy()
+        bags = (torch.from_numpy(array).to(device) for array in _bags(examples, rows))
+        scores: NDArray[np.float32] = network.score_all(*bags).cpu().numpy()
         return scores
 
     return score
@@ -321,7 +321,7 @@ def _bags(examples: LabelledExamples, rows: NDArray[np.int64]) -> tuple[NDArray[
 
 def _held_out(examples: LabelledExamples) -> HeldOut:
     """Take labels for held-out items; nothing is left out of the rankings."""
-    own = examples.relevant
-    nothing = np.zeros(len(own.starts), np.int64), np.empty(0, np.int32)
-    users = np.flatnonzero(np.diff(own.starts))
-    return HeldOut(users, own.starts, own.ids, np.ones(len(own.ids)), *nothing)
+    relevant = examples.relevant
+    nothing = np.zeros(len(relevant.starts), np.int64), np.empty(0, np.int32)
+    users = np.flatnonzero(np.diff(relevant.starts))
+    return HeldOut(users, relevant.starts, relevant.ids, np.ones(len(relevant.ids)), *nothing)

@@ -140,8 +140,8 @@ class LongListTask:
 
     def inputs(self, batch: Batch, part: slice) -> tuple[Tensor, ...]:
         """Return what the lists say."""
-        found = self.lists.inputs(batch.queries[part], batch.rows[part])
-        return tuple(to_device(own, self.device) for own in found)
+        arrays = self.lists.inputs(batch.queries[part], batch.rows[part])
+        return tuple(to_device(array, self.device) for array in arrays)
 
     def weight(self, batch: Batch) -> int:
         """Return 1: epochs' losses are means over steps."""

@@ -125,7 +125,7 @@ class HeldOut:
         starts, rows = _by_user(ratings, held_out)
         seen_starts, others = _by_user(ratings, seen)
         gains = np.exp2(ratings.values[rows].astype(np.float64)) - 1.0 if graded else np.ones(len(rows))
-        items, left = (ratings.items[own].astype(np.int32) for own in (rows, others))
+        items, left = (ratings.items[rated].astype(np.int32) for rated in (rows, others))
         return cls(np.flatnonzero(np.diff(starts)), starts, items, gains, seen_starts, left)
 
     def sample(self, count: int, seed: int) -> HeldOut:
@@ -295,10 +295,10 @@ class RatingLists(LongLists):
     @cached_property
     def digest(self) -> str:
         """A digest that tells these lists from others."""
-        own = hashlib.blake2b(repr(self.options).encode(), digest_size=16)
+        digest = hashlib.blake2b(repr(self.options).encode(), digest_size=16)
         for array in (self.ratings.users, self.ratings.items, self.ratings.values, self.ratings.times):
-            own.update(np.ascontiguousarray(array).data)
-        return own.hexdigest()
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
 
 class NeuMF(nn.Module):

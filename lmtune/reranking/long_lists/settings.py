@@ -41,10 +41,10 @@ class LongListSettings(Settings):
 
 def cutoff_of(measure: str) -> int:
     """Return the k of ``ndcg@k``; raise InputError for other measures."""
-    found = parse_list_measure(measure)
-    if found.kind != "nDCG" or found.cutoff is None or found.dcg != EXPONENTIAL:
+    parsed = parse_list_measure(measure)
+    if parsed.kind != "nDCG" or parsed.cutoff is None or parsed.dcg != EXPONENTIAL:
         raise InputError("no measure of held-out items", value=measure, accepted="ndcg@10, ndcg@K")
-    return found.cutoff
+    return parsed.cutoff
 
 
 LONG_LISTS = LongListSettings()

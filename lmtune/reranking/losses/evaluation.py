@@ -224,18 +224,18 @@ def as_padded(
         return score, label, _real(label) if mask is None else _lists(_tensor(mask, scores), one_list)
     if mask is not None:
         raise InputError("a mask beside lists of their own lengths", accepted="no mask: nothing is padded")
-    lists = [_flat(own, 1) for own in scores]
-    labelled = [_flat(_tensor(own, one), 1) for own, one in zip(labels, lists, strict=False)]  # type: ignore[arg-type]
-    sizes, given_sizes = ([tuple(own.shape) for own in some] for some in (lists, labelled))
-    if sizes != given_sizes or len(lists) != len(labels) or not lists or any(own.ndim != 1 for own in lists):  # type: ignore[arg-type]
+    lists = [_flat(scored, 1) for scored in scores]
+    labelled = [_flat(_tensor(grades, one), 1) for grades, one in zip(labels, lists, strict=False)]  # type: ignore[arg-type]
+    sizes, label_sizes = ([tuple(one.shape) for one in some] for some in (lists, labelled))
+    if sizes != label_sizes or len(lists) != len(labels) or not lists or any(one.ndim != 1 for one in lists):  # type: ignore[arg-type]
         raise InputError(
             "lists of scores and of labels differ",
-            value=(sizes, given_sizes),
+            value=(sizes, label_sizes),
             accepted="one tensor (items,) of scores a query, and as many labels",
         )
     label = pad_sequence(labelled, batch_first=True, padding_value=_PADDING)
     score = pad_sequence(lists, batch_first=True)
-    ends = torch.tensor([own.numel() for own in lists], device=score.device)
+    ends = torch.tensor([one.numel() for one in lists], device=score.device)
     return score, label, torch.arange(score.shape[1], device=score.device) < ends[:, None]
 
 

@@ -44,7 +44,7 @@ def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, *
     """
     if out.numel():
         with as_current(out.device):
-            kernel[programs](*(own.contiguous() for own in inputs), out=out, **options)
+            kernel[programs](*(tensor.contiguous() for tensor in inputs), out=out, **options)
     return out
 
 
@@ -105,13 +105,13 @@ def pair_costs_kernel(
     for at in range(tl.min(after) // _COLUMNS * _COLUMNS, count, _COLUMNS):
         j = at + tl.arange(0, _COLUMNS)
         score_j = tl.load(scores + j, mask=j < count, other=0)[None, :]
-        own, push = _softplus(steep * (score_i - score_j))
+        term, push = _softplus(steep * (score_i - score_j))
         if weighted:
             weight = _swap_weight(swaps, tightness, plane, i, j, here, j < count, tight)
-            own *= weight
+            term *= weight
             push *= weight
         below = (j[None, :] >= after) & (j < count)[None, :]
-        cost += tl.where(below, own, 0)
+        cost += tl.where(below, term, 0)
         slope -= tl.where(below, push, 0)
     tl.store(out + i, tl.sum(cost, 1), mask=i < items)
     tl.store(out + plane + i, tl.sum(slope, 1), mask=i < items)
@@ -182,13 +182,13 @@ def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = N
     runs = torch.stack(
         [torch.searchsorted(falling, falling, right=right, out_int32=True) for right in (False, True)]
     )
-    swaps = scores if weights is None else torch.stack([by_label.take(own) for own in weights[:3]])
+    swaps = scores if weights is None else torch.stack([by_label.take(part) for part in weights[:3]])
     tightness = None if weights is None else weights.tightness
     steep = scores.new_full((1,), sigma)
-    given = scores, runs, by_label.real, swaps, scores if tightness is None else tightness, steep
+    inputs = scores, runs, by_label.real, swaps, scores if tightness is None else tightness, steep
     flags = {"weighted": weights is not None, "tight": tightness is not None}
     out = scores.new_empty(2, *scores.shape)
-    costs, slopes = fill(out, pair_costs_kernel, by_label.programs, *given, items=scores.shape[1], **flags)
+    costs, slopes = fill(out, pair_costs_kernel, by_label.programs, *inputs, items=scores.shape[1], **flags)
     return costs.sum(dim=1), sigma * by_label.put_back(slopes)
 
 
@@ -206,7 +206,7 @@ def _over_ranks(lists: PaddedLists, alpha: float, slopes: Tensor | None) -> Tens
     by_label = _Sorted.of(lists)
     scores = by_label.take(lists.scores)
     steep, slope = scores.new_full((1,), alpha), scores if slopes is None else by_label.take(slopes)
-    given = scores, slope, by_label.real, steep
+    inputs = scores, slope, by_label.real, steep
     flags = {"items": scores.shape[1], "gradient": slopes is not None}
     out = scores.new_empty(scores.shape)
-    return by_label.put_back(fill(out, ranks_kernel, by_label.programs, *given, **flags))
+    return by_label.put_back(fill(out, ranks_kernel, by_label.programs, *inputs, **flags))

@@ -339,10 +339,10 @@ def approx_ndcg(
 
     if gumbel:
         scores, labels, mask = _with_noise(*as_padded(scores, labels, mask), gumbel, generator)
-    found = evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    losses = evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
     if gumbel and reduce == "sum":
-        return found / gumbel
-    return found.view(gumbel, -1).mean(0) if gumbel and reduce == "none" else found
+        return losses / gumbel
+    return losses.view(gumbel, -1).mean(0) if gumbel and reduce == "none" else losses
 
 
 def _with_noise(

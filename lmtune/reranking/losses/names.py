@@ -113,13 +113,13 @@ def parse_loss(text: str) -> Loss:
         return Loss(NAME, named_options({"function": ":".join(parts)}), LAMBDAS, label)
     texts = {}
     for part in parts:
-        own, equals, value = part.partition("=")
-        if not (own and equals and value):
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
             raise InputError("bad loss", value=text, accepted="NAME or NAME:OPTION=VALUE:...")
-        texts[own.replace("-", "_")] = value
+        texts[key.replace("-", "_")] = value
     _, declared = _declaration(name)
     _check_names(name, texts, declared)
-    return _made(name, {own: _read(name, declared, own, value) for own, value in texts.items()}, label)
+    return _made(name, {key: _read(name, declared, key, value) for key, value in texts.items()}, label)
 
 
 def parse_losses(text: str) -> list[Loss]:
@@ -131,7 +131,7 @@ def parse_losses(text: str) -> list[Loss]:
         As `parse_loss`.
     """
     parts = (part.partition("=") for part in text.split(":"))
-    grid = [[f"{own}{equals}{value}" for value in values.split("|")] for own, equals, values in parts]
+    grid = [[f"{key}{equals}{value}" for value in values.split("|")] for key, equals, values in parts]
     return [parse_loss(":".join(chosen)) for chosen in itertools.product(*grid)]
 
 
@@ -192,20 +192,20 @@ def _made(name: str, options: Mapping[str, Any], label: str = "") -> Loss:
 
 
 def _check_names(name: str, options: Mapping[str, Any], declared: type[Any]) -> None:
-    known = [own.name for own in dataclasses.fields(declared) if own.metadata.get("flag") != ""]
-    for own in options:
-        if own not in known:
-            raise InputError(f"{name} has no such option", value=own, accepted=", ".join(known) or "none")
+    known = [key.name for key in dataclasses.fields(declared) if key.metadata.get("flag") != ""]
+    for key in options:
+        if key not in known:
+            raise InputError(f"{name} has no such option", value=key, accepted=", ".join(known) or "none")
 
 
-def _read(name: str, declared: type[Any], own: str, text: str) -> Any:
-    [field] = [one for one in dataclasses.fields(declared) if one.name == own]
+def _read(name: str, declared: type[Any], key: str, text: str) -> Any:
+    [field] = [one for one in dataclasses.fields(declared) if one.name == key]
     if text.lower() == "none" and field.default is None:
         return None
-    kind = kinds(declared)[own]
+    kind = kinds(declared)[key]
     with _named(name):
-        given: Any = field.metadata.get("read")
-        return read(kind, text.lower() if kind is bool else text, own) if given is None else given(text)
+        reader: Any = field.metadata.get("read")
+        return read(kind, text.lower() if kind is bool else text, key) if reader is None else reader(text)
 
 
 @contextlib.contextmanager

@@ -30,9 +30,9 @@ def differentiated(
         return function(values), None
     with torch.enable_grad():
         values = values.detach().requires_grad_()
-        found = function(values)
-        (gradient,) = torch.autograd.grad(found.sum(), values)
-    return found.detach(), gradient
+        result = function(values)
+        (gradient,) = torch.autograd.grad(result.sum(), values)
+    return result.detach(), gradient
 
 
 def ranks(lists: PaddedLists) -> Tensor:
@@ -47,11 +47,12 @@ def ranks(lists: PaddedLists) -> Tensor:
     order = lists.labels.argsort(dim=1)
     order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
     score, label = scores.gather(1, order), lists.labels.gather(1, order)
-    place = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device).expand_as(scores)
+    count = scores.shape[1] + 1
+    position = torch.arange(1, count, dtype=scores.dtype, device=scores.device).expand_as(scores)
     new = torch.ones_like(lists.mask)
     new[:, 1:] = (score[:, 1:] != score[:, :-1]) | (label[:, 1:] != label[:, :-1])
-    first = torch.where(new, place, 0).cummax(dim=1).values
-    last = torch.where(new.roll(-1, dims=1), place, torch.inf).flip(1).cummin(dim=1).values.flip(1)
+    first = torch.where(new, position, 0).cummax(dim=1).values
+    last = torch.where(new.roll(-1, dims=1), position, torch.inf).flip(1).cummin(dim=1).values.flip(1)
     return torch.empty_like(scores).scatter_(1, order, (first + last) / 2)
 
 

@@ -115,9 +115,9 @@ class PreviousIterate:
         _restore(states)
         buffers = {name: value.clone() for name, value in self.network.named_buffers()}
         with torch.no_grad():
-            found = other(inputs, buffers)
+            before = other(inputs, buffers)
         _restore(after)
-        return present, found
+        return present, before
 
     def _previous_scores(self, inputs: Any, buffers: dict[str, Tensor]) -> Tensor:
         before: Tensor = torch.func.functional_call(self.network, {**self.weights, **buffers}, inputs)

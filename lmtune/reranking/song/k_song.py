@@ -60,8 +60,8 @@ class Slope(NamedTuple):
         high = torch.maximum(most + 40.0 * tau1, ((1.0 - target) / tau2).clamp(min=0.0))
         # The root is near the score down to which the items weigh `target`.
         falling, order = torch.where(present, scores, -torch.inf).sort(dim=1, descending=True)
-        place = (weights.gather(1, order).cumsum(1) < target).sum(1, keepdim=True)
-        near = falling.gather(1, place.clamp(max=scores.shape[1] - 1))
+        position = (weights.gather(1, order).cumsum(1) < target).sum(1, keepdim=True)
+        near = falling.gather(1, position.clamp(max=scores.shape[1] - 1))
         return low, high, torch.minimum(torch.maximum(near, least), most)
 
 

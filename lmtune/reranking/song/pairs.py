@@ -89,9 +89,9 @@ class RelevantPairs:
             )
         ids, rows = np.unique(query, return_counts=True)
         relevant = label > 0
-        found = np.searchsorted(ids, query[relevant])
+        position = np.searchsorted(ids, query[relevant])
         starts = np.zeros(len(ids) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(found, minlength=len(ids)), out=starts[1:])
+        np.cumsum(np.bincount(position, minlength=len(ids)), out=starts[1:])
         return cls(ids, _lengths(lengths, rows), starts, item[relevant], label[relevant])
 
     @classmethod
@@ -194,11 +194,11 @@ def _integers(values: npt.ArrayLike, name: str) -> Integers:
 def _lengths(lengths: int | npt.ArrayLike | None, rows: Integers) -> Integers:
     if lengths is None:
         return rows.astype(np.int64)
-    given = np.broadcast_to(np.asarray(lengths, dtype=np.int64), rows.shape).copy()
-    if (given < rows).any():
-        short = int(np.flatnonzero(given < rows)[0])
-        raise InputError(f"a list shorter than its {int(rows[short])} rows", value=int(given[short]))
-    return given
+    known = np.broadcast_to(np.asarray(lengths, dtype=np.int64), rows.shape).copy()
+    if (known < rows).any():
+        short = int(np.flatnonzero(known < rows)[0])
+        raise InputError(f"a list shorter than its {int(rows[short])} rows", value=int(known[short]))
+    return known
 
 
 @dataclass(frozen=True)
@@ -280,8 +280,8 @@ class ListSampler:
         items = np.tile(np.arange(self.catalogue, dtype=np.int64), (len(positions), 1))
         labels = np.zeros(items.shape)
         for row, position in enumerate(positions):
-            own = slice(self.pairs.starts[position], self.pairs.starts[position + 1])
-            labels[row, self.pairs.items[own]] = self.pairs.labels[own]
+            slots = slice(self.pairs.starts[position], self.pairs.starts[position + 1])
+            labels[row, self.pairs.items[slots]] = self.pairs.labels[slots]
         return ItemSample(items, labels)
 
 

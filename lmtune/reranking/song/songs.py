@@ -301,8 +301,8 @@ class Song(nn.Module):
             assert selection.threshold_slope is not None
             pull = selection.slope * value
             # Each item's own weight moves with lambda; beside item i the items weigh as in g^_i.
-            own = pull * (1.0 / batch.lengths - batch.others)
-            moved = batch.others * pull.sum(1, keepdim=True) + own
+            itself = pull * (1.0 / batch.lengths - batch.others)
+            moved = batch.others * pull.sum(1, keepdim=True) + itself
             gradient = gradient + pull - moved * selection.threshold_slope
         return (value * selection.psi).sum(), gradient
 
@@ -347,10 +347,10 @@ class Song(nn.Module):
         compares = ESTIMATORS[self.estimator].compares
         if not compares:
             return None
-        given = previous_scores if compares == "previous_scores" else score_changes
-        if given is None:
+        argument = previous_scores if compares == "previous_scores" else score_changes
+        if argument is None:
             raise InputError(f"the estimator '{self.estimator}' needs {compares}")
-        other = torch.where(batch.mask, given.detach().double(), 0.0)
+        other = torch.where(batch.mask, argument.detach().double(), 0.0)
         if compares == "score_changes":
             return lists.derivative(other)
         return current - self._inner(batch, self._sorted(batch, other))

@@ -69,8 +69,8 @@ class PairState(nn.Module):
     def positions(self, queries: Tensor) -> tuple[Tensor, Tensor]:
         """Find the places of the query ids (B,) among the training data's; and tell which are unknown."""
         queries = queries.to(self.query_ids.device)
-        found = torch.searchsorted(self.query_ids, queries).clamp(max=len(self.query_ids) - 1)
-        return found, self.query_ids[found] != queries
+        position = torch.searchsorted(self.query_ids, queries).clamp(max=len(self.query_ids) - 1)
+        return position, self.query_ids[position] != queries
 
     def slots(self, positions: Tensor, items: Tensor, relevant: Tensor) -> tuple[Tensor, Tensor]:
         """Find the slots (B, n) of the pairs of queries (B,) and items (B, n), P where there is none.
@@ -98,8 +98,8 @@ class PairState(nn.Module):
             pair's item; relevant items seen and in the list, others seen and in the list.
         """
         first = faults[:, :3].any(1).byte().argmax(0, keepdim=True)
-        found = faults.index_select(0, first)
-        self.fault.copy_(torch.where(self.fault[:, :3].any(), self.fault, found))
+        fault = faults.index_select(0, first)
+        self.fault.copy_(torch.where(self.fault[:, :3].any(), self.fault, fault))
         if evaluation.on_cpu(self.fault):
             self.check()
 
@@ -151,9 +151,9 @@ def _as_estimate(_module: nn.Module, state: dict[str, Any], prefix: str, _metada
 
 def _from_estimate(module: nn.Module, state: dict[str, Any], prefix: str, *unused: object) -> None:
     del unused
-    given = state.get(f"{prefix}fingerprint")
-    own = module.fingerprint
-    if isinstance(given, Tensor) and isinstance(own, Tensor) and int(given) != int(own):
+    saved = state.get(f"{prefix}fingerprint")
+    present = module.fingerprint
+    if isinstance(saved, Tensor) and isinstance(present, Tensor) and int(saved) != int(present):
         raise InputError(
             "SONG's state was saved for other training data", accepted="a state of the same pairs"
         )
@@ -205,15 +205,15 @@ class Sample:
     whole: Tensor
     queries: Tensor
 
-    def gamma(self, given: float | None) -> Tensor:
+    def gamma(self, gamma: float | None) -> Tensor:
         """Give each list's weight of new values, float64 (B, 1).
 
         By default 1 for whole lists, where g^ is g and an older value could only be worse, and
         0.3 for samples.
         """
-        if given is None:
+        if gamma is None:
             return torch.where(self.whole, torch.ones_like(self.lengths), 0.3)
-        return torch.full_like(self.lengths, given)
+        return torch.full_like(self.lengths, gamma)
 
 
 def sample_of(

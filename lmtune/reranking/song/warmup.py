@@ -115,8 +115,8 @@ def _gradient(
     # Item j's share of total_i is w_j e^s_j / e^total_i: one factor each, up to i's own share.
     scaled = torch.where(relevant & (outer > 0), torch.log(outer) - total, -torch.inf)
     from_others = torch.exp(_sum_of_others(scaled) + logits)
-    own = torch.where(relevant, torch.exp(scores - torch.log(lengths) - total), 0.0)
-    return torch.where(torch.isfinite(logits), from_others, 0.0) + outer * (own - 1.0)
+    itself = torch.where(relevant, torch.exp(scores - torch.log(lengths) - total), 0.0)
+    return torch.where(torch.isfinite(logits), from_others, 0.0) + outer * (itself - 1.0)
 
 
 def reinitialise_last_layer(network: nn.Module, *, seed: int, layer: nn.Module | None = None) -> nn.Module:

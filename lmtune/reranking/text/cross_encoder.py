@@ -50,8 +50,8 @@ def scores_in_pieces(
     by torch's activation checkpointing (Chen et al. 2016), whose unit here is the piece.
     """
     *others, last = (piece.to(device) for piece in pieces)
-    found = torch.cat([*(checkpoint(score, piece, use_reentrant=False) for piece in others), score(last)])
-    return found[torch.argsort(torch.cat([*others, last])).to(found.device)]
+    scores = torch.cat([*(checkpoint(score, piece, use_reentrant=False) for piece in others), score(last)])
+    return scores[torch.argsort(torch.cat([*others, last])).to(scores.device)]
 
 
 def pieces_of(lengths: Sequence[int], count: int) -> list[Tensor]:
@@ -94,7 +94,7 @@ class CrossEncoder(nn.Module):
 
     Parameters
     ----------
-    given : LanguageModel
+    model : LanguageModel
         As `lmtune.reranking.text.models.load_language_model` gives it.
     options : TextOptions
         How texts are cut, and into which micro-batches.
@@ -102,9 +102,9 @@ class CrossEncoder(nn.Module):
         In place of the model's own.
     """
 
-    def __init__(self, given: LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
+    def __init__(self, model: LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
         super().__init__()
-        self.model, self.tokenizer = given
+        self.model, self.tokenizer = model
         self.longest = min(int(self.tokenizer.model_max_length), _positions(self.model))
         self.cut(options)
         # Padding here is of encoded lists, by micro-batches.
@@ -172,11 +172,11 @@ class CrossEncoder(nn.Module):
             return tensor
 
         self.train()
-        weights = {own.untyped_storage().data_ptr() for own in self.parameters()}
+        weights = {weight.untyped_storage().data_ptr() for weight in self.parameters()}
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             self._scores(columns, torch.zeros(1, dtype=torch.int64))
         longest = len(columns["input_ids"][0])
-        bytes_of_piece = sum(size for place, size in kept.items() if place not in weights)
+        bytes_of_piece = sum(size for address, size in kept.items() if address not in weights)
         return bytes_of_piece * max(1, self.options.batch_tokens // longest)
 
     def forward(self, pieces: Pieces, mask: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ class CrossEncoder(nn.Module):
 
     def of_pairs(self, pieces: Pieces) -> Tensor:
         """Score pairs, shape (pairs,)."""
-        lengths = [len(own) for own in pieces.columns["input_ids"]]
+        lengths = [len(tokens) for tokens in pieces.columns["input_ids"]]
         parts = pieces_within(lengths, self.options.batch_tokens)
         device = self.last.weight.device
         scores = scores_in_pieces(lambda places: self._scores(pieces.columns, places), parts, device)
@@ -201,10 +201,10 @@ class CrossEncoder(nn.Module):
         return zeros.scatter_reduce(0, pair, scores, how, include_self=False)
 
     def _scores(self, columns: Mapping[str, list[list[int]]], places: Tensor) -> Tensor:
-        chosen = {name: [rows[place] for place in places.tolist()] for name, rows in columns.items()}
+        chosen = {name: [rows[row] for row in places.tolist()] for name, rows in columns.items()}
         padded = self.tokenizer.pad(chosen, return_tensors="pt")
         device = self.last.weight.device
-        logits: Tensor = self.model(**{name: own.to(device) for name, own in padded.items()}).logits
+        logits: Tensor = self.model(**{name: tensor.to(device) for name, tensor in padded.items()}).logits
         return logits.squeeze(-1).float()
 
 

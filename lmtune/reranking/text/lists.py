@@ -106,13 +106,13 @@ class TextLists(RankingData):
         InputError
             For a query without text or documents, and a label out of range.
         """
-        labels = [label for own in run.values() for label in own.values()]
+        labels = [label for documents in run.values() for label in documents.values()]
         return cls(
             np.empty((len(labels), 0), np.float32),
             np.asarray(labels, np.float32),
             np.cumsum([0, *map(len, run.values())], dtype=np.int64),
             tuple(run),
-            tuple(docno for own in run.values() for docno in own),
+            tuple(docno for documents in run.values() for docno in documents),
             topics=topics,
             texts=GivenTexts(texts) if isinstance(texts, Mapping) else texts,
             options=options or TextOptions(),

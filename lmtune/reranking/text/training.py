@@ -75,10 +75,10 @@ class TextTrained(Training):
         of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
-        found = feed.scores(self.network.to(device), Kept(folder, of), progress)
+        scores = feed.scores(self.network.to(device), Kept(folder, of), progress)
         spent = time.perf_counter() - begin
-        note(f"{len(found)} documents scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
-        return found.numpy()
+        note(f"{len(scores)} documents scored in {spent:.1f} s, {len(scores) / spent:.3g} a second")
+        return scores.numpy()
 
     def source(self, facts: Mapping[str, Any], depth: int | None) -> ListSource:
         """Return what reads a run's documents, as in training or to another depth."""
@@ -173,23 +173,23 @@ class TextFeed:
     ) -> Tensor:
         """Score every row, nothing dropped out; in blocks, pairs of like length together."""
         network.eval()
-        found = np.empty(self.lists.labels.size, np.float32)
+        out = np.empty(self.lists.labels.size, np.float32)
         begin, scored = time.perf_counter(), 0
         for rows in self.lists.blocks():
             first = int(rows[0])
             if kept is not None and len(kept.found.get(first, ())) == rows.size:
-                found[rows] = kept.found[first]
+                out[rows] = kept.found[first]
                 continue
             pieces = network.encode(*self.lists.pairs(rows))
             with autocast(self.device, bf16=self.bf16):
-                found[rows] = network.of_pairs(pieces).cpu().numpy()
+                out[rows] = network.of_pairs(pieces).cpu().numpy()
             scored += rows.size
             if kept is not None:
-                kept.add(first, found[rows])
+                kept.add(first, out[rows])
             if progress is not None:
                 rate = scored / (time.perf_counter() - begin)
-                progress(first + rows.size, found.size, f"{rate:.3g} documents a second")
-        return torch.from_numpy(found)
+                progress(first + rows.size, out.size, f"{rate:.3g} documents a second")
+        return torch.from_numpy(out)
 
 
 def fit(
@@ -257,7 +257,7 @@ def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None
         Where there is less.
     """
     of_optimizer = {"adam": 2, "adamw": 2, "sgd": 1}.get(settings.optimizer, 0)
-    weights = sum(own.nbytes for own in network.parameters()) * (3 + of_optimizer)
+    weights = sum(weight.nbytes for weight in network.parameters()) * (3 + of_optimizer)
     graphs = network.graph_bytes()
     needed, there = weights + graphs, _available_bytes(device)
     note(
@@ -289,7 +289,7 @@ def _megabytes(count: int) -> str:
 
 def _weights_digest(weights: Mapping[str, Tensor]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for name, own in weights.items():
+    for name, tensor in weights.items():
         digest.update(name.encode())
-        digest.update(own.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -37,13 +37,13 @@ def parse_devices(text: str) -> list[str]:
     """
     count = torch.cuda.device_count()
     numbered = [f"cuda:{number}" for number in range(count)]
-    found = []
+    devices = []
     for name in text.split(","):
         if name not in ("cpu", *numbered) and not (name == "cuda" and count):
             known = ["cpu", "cuda", *numbered] if count else ["cpu (torch sees no CUDA device)"]
             raise InputError("no such device", value=name, accepted=", ".join(known))
-        found += numbered if name == "cuda" else [name]
-    return found
+        devices += numbered if name == "cuda" else [name]
+    return devices
 
 
 def check_device(device: str) -> None:
@@ -150,28 +150,29 @@ def run_on_devices(tasks: Sequence[Task], devices: str, *, shared: Any = None) -
     """
     known = parse_devices(devices)[: max(1, len(tasks))]
     if len(known) == 1:
-        yield from run_all([(own, {**given, "device": known[0]}) for own, given in tasks], shared=shared)
+        on_one = [(function, {**arguments, "device": known[0]}) for function, arguments in tasks]
+        yield from run_all(on_one, shared=shared)
         return
     with tempfile.TemporaryDirectory(prefix="lmtune-") as folder:
-        for place in range(len(known)):
-            Path(folder, str(place)).touch()
+        for number in range(len(known)):
+            Path(folder, str(number)).touch()
         calls: list[Task] = [(_on_one, {"task": task, "known": known, "folder": folder}) for task in tasks]
         yield from run_all(calls, None if width() else len(known), shared=shared)
 
 
 def _on_one(*shared: Any, task: Task, known: Sequence[str], folder: str) -> Any:
-    function, given = task
+    function, arguments = task
     with _taken(known, Path(folder)) as device:
-        return function(*shared, **given, device=device)
+        return function(*shared, **arguments, device=device)
 
 
 @contextlib.contextmanager
 def _taken(known: Sequence[str], folder: Path) -> Iterator[str]:
     """Wait for a device that no other process has, each of which holds the file of its device."""
     while folder.is_dir():
-        for place, device in enumerate(known):
+        for number, device in enumerate(known):
             try:
-                held = hold(folder / str(place))
+                held = hold(folder / str(number))
             except OSError:  # there are no locks here
                 yield known[os.getpid() % len(known)]
                 return

@@ -76,12 +76,12 @@ def process_group(device: str = "cpu") -> Iterator[str]:
 
 def _own_device(devices: str, number: int) -> str:
     """Return one of several devices, each of which can have one process alone."""
-    own = parse_devices(devices)
-    if number >= len(own) or len(set(own)) < len(own):
+    parsed = parse_devices(devices)
+    if number >= len(parsed) or len(set(parsed)) < len(parsed):
         raise InputError(
             "not one device a process", value=devices, accepted="cuda, or as many different ones"
         )
-    return own[number]
+    return parsed[number]
 
 
 def part_of(rows: int) -> slice:

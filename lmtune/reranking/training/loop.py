@@ -219,7 +219,7 @@ class TrainingRun:
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         # One pass over the memory of many weights, which is what such a step takes its time with, and
         # on a GPU one kernel for all of them.
-        many = sum(own.numel() for own in self.network.parameters()) > _MANY_WEIGHTS
+        many = sum(weight.numel() for weight in self.network.parameters()) > _MANY_WEIGHTS
         fused = many or torch.device(self.device).type == "cuda"
         return kind(weights, lr=rate, weight_decay=decay, fused=fused)
 

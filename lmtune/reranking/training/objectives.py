@@ -89,8 +89,8 @@ class Objective:
 
     def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Tell which queries of padded lists the mean is over: those with a relevant item; shape (batch,)."""
-        found: NDArray[np.bool_] = np.any((labels > 0) & mask, axis=1)
-        return found
+        counts: NDArray[np.bool_] = np.any((labels > 0) & mask, axis=1)
+        return counts
 
     def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
         """Tell the other processes what is remembered of one's own part of a batch's queries."""
@@ -163,12 +163,12 @@ class _Measured(Objective):
         self._known: tuple[BatchLabels, Measurer] | None = None
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
-        [own] = scores
-        mean = self._measurer(batch).mean(own.detach()[batch.mask].double().cpu().numpy())
+        [score] = scores
+        mean = self._measurer(batch).mean(score.detach()[batch.mask].double().cpu().numpy())
         cost = 1.0 - mean if self.measure.higher_is_better else mean
         if np.isnan(mean):
             cost = 0.0
-        value = torch.tensor(cost, dtype=torch.float64, device=own.device)
+        value = torch.tensor(cost, dtype=torch.float64, device=score.device)
         return value, value
 
     def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -196,7 +196,8 @@ class _Remembering(Objective):
         self.previous: PreviousIterate | None = None
 
     def begin(self, network: nn.Module) -> None:
-        if self.compares == "score_changes" and any(isinstance(own, ItemNorm) for own in network.modules()):
+        normed = any(isinstance(module, ItemNorm) for module in network.modules())
+        if normed and self.compares == "score_changes":
             raise InputError(
                 "this estimator needs a network without batch norm",
                 value=self.module.estimator,
@@ -210,26 +211,26 @@ class _Remembering(Objective):
         return self.previous.compared(self.compares, *inputs)
 
     def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
-        own, *others = scores
+        score, *others = scores
         if isinstance(self.module, Song):
             # It tells from the queries at hand how often a pair is sampled.
             self.module.active = self.active * batch.share  # type: ignore[assignment]
         compared = dict.fromkeys([self.compares], others[0]) if others else {}
         value = self.module(
-            own, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows, **compared
+            score, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows, **compared
         )
         return value, self.module.objective
 
     def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
-        place = np.searchsorted(self.pairs.queries, queries)
-        own = np.zeros(queries.size, np.bool_)
-        own[part] = True
-        counts = self.pairs.counts[place]
-        before = np.repeat(self.pairs.starts[place] - np.cumsum(counts) + counts, counts)
-        of_pairs = before + np.arange(before.size), np.repeat(own, counts)
+        position = np.searchsorted(self.pairs.queries, queries)
+        here_rows = np.zeros(queries.size, np.bool_)
+        here_rows[part] = True
+        counts = self.pairs.counts[position]
+        before = np.repeat(self.pairs.starts[position] - np.cumsum(counts) + counts, counts)
+        of_pairs = before + np.arange(before.size), np.repeat(here_rows, counts)
         remembered = [(self.module.state.estimate, *of_pairs)]
         if isinstance(self.module, KSong):
-            remembered += [(kept, place, own) for kept in self.module.remembered()]
+            remembered += [(kept, position, here_rows) for kept in self.module.remembered()]
         for kept, index, here in remembered:
             slots = to_device(index, kept.device)
             values = torch.where(to_device(here, kept.device), kept[slots], 0.0)

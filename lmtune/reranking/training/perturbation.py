@@ -63,16 +63,16 @@ class Perturbing(torch.optim.Optimizer):
         float
             The mean of the losses, at weights around those before the step.
         """
-        settings, found = self.settings, list[float]()
+        settings, losses = self.settings, list[float]()
         weights = list(self.network.parameters())
         buffers: list[torch.Tensor] = []
 
         def objective(point: NDArray[np.float64]) -> float:
             _put(weights, point)
-            found.append(loss())
-            if len(found) == 1:
+            losses.append(loss())
+            if len(losses) == 1:
                 buffers.extend(buffer.clone() for buffer in self.network.buffers())
-            return found[-1]
+            return losses[-1]
 
         here = parameters_to_vector(weights).double().cpu().numpy()
         width = self.gains.width(k)
@@ -87,11 +87,11 @@ class Perturbing(torch.optim.Optimizer):
         slope += settings.weight_decay * here
         if settings.clip is not None:
             slope *= min(1.0, settings.clip / (float(np.linalg.norm(slope)) or 1.0))
-        own = rate * self.gains.rate(k)
+        step = rate * self.gains.rate(k)
         for group in self.param_groups:
-            group["lr"] = own
-        _put(weights, here - own * slope)
-        return float(np.mean(found))
+            group["lr"] = step
+        _put(weights, here - step * slope)
+        return float(np.mean(losses))
 
 
 def _put(weights: list[nn.Parameter], point: NDArray[np.float64]) -> None:
