@@ -31,7 +31,7 @@ SMALL = Settings(
     loss=parse_loss("listnet"), network="mlp:8", epochs=3, batch_size=5, learning_rate=0.01, list_size=8
 )
 TRAIN, VALIDATION = made_lists(0), made_lists(1, queries=10)
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def same(first: Trained, second: Trained) -> bool:
@@ -197,10 +197,10 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from made_lists import made_lists
-from lmtune.reranking import checkpoints
+from lmtune.reranking.training import checkpoints
 from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import fit
+from lmtune.reranking.learners.feature_networks import fit
 
 train, validation, home = made_lists(0), made_lists(1, queries=10), Path(sys.argv[1])
 
@@ -313,7 +313,7 @@ torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[2])
 from test_training import PARTED, TOGETHER, made_lists
 from lmtune.reranking.training.distributed import process_group, rank
-from lmtune.reranking.training import fit
+from lmtune.reranking.learners.feature_networks import fit
 with process_group() as device:
     for number, changed in enumerate(TOGETHER):
         trained = fit(made_lists(0, empty=0.2), made_lists(1, queries=10),
