@@ -38,7 +38,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What is kept on the way."""
+    """Checkpoints."""
 
     checkpoint: Path | None = option(
         None, "Keep the training's state in this folder, and go on from it.", metavar="DIR"

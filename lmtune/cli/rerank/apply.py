@@ -17,7 +17,7 @@ from lmtune.reranking.text.options import TextOptions
 
 @dataclass(frozen=True)
 class Reranking:
-    """What is read and written."""
+    """Input and output."""
 
     output: Path = option(
         ..., "The new run; of a LETOR file without docids the scores, one a line; .gz compresses."

@@ -30,7 +30,7 @@ _CONVENTIONS: dict[str, tuple[Empty, ...]] = {"both": ("skip", "zero"), "skip": 
 
 @dataclass(frozen=True)
 class Trials:
-    """What is compared."""
+    """Losses compared."""
 
     losses: str = option(
         "ranknet,lambdarank,approxndcg,song,k-song,lambdamart",
@@ -51,7 +51,7 @@ class Trials:
 
 @dataclass(frozen=True)
 class FoldTrials(Trials):
-    """What is compared, and on what."""
+    """Losses compared, and their folds."""
 
     run: Path | None = option(None, "A TREC run of the collection.")
     folds: str | None = option(
@@ -61,7 +61,7 @@ class FoldTrials(Trials):
 
 @dataclass(frozen=True)
 class LossesOutput:
-    """What is printed and kept."""
+    """Output."""
 
     style: str = option("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = option(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Crossing:
-    """What is held out, written and kept."""
+    """Folds and output."""
 
     output: Path = option(
         ..., "The new run, of all topics; of LETOR files without docids scores, fold by fold."

@@ -21,7 +21,7 @@ from lmtune.storage.outputs import check_file
 
 @dataclass(frozen=True)
 class Files:
-    """What is read and written."""
+    """Input and output."""
 
     run: Path = option(..., "A TREC run.")
     output: Path = option(..., "A LETOR file; .gz compresses.")

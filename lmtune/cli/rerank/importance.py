@@ -18,7 +18,7 @@ from lmtune.storage.folders import check_directory
 
 @dataclass(frozen=True)
 class Shuffling:
-    """What is measured, printed and kept."""
+    """Shuffles and output."""
 
     run: Path | None = option(None, "A TREC run of the collection.")
     measure: str | None = option(None, "ndcg@5, mrr, ap ...; default: what validation chose by.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelTrials(Trials):
-    """What is compared."""
+    """Losses compared."""
 
     losses: str = other_default(Trials, "losses", "binary-cross-entropy,cross-entropy,approxndcg,song,k-song")
     trials: int = other_default(Trials, "trials", 3)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RatingTrials(Trials):
-    """What is compared."""
+    """Losses compared."""
 
     losses: str = other_default(
         Trials, "losses", "ranknet,listnet,listmle,lambdarank,approxndcg,neuralndcg,song,k-song"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learning(Checkpoints):
-    """What is learnt from."""
+    """Training data."""
 
     run: Path | None = option(None, "A TREC run.")
     validation: str | None = option(
@@ -50,7 +50,7 @@ class Learning(Checkpoints):
 
 @dataclass(frozen=True)
 class Training:
-    """What is kept, and of which topics."""
+    """The model, and its topics."""
 
     output: Path = option(
         ..., "The model's folder; of a LETOR_DIR with folds a folder of models.", metavar="DIR"
