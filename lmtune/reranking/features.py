@@ -274,32 +274,20 @@ def _statistics() -> list[Feature]:
     ]
 
 
+def _likelihood(name: str, smoothing: str, lambda_: float, mu: float) -> Feature:
+    return Feature(
+        name, f"log query likelihood, {smoothing}", lambda d: query_likelihood(d, lambda_, float(mu))
+    )
+
+
 FEATURES: tuple[Feature, ...] = (
     Feature(
         "ql_tuned",
         "log query likelihood, two-stage smoothing at the tuned lambda and mu",
         lambda d: query_likelihood(d, d.lambda_, d.mu),
     ),
-    Feature(
-        "ql_dirichlet_1000",
-        "log query likelihood, Dirichlet smoothing, mu = 1000",
-        lambda d: query_likelihood(d, 0.0, 1000.0),
-    ),
-    Feature(
-        "ql_dirichlet_2500",
-        "log query likelihood, Dirichlet smoothing, mu = 2500",
-        lambda d: query_likelihood(d, 0.0, 2500.0),
-    ),
-    Feature(
-        "ql_jm_0.1",
-        "log query likelihood, Jelinek-Mercer smoothing, lambda = .1",
-        lambda d: query_likelihood(d, 0.1, 0.0),
-    ),
-    Feature(
-        "ql_jm_0.7",
-        "log query likelihood, Jelinek-Mercer smoothing, lambda = .7",
-        lambda d: query_likelihood(d, 0.7, 0.0),
-    ),
+    *(_likelihood(f"ql_dirichlet_{mu}", f"Dirichlet smoothing, mu = {mu}", 0.0, mu) for mu in (1000, 2500)),
+    *(_likelihood(f"ql_jm_0.{x}", f"Jelinek-Mercer smoothing, lambda = .{x}", x / 10, 0.0) for x in (1, 7)),
     Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda d: bm25(d, 0.9, 0.4)),
     Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda d: bm25(d, 1.2, 0.75)),
     Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda d: np.log1p(bm25(d, 0.9, 0.4))),

@@ -37,16 +37,8 @@ CUTOFFS = (1, 3, 5, 10)
 RECORD = "made.json"
 _MODEL = "model.json"
 _OF_TEXT = (
-    "config.json",
-    "tokenizer*.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "*.model",
-    "*.jinja",
-    "model-*.safetensors",
-    "model.safetensors.index.json",
+    *("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*"),
+    *("merges.txt", "*.model", "*.jinja", "model-*.safetensors", "model.safetensors.index.json"),
 )
 KIND = FolderKind(RECORD, (WEIGHTS, TREES, _MODEL, HISTORY, SECONDS, RECORD, *_OF_TEXT))
 """A model's folder."""
