@@ -37,13 +37,13 @@ import torch
 import training_epoch
 from long_lists import made_pairs, positions_of
 
-from lmtune.reranking import lambdamart
-from lmtune.reranking.devices import check_device, repeatable, to_device
-from lmtune.reranking.lambdamart import TreeSettings
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.learners import trees as lambdamart
+from lmtune.reranking.learners.tree_settings import TreeSettings
 from lmtune.reranking.losses import LOSSES, k_song, song
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import KSong, ListSampler, Song
+from lmtune.reranking.training.devices import check_device, repeatable, to_device
 
 # Float32 operations and bytes a second (data sheets: H100, H200, A100, L40S, L4, V100, T4, RTX 4090).
 PEAKS = {

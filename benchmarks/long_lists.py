@@ -31,11 +31,12 @@ from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lmtune.formats.ratings import read_ratings
-from lmtune.reranking.long_list_settings import LONG_LISTS
-from lmtune.reranking.long_lists import LongListTask, NeuMF, RatingLists
-from lmtune.reranking.loop import TrainingRun
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.long_lists.learning import LongListTask
+from lmtune.reranking.long_lists.ratings import NeuMF, RatingLists
+from lmtune.reranking.long_lists.settings import LONG_LISTS
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.song import KSong, ListSampler, RelevantPairs, Song
+from lmtune.reranking.training.loop import TrainingRun
 
 USERS, BATCH, FEATURES = 512, 64, 32
 LOSSES = ["song", "listnet"]

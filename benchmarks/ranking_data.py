@@ -24,16 +24,15 @@ import numpy as np
 import lmtune
 from lmtune.formats.letor import read_letor, write_letor
 from lmtune.formats.letor_rows import Letor
-from lmtune.reranking.batches import batches
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import RankingData, batches
 from lmtune.reranking.features import FEATURES
+from lmtune.reranking.learners.feature_networks import fit
 from lmtune.reranking.letor_folder import read_letor_folder
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import measured, reported
-from lmtune.reranking.runs import run_data
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import fit
+from lmtune.reranking.sources import run_data
 
 WIDTH = 136
 EPOCH = Settings(loss=parse_loss("lambdarank"), network="b64", epochs=1)

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from lmtune.reranking.learners.networks import make_network
 from lmtune.reranking.losses import ranknet
-from lmtune.reranking.networks import make_network
-from lmtune.reranking.perturbation import Perturbing
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.training.perturbation import Perturbing
 
 STEPS = {"SPSA:2": 2, "SPSA:4": 4, "SPSA:8": 8}
 

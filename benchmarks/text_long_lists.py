@@ -20,7 +20,7 @@ import lmtune
 from lmtune.datasets.folds import make_folds
 from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import parse_list_measure
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.text import TextLists, TextOptions, fit
 

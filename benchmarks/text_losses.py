@@ -18,9 +18,9 @@ import torch
 
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import read_run, write_run
-from lmtune.reranking.loss_names import parse_loss
-from lmtune.reranking.runs import in_order, reranked
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
+from lmtune.reranking.sources import in_order, reranked
 from lmtune.reranking.text.lists import GivenTexts, TextLists
 from lmtune.reranking.text.options import TextOptions
 from lmtune.reranking.text.training import fit

@@ -18,15 +18,13 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from lmtune.reranking.batches import batches
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.devices import autocast
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.learners.feature_networks import Feed, fit
+from lmtune.reranking.learners.networks import make_network
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.losses.table import LOSSES as TABLE
-from lmtune.reranking.networks import make_network
-from lmtune.reranking.scoring import Feed
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import fit
+from lmtune.reranking.training.devices import autocast
 
 LOSSES = [*TABLE, "song", "k-song"]
 NETWORK, DROPOUT, SIZE, ITEMS = "mlp:256-128-64", 0.1, 64, 120

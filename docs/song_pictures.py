@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from panels import BLUE, GREEN, GREY, ORANGE, panel, reported
 
 from lmtune.reporting.figures.style import LAMBDA, finish, in_style, legend_below, log_ticks
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import PaddedLists
 from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.sampling import ListSampler
+from lmtune.reranking.song.pairs import ListSampler, RelevantPairs
 from lmtune.reranking.song.songs import Song
 
 Floats = NDArray[np.float64]

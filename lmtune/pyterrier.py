@@ -90,7 +90,7 @@ class Rerank(pt.Transformer):
 
     def __init__(self, model: Any, index: Index) -> None:
         from lmtune.reranking.features import features_of
-        from lmtune.reranking.model_folder import load_model
+        from lmtune.reranking.reranker import load_model
 
         self.model: Reranker = model if hasattr(model, "score") else load_model(model)
         self.index = index
@@ -99,7 +99,7 @@ class Rerank(pt.Transformer):
 
     def transform(self, results: pd.DataFrame) -> pd.DataFrame:
         """Score the results anew; within a topic those that a model cannot tell apart keep their order."""
-        from lmtune.reranking.runs import reranked, run_data
+        from lmtune.reranking.sources import reranked, run_data
 
         pt.validate.result_frame(results, extra_columns=["query", "score"])
         rankings: Iterable[Ranking] = ()

@@ -20,7 +20,7 @@ from lmtune.cli.main import app
 from lmtune.formats.frames import as_run
 from lmtune.formats.runs import read_run
 from lmtune.laboratory import collections
-from lmtune.reranking.runs import in_order
+from lmtune.reranking.sources import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = {

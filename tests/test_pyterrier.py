@@ -89,7 +89,7 @@ def test_frames_keep_queries_and_further_columns(
 
 def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], model: Reranker) -> None:
     index, data = made
-    other = Reranker(model.scorer, model.normaliser, ("1", "2"))
+    other = Reranker(model.scorer, ("1", "2"))
     with pytest.raises(InputError, match="trained on other features"):
         Rerank(other, index)
     with pytest.raises(InputError, match="no judgements"):

@@ -1,35 +1,108 @@
-"""Rerank a run, or the lists of a LETOR file, by a model that was kept."""
+"""Rerank a run, or the lists of a LETOR file, by a model that was kept; interpolate with the run's scores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.datasets.collection import Collection
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.selection import select_topics
 from lmtune.errors import InputError
 from lmtune.formats.runs import Ranking, check_tag, read_run, write_run
-from lmtune.measures.measure import Measure
+from lmtune.fusion.lines import check_measure
+from lmtune.fusion.normalisation import normalised
+from lmtune.fusion.runs import MINIMUM, RunSet
+from lmtune.fusion.search import ExactLineSearch
+from lmtune.measures.measure import Measure, parse_measure
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.features import features_of
-from lmtune.reranking.interpolating import best_weight, interpolated
-from lmtune.reranking.model_folder import load_model
-from lmtune.reranking.reranker import Reranker
-from lmtune.reranking.runs import in_order, reranked
-from lmtune.reranking.scoring import ScoringOptions
-from lmtune.reranking.sources import FeatureSettings, ListSource, Run, RunFeatures, judged_topics, topics_seen
-from lmtune.reranking.text.options import TextOptions, reads_text
-from lmtune.reranking.text.sources import TextSource
-from lmtune.reranking.text.training import TextTrained
+from lmtune.reranking.learners.learner import ScoringOptions
+from lmtune.reranking.reranker import Reranker, load_model
+from lmtune.reranking.sources import (
+    ListSource,
+    Run,
+    RunFeatures,
+    in_order,
+    judged_topics,
+    reranked,
+    topics_seen,
+)
 from lmtune.storage.files import atomic_write
+
+Qrels = Mapping[str, Mapping[str, int]]
+
+
+def parse_interpolation(text: str) -> float | Measure:
+    """Read a weight from 0 to 1, or the measure by which to choose one."""
+    try:
+        weight = float(text)
+    except ValueError:
+        measure = parse_measure(text)
+        check_measure(measure)
+        return measure
+    if not 0.0 <= weight <= 1.0:
+        raise InputError("bad --interpolate", value=text, accepted="from 0 to 1, or a measure")
+    return weight
+
+
+def interpolated(data: RankingData, run: Run, scores: ArrayLike, weight: float) -> NDArray[np.float64]:
+    """Add each topic's min-max scores of a model and of the run: weight times the one, the rest the other.
+
+    Parameters
+    ----------
+    data : RankingData
+        Made from the run.
+    run : mapping
+        The run.
+    scores : array_like of float, shape (rows,)
+        The model's.
+    weight : float
+        Of the model, from 0 to 1.
+    """
+    mixed, columns = np.array(scores, np.float64), normalised("min-max", MINIMUM)
+    for q, (topic, docnos) in enumerate(_lists(data)):
+        rows = data.rows(q)
+        pair = np.array([[run[topic][docno] for docno in docnos], mixed[rows]])
+        mixed[rows] = np.array([1.0 - weight, weight]) @ columns(pair)
+    return mixed
+
+
+def best_weight(
+    data: RankingData, run: Run, scores: ArrayLike, qrels: Qrels, measure: Measure
+) -> tuple[float, float]:
+    """Return the model's weight with the highest mean on data's topics, and that mean, by a line search.
+
+    Parameters
+    ----------
+    data, run, scores
+        As of `interpolated`; topics that did not train the model.
+    qrels : mapping
+        Judgements of all these topics.
+    measure : Measure
+        One that `ExactLineSearch` takes.
+    """
+    values = np.asarray(scores, np.float64)
+    both: dict[str, dict[str, dict[str, float]]] = {"run": {}, "model": {}}
+    for q, (topic, docnos) in enumerate(_lists(data)):
+        both["run"][topic] = {docno: run[topic][docno] for docno in docnos}
+        both["model"][topic] = dict(zip(docnos, values[data.rows(q)].tolist(), strict=True))
+    pool = RunSet.of(both).pool(normalised("min-max", MINIMUM), qrels)
+    search = ExactLineSearch(str(measure)).fit(pool)
+    weights = search.best_params_
+    return weights["model"] / sum(weights.values()), search.best_value_
+
+
+def _lists(data: RankingData) -> list[tuple[str, tuple[str, ...]]]:
+    docnos = data.docnos or ()
+    return [(topic, tuple(docnos[data.rows(q)])) for q, topic in enumerate(data.queries)]
+
 
 Scored = tuple[RankingData, NDArray[np.floating]]
 """Lists, and a score of each row."""
@@ -55,7 +128,7 @@ def rerank_run(
     Parameters
     ----------
     model : path
-        A folder that `lmtune.reranking.model_folder.save_model` wrote; its features are made of the run,
+        A folder that `lmtune.reranking.reranker.save_model` wrote; its features are made of the run,
         or texts read. Or ``text:MODEL``, a cross-encoder that was trained elsewhere.
     run, output : path
         The run, and the new one.
@@ -68,7 +141,7 @@ def rerank_run(
         order.
     depth : int, optional
         Documents of a topic that are scored, as many as in training by default; the others keep
-        their order beneath.
+        their order below.
     interpolate : float or Measure, optional
         Add the run's own scores, both min-max: the model's weight, from 0 to 1; or the measure for
         which it is best on the topics that validated the model, which has not learnt from them.
@@ -92,7 +165,9 @@ def rerank_run(
         For a model of other features, topics that the run lacks, no topic that the model did not
         see, a weight to be chosen without judged topics, and whatever cannot be read.
     """
-    loaded = open_model(model, text or {})
+    loaded = load_model(model)
+    if text:
+        loaded = loaded.with_text(text, file=model)
     source, collection = source_of(loaded, collection, depth, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
@@ -118,26 +193,6 @@ def rerank_run(
     return made, weight
 
 
-def open_model(model: Path, text: Mapping[str, Any]) -> Reranker:
-    """Open a reranker's folder, or a cross-encoder of others; see `rerank_run`.
-
-    Raises
-    ------
-    InputError
-        As `load_model`, and for options of text beside a model that reads none.
-    """
-    if reads_text(str(model)):
-        options = TextOptions(**text)
-        facts = {"text": asdict(options), "depth": FeatureSettings.depth}
-        return Reranker(TextTrained.untrained(str(model), options), None, (), facts)
-    loaded = load_model(model)
-    if text and not loaded.reads_text:
-        raise InputError(
-            "the model reads no text", file=model, value=min(text), accepted="none of its options"
-        )
-    return loaded.cutting(**text) if text else loaded
-
-
 def source_of(
     model: Reranker, collection: Collection, depth: int | None = None, *, file: Path | None = None
 ) -> tuple[ListSource, Collection]:
@@ -148,29 +203,27 @@ def source_of(
     InputError
         For a model of other features.
     """
-    facts = model.facts
-    if model.reads_text:
-        return TextSource(TextOptions(**facts["text"]), depth or facts["depth"]), collection
-    collection = replace(collection, fields=tuple(facts.get("fields", ())))
-    model.check_features([feature.name for feature in features_of(collection.fields)], file=file)
-    return FeatureSettings(facts["lambda"], facts["mu"], depth or facts["depth"]), collection
+    collection = replace(collection, fields=tuple(model.facts.get("fields", ())))
+    source = model.scorer.source(model.facts, depth)
+    model.check_features(source.names(collection.fields), file=file)
+    return source, collection
 
 
 def _validation(model: Reranker, dataset: Dataset, path: Path, run: Run) -> list[str]:
     """Return the topics on which a weight can be chosen: the model has not learnt from them."""
     seen = topics_seen(model.facts, dataset)["validation"]
-    found = [
+    usable = [
         topic
         for topic in seen
         if run.get(topic) and max(dataset.qrels.get(topic, {}).values(), default=0) > 0
     ]
-    if not found:
+    if not usable:
         raise InputError(
             "no topic of the run validated the model and is judged: none to choose the weight on",
             file=path,
             accepted="--interpolate with a number from 0 to 1",
         )
-    return found
+    return usable
 
 
 def _chosen(
@@ -187,7 +240,7 @@ def _chosen(
 
 def _left(model: Reranker, dataset: Dataset, path: Path, run: Run, all_topics: bool) -> set[str]:
     """Return the topics that are to stay as they are, and say how many the model has seen."""
-    seen = {part: run.keys() & own for part, own in topics_seen(model.facts, dataset).items()}
+    seen = {part: run.keys() & topics for part, topics in topics_seen(model.facts, dataset).items()}
     every = set().union(*seen.values())
     if not every:
         return every
@@ -213,11 +266,11 @@ def write_reranked(output: Path, run: Run, scored: Sequence[Scored], *, tag: str
     run : mapping
         The run.
     scored : sequence of Scored
-        Parts of the run, as `lmtune.reranking.runs.reranked` takes.
+        Parts of the run, as `lmtune.reranking.sources.reranked` takes.
     tag : str
         The new run's.
     """
-    new = {ranking.topic: ranking for own in scored for ranking in reranked(run, *own)}
+    new = {ranking.topic: ranking for part in scored for ranking in reranked(run, *part)}
 
     def ranking(topic: str) -> Ranking:
         if topic in new:
@@ -268,7 +321,8 @@ def unseen_lists(
     run = read_run(path)
     dataset = collection.load(progress=progress)
     left = _left(model, dataset, path, run, all_topics)
-    topics = judged_topics(path, {topic: own for topic, own in run.items() if topic not in left}, dataset)
+    unseen = {topic: scores for topic, scores in run.items() if topic not in left}
+    topics = judged_topics(path, unseen, dataset)
     return source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress).data
 
 

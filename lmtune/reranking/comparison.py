@@ -1,19 +1,19 @@
-"""Losses held against each other on the same data: the papers' table."""
+"""Losses compared on the same data: the papers' table."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any, Literal, Protocol, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.errors import InputError, MissingExtraError, check_least
+from lmtune.errors import InputError, check_least
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import compare as compare_values
@@ -24,27 +24,25 @@ from lmtune.measures.significance.tests import FEWEST
 from lmtune.parallel import Task, in_order
 from lmtune.progress import Count
 from lmtune.reranking.data import RankingSplit
-from lmtune.reranking.devices import parse_devices
-from lmtune.reranking.lambdamart import TreeSettings
-from lmtune.reranking.loss_names import Loss, parse_losses
+from lmtune.reranking.learners.learner import Scorer
+from lmtune.reranking.losses.names import Loss, parse_losses
 from lmtune.reranking.normalisation import Normalisation
-from lmtune.reranking.reranker import Scorer, fit_scorer, measured, reported
+from lmtune.reranking.reranker import learner_of, measured, reported
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.spreading import is_spread, run_on_devices
-from lmtune.reranking.text.options import check_network, reads_text
-from lmtune.reranking.training import Training, TrainingOptions
+from lmtune.reranking.training.devices import is_spread, parse_devices, run_on_devices
+from lmtune.reranking.training.loop import Training, TrainingOptions
 from lmtune.storage.digests import digest
 
 Report = Callable[[str, int, int, str], None]
 Tried = Scorer | Training
 Over = Literal["queries", "trials"]
 OVER: tuple[Over, ...] = get_args(Over)
-"""What losses are paired by, where they are tested."""
+"""Units that losses are paired by, where they are tested."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one loss came to.
+    """The outcome of one loss.
 
     Attributes
     ----------
@@ -69,7 +67,7 @@ class Outcome:
     @property
     def trained(self) -> list[Training]:
         """All trainings, fold by fold."""
-        return [one for own in self.trials for one in own]
+        return [one for fold in self.trials for one in fold]
 
     def by_trial(self, empty: Empty, measure: Measure) -> NDArray[np.float64]:
         """Return each trial's mean over queries; those without relevant documents skipped, or 0."""
@@ -111,9 +109,8 @@ def contrasts(
     Comparison or None
         None for fewer than two losses, or than three queries or trials.
     """
-    values = {
-        own.label: (own.by_query if over == "queries" else own.by_trial)(empty, measure) for own in outcomes
-    }
+    by = "by_query" if over == "queries" else "by_trial"
+    values = {outcome.label: getattr(outcome, by)(empty, measure) for outcome in outcomes}
     first, *others = values
     if not others or values[first].size < FEWEST:
         return None
@@ -159,7 +156,7 @@ def compare(
     Raises
     ------
     InputError
-        As `lmtune.reranking.reranker.fit_scorer`.
+        As `lmtune.reranking.learners.learner.Learner.fit`.
     """
     folds = Folds(splits, normalisation or Normalisation())
     return compare_on(folds, losses, settings, rates=rates, trials=trials, report=report, **how)
@@ -184,8 +181,8 @@ def compare_on(
     losses, settings, rates, trials, report
         As for `compare`.
     **how
-        As for `lmtune.reranking.training.fit`; each training has a folder of its own in ``checkpoint``,
-        and one of the devices, where there are several: see `lmtune.reranking.spreading`.
+        As for `lmtune.reranking.learners.feature_networks.fit`; each training has a folder of its own in
+        ``checkpoint``, and one of the devices, where there are several (`lmtune.reranking.training.devices`).
 
     Raises
     ------
@@ -198,31 +195,31 @@ def compare_on(
         [
             replace(settings, loss=loss, learning_rate=rate)
             for loss in some
-            for rate in ([] if some[0].family == "trees" else rates) or [settings.learning_rate]
+            for rate in _rates(replace(settings, loss=loss), rates)
         ]
-        for some in ([given] if isinstance(given, Loss) else given for given in losses)
+        for some in ([entry] if isinstance(entry, Loss) else entry for entry in losses)
     ]
     trained = _trained(contest, list(chain(*asked)), trials, how, report)
     outcomes = []
-    for own in asked:
-        tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in own]
-        place = int(np.argmax([np.mean([one.validation for own in found for one in own]) for found in tried]))
-        best, loss = tried[place], own[place].loss
+    for variants in asked:
+        tried = [[list(islice(trained, trials)) for _ in range(contest.folds)] for _ in variants]
+        values = [np.mean([one.validation for fold in folds for one in fold]) for folds in tried]
+        chosen = int(np.argmax(values))
+        best, loss = tried[chosen], variants[chosen].loss
         device, tested = parse_devices(how.get("device", "cpu"))[0], []
         for trial in range(trials):
             named = f"trial {trial + 1}"
             count = None if report is None else partial(_tell, report, f"{loss}: test", trial, trials, named)
             tested.append(contest.measure([fold[trial] for fold in best], measures, device, count))
-        networks: tuple[tuple[Training, ...], ...] = ()
-        if loss.family != "trees":
-            networks = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
+        trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
         rate = best[0][0].settings.learning_rate
+        networks = trainings if trainings[0] else ()
         outcomes.append(Outcome(str(loss), rate, measures, np.array(tested), networks))
     return outcomes
 
 
 class Contest(Protocol):
-    """What losses are held against each other on: lists with features, in folds, or ratings."""
+    """Data on which losses are compared: lists with features, in folds, or ratings."""
 
     @property
     def folds(self) -> int:
@@ -262,23 +259,26 @@ class Folds:
         return reported(measure)
 
     def train(self, fold: int, settings: Settings, **how: Unpack[TrainingOptions]) -> Scorer:
-        """Train on one fold: see `lmtune.reranking.reranker.fit_scorer`."""
-        split = self._data(settings)[fold]
-        return fit_scorer(split.train, split.validation, settings, **how)
+        """Train on one fold: see `lmtune.reranking.reranker.learner_of`."""
+        learner = learner_of(settings)
+        split = self._data(learner.scorer)[fold]
+        return learner.fit(split.train, split.validation, **how)
 
     def measure(
         self, trial: Sequence[Any], measures: Sequence[Measure], device: str, progress: Count | None
     ) -> NDArray[np.float64]:
         """Measure a trial on the test queries of all folds."""
         del progress
-        tests = [self._data(own.settings)[fold].test for fold, own in enumerate(trial)]
-        scores = [own.score(test, device=device) for own, test in zip(trial, tests, strict=True)]
+        tests = [self._data(scorer)[fold].test for fold, scorer in enumerate(trial)]
+        scores = [scorer.score(test, device=device) for scorer, test in zip(trial, tests, strict=True)]
         return measured(zip(tests, scores, strict=True), measures)
 
-    def _data(self, settings: Settings | TreeSettings) -> Sequence[RankingSplit]:
-        if isinstance(settings, TreeSettings) or settings.loss.family == "trees":
-            return self.splits
-        return self.splits if reads_text(settings.network) else self.scaled
+    def _data(self, scorer: Scorer | type[Scorer]) -> Sequence[RankingSplit]:
+        return self.scaled if scorer.scales else self.splits
+
+
+def _rates(settings: Settings, rates: Sequence[float]) -> Sequence[float]:
+    return (rates if learner_of(settings).scorer.has_rate else ()) or [settings.learning_rate]
 
 
 def _tell(
@@ -293,20 +293,20 @@ def _trained(
     """Train for each settings, fold and trial, in this order."""
     devices = how.get("device", "cpu")
     spread, each = is_spread(devices), contest.folds * trials
-    every = [(own, fold, trial) for own in asked for fold in range(contest.folds) for trial in range(trials)]
+    every = list(itertools.product(asked, range(contest.folds), range(trials)))
 
     def tasks() -> Iterator[Task]:
-        for number, (own, fold, trial) in enumerate(every):
-            seeded, options = replace(own, seed=own.seed + trial), how.copy()
+        for number, (settings, fold, trial) in enumerate(every):
+            seeded, options = replace(settings, seed=settings.seed + trial), how.copy()
             if report is not None and not spread:
                 where = f"fold {fold + 1}, " if contest.folds > 1 else ""
-                rate = "" if own.loss.family == "trees" else f"rate {own.learning_rate:g}, "
+                rate = f"rate {settings.learning_rate:g}, " if learner_of(settings).scorer.has_rate else ""
                 words = f"{rate}{where}trial {trial + 1}, "
-                options["progress"] = partial(_tell, report, str(own.loss), number % each, each, words)
+                options["progress"] = partial(_tell, report, str(settings.loss), number % each, each, words)
             if (home := how.get("checkpoint")) is not None:
                 # Of all that the training is asked to do: other settings have another folder.
                 content = json.dumps(seeded.as_record()).encode()
-                options["checkpoint"] = home / f"{own.loss.name}-{digest(content):08x}-fold{fold + 1}"
+                options["checkpoint"] = home / f"{settings.loss.name}-{digest(content):08x}-fold{fold + 1}"
             yield _train, {"fold": fold, "settings": seeded, "how": options}
 
     for done, tried in enumerate(in_order(run_on_devices(list(tasks()), devices, shared=contest)), 1):
@@ -316,8 +316,8 @@ def _trained(
 
 
 def _train(contest: Contest, fold: int, settings: Settings, how: TrainingOptions, device: str) -> Tried:
-    own: TrainingOptions = {**how, "device": device}
-    return contest.train(fold, settings, **own)
+    options: TrainingOptions = {**how, "device": device}
+    return contest.train(fold, settings, **options)
 
 
 def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
@@ -333,10 +333,7 @@ def read_losses(text: str, settings: Settings) -> list[list[Loss]]:
     if len(set(map(str, every))) < len(every):
         raise InputError("a loss is named twice", value=text, accepted="each once")
     for loss in every:
-        replace(settings, loss=loss)  # raises where the other settings do not suit it
-        if loss.family == "trees" and find_spec("lightgbm") is None:
-            raise MissingExtraError("lambdamart", "neural")
-        check_network(settings.network, loss)
+        learner_of(replace(settings, loss=loss)).check()
     return losses
 
 
@@ -361,7 +358,7 @@ def history_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "best": int(row.epoch == trained.best_epoch),
         }
         for outcome in outcomes
-        for fold, own in enumerate(outcome.trials, 1)
-        for trial, trained in enumerate(own, 1)
+        for fold, trainings in enumerate(outcome.trials, 1)
+        for trial, trained in enumerate(trainings, 1)
         for row in trained.history
     ]

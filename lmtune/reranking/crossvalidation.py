@@ -8,12 +8,11 @@ from pathlib import Path
 
 from lmtune.parallel import Task, in_order
 from lmtune.progress import Progress, quantity, timed
-from lmtune.reranking.devices import check_device
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.reranker import Reranker, learn
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import TrainingData
-from lmtune.reranking.spreading import is_spread, run_on_devices
+from lmtune.reranking.training.devices import check_device, is_spread, run_on_devices
 
 
 def learn_folds(
@@ -35,8 +34,8 @@ def learn_folds(
     settings, normalisation
         As for `lmtune.reranking.reranker.learn`.
     device, checkpoint, checkpoint_every
-        As for `lmtune.reranking.training.fit`; each of several folds has a folder in `checkpoint`, and
-        one of several devices: see `lmtune.reranking.spreading`.
+        As for `lmtune.reranking.learners.feature_networks.fit`; each of several folds has a folder in
+        `checkpoint`, and one of several devices: see `lmtune.reranking.training.devices`.
     progress : Progress
         Called while each is trained.
 

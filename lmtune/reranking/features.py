@@ -6,18 +6,153 @@ document that holds none has frequencies of 0 and keeps its length. Logarithms a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmtune.indexing.windows import KINDS
+from lmtune.indexing.index import CollectionSize, Index, Postings, field_index
+from lmtune.indexing.windows import KINDS, count_windows, windows_of
 from lmtune.models.bm25 import idf
 from lmtune.models.kernels import TopicDocuments
 from lmtune.models.model import MODELS
 from lmtune.models.two_stage import score
-from lmtune.reranking.ranked_documents import RankedDocuments
+
+
+@dataclass(frozen=True, eq=False)
+class RankedDocuments:
+    """One topic's ranked documents as columns, named as in `CandidatePool`.
+
+    Attributes
+    ----------
+    tf : numpy.ndarray of int32, shape (terms, documents)
+        How often each distinct query term of the collection occurs in each document.
+    length : numpy.ndarray of int32, shape (documents,)
+        Document lengths in tokens; 0 for documents that the index lacks.
+    p : numpy.ndarray of float64, shape (terms,)
+        P(w|C), each term's share of the collection's tokens.
+    df : numpy.ndarray of int64, shape (terms,)
+        How many documents of the collection hold each term.
+    count : numpy.ndarray of int64, shape (terms,)
+        How often each term occurs in the query.
+    score : numpy.ndarray of float64, shape (documents,)
+        The run's scores, best first.
+    num_docs : int
+        Documents in the collection.
+    size : CollectionSize
+        Its tokens, and its documents that hold one.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    fields : dict of str to RankedDocuments
+        The same of fields of the documents, by their names, and of windows of neighbouring query terms,
+        by `lmtune.indexing.windows.KINDS`: windows stand for terms, and lengths are the documents'.
+    """
+
+    tf: NDArray[np.int32]
+    length: NDArray[np.int32]
+    p: NDArray[np.float64]
+    df: NDArray[np.int64]
+    count: NDArray[np.int64]
+    score: NDArray[np.float64]
+    num_docs: int
+    size: CollectionSize
+    lambda_: float
+    mu: float
+    fields: dict[str, RankedDocuments]
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each document holds each term, shape (terms, documents)."""
+        return self.tf > 0
+
+    @cached_property
+    def idf(self) -> NDArray[np.float64]:
+        """Inverse document frequencies, ln(N / df), shape (terms, 1)."""
+        return np.log(self.num_docs / self.df)[:, None]
+
+    @cached_property
+    def weight(self) -> NDArray[np.float64]:
+        """Occurrences in the query, shape (terms, 1)."""
+        return self.count.astype(np.float64)[:, None]
+
+    @cached_property
+    def tf_idf(self) -> NDArray[np.float64]:
+        """Frequency times inverse document frequency, shape (terms, documents)."""
+        return self.tf * self.idf
+
+    @cached_property
+    def relative_tf(self) -> NDArray[np.float64]:
+        """Frequency over document length, shape (terms, documents)."""
+        return self.tf / np.maximum(self.length, 1)
+
+
+def look_up(
+    index: Index,
+    query: str,
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    *,
+    lambda_: float,
+    mu: float,
+    fields: Sequence[str] = (),
+) -> RankedDocuments:
+    """Return what an index says of one topic's ranked documents.
+
+    Parameters
+    ----------
+    index : Index
+        The collection; it also analyses the query.
+    query : str
+        The topic's text.
+    docs : numpy.ndarray of int32, shape (documents,)
+        Document numbers, distinct, best first; -1 for a document that the index lacks.
+    scores : numpy.ndarray of float64, shape (documents,)
+        The run's scores.
+    lambda_, mu : float
+        The tuned parameters of two-stage smoothing.
+    fields : sequence of str
+        Fields of the documents that the index has, and kinds of windows, to look up too.
+    """
+
+    def table(index: Index, counts: Counter[Any], postings: Sequence[Postings | None]) -> RankedDocuments:
+        held = [(list_of, times) for list_of, times in zip(postings, counts.values(), strict=True) if list_of]
+        tf = np.zeros((len(held), docs.size), np.int32)
+        for row, (list_of, _) in zip(tf, held, strict=True):
+            at = np.searchsorted(list_of.docs, docs)
+            at[at == list_of.docs.size] = 0
+            row[:] = np.where(list_of.docs[at] == docs, list_of.tfs[at], 0)
+        cf = [int(list_of.tfs.sum(dtype=np.int64)) for list_of, _ in held]
+        return RankedDocuments(
+            tf=tf,
+            length=np.where(docs >= 0, np.asarray(index.lengths)[docs], 0).astype(np.int32),
+            p=np.array(cf, np.float64) / index.total_terms,
+            df=np.array([list_of.docs.size for list_of, _ in held], np.int64),
+            count=np.array([times for _, times in held], np.int64),
+            score=scores,
+            num_docs=index.num_docs,
+            size=CollectionSize.of(index),
+            lambda_=lambda_,
+            mu=mu,
+            fields={},
+        )
+
+    def of_terms(index: Index) -> RankedDocuments:
+        counts = Counter(index.analyze(query))
+        return table(index, counts, [index.postings(term) for term in counts])
+
+    def of_windows(kind: str) -> RankedDocuments:
+        counts = windows_of(index.analyze(query), ordered=KINDS[kind])
+        return table(index, counts, count_windows(index, list(counts)))
+
+    within = {
+        name: of_windows(name) if name in KINDS else of_terms(field_index(index, name)) for name in fields
+    }
+    return replace(of_terms(index), fields=within)
+
 
 Column = NDArray[np.float64]
 
@@ -120,7 +255,7 @@ def _statistics() -> list[Feature]:
         ("ntf", "term frequency over document length", lambda d: d.relative_tf),
         ("tf_idf", "term frequency times idf, ln(N / df)", lambda d: d.tf_idf),
     ]
-    found = [
+    over_tables = [
         Feature(
             f"{name}_{how}",
             f"{what} over query terms: {words}",
@@ -129,7 +264,7 @@ def _statistics() -> list[Feature]:
         for name, what, table in tables
         for how, words in hows.items()
     ]
-    return found + [
+    return over_tables + [
         Feature(
             f"idf_{how}",
             f"idf of the query terms that the document holds: {words}",
@@ -139,32 +274,20 @@ def _statistics() -> list[Feature]:
     ]
 
 
+def _likelihood(name: str, smoothing: str, lambda_: float, mu: float) -> Feature:
+    return Feature(
+        name, f"log query likelihood, {smoothing}", lambda d: query_likelihood(d, lambda_, float(mu))
+    )
+
+
 FEATURES: tuple[Feature, ...] = (
     Feature(
         "ql_tuned",
         "log query likelihood, two-stage smoothing at the tuned lambda and mu",
         lambda d: query_likelihood(d, d.lambda_, d.mu),
     ),
-    Feature(
-        "ql_dirichlet_1000",
-        "log query likelihood, Dirichlet smoothing, mu = 1000",
-        lambda d: query_likelihood(d, 0.0, 1000.0),
-    ),
-    Feature(
-        "ql_dirichlet_2500",
-        "log query likelihood, Dirichlet smoothing, mu = 2500",
-        lambda d: query_likelihood(d, 0.0, 2500.0),
-    ),
-    Feature(
-        "ql_jm_0.1",
-        "log query likelihood, Jelinek-Mercer smoothing, lambda = .1",
-        lambda d: query_likelihood(d, 0.1, 0.0),
-    ),
-    Feature(
-        "ql_jm_0.7",
-        "log query likelihood, Jelinek-Mercer smoothing, lambda = .7",
-        lambda d: query_likelihood(d, 0.7, 0.0),
-    ),
+    *(_likelihood(f"ql_dirichlet_{mu}", f"Dirichlet smoothing, mu = {mu}", 0.0, mu) for mu in (1000, 2500)),
+    *(_likelihood(f"ql_jm_0.{x}", f"Jelinek-Mercer smoothing, lambda = .{x}", x / 10, 0.0) for x in (1, 7)),
     Feature("bm25", "BM25, k1 = .9, b = .4 (Anserini's)", lambda d: bm25(d, 0.9, 0.4)),
     Feature("bm25_classic", "BM25, k1 = 1.2, b = .75", lambda d: bm25(d, 1.2, 0.75)),
     Feature("log_bm25", "ln(1 + BM25), k1 = .9, b = .4", lambda d: np.log1p(bm25(d, 0.9, 0.4))),
@@ -202,11 +325,11 @@ def features_of(fields: Sequence[str] = ()) -> tuple[Feature, ...]:
         name, what = f"{field}_{feature.name}", f"{feature.what}; {where}"
         return Feature(name, what, lambda d: feature.compute(d.fields[field]))
 
-    own = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
+    of_text = [feature for feature in FEATURES if not feature.name.startswith(_OF_RUN)]
     return FEATURES + tuple(
         within(field, feature)
         for field in fields
-        for feature in own
+        for feature in of_text
         if not (field in KINDS and feature.name in _OF_TEXT)
     )
 

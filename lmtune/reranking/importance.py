@@ -77,17 +77,17 @@ def permutation_importance(
         return measurer.values(scores)[measurer.counted]
 
     whole = values(data.features)
-    rng, found = np.random.default_rng(seed), {}
+    rng, by_feature = np.random.default_rng(seed), {}
     for number, name in enumerate(model.names):
         shuffled = data.features.copy()
         total = np.zeros(len(topics))
         for _ in range(repeats):
             shuffled[:, number] = _shuffled(data, number, rng)
             total += values(shuffled)
-        found[name] = total / repeats
+        by_feature[name] = total / repeats
         progress("features shuffled", number + 1, len(model.names), name)
     name = str(measurer.measure)
-    return compare(whole, found, baseline=WHOLE, measures=[name], topics=topics)
+    return compare(whole, by_feature, baseline=WHOLE, measures=[name], topics=topics)
 
 
 def _shuffled(data: RankingData, number: int, rng: np.random.Generator) -> NDArray[np.float32]:

@@ -74,13 +74,13 @@ def read_letor_folder(
         Naming what is missing, comes in two forms or cannot be held out; as `read_letor`.
     """
     home, prefix = letor_home(path)
-    folds = [place for place in home.iterdir() if place.is_dir() and re.fullmatch(r"Fold\d+", place.name)]
+    folds = [folder for folder in home.iterdir() if folder.is_dir() and re.fullmatch(r"Fold\d+", folder.name)]
     if not folds and not any(home.iterdir()):
         raise InputError("the folder is empty", file=path, accepted=_LAYOUT)
-    folds.sort(key=lambda place: int(place.name[4:]))
+    folds.sort(key=lambda folder: int(folder.name[4:]))
     splits = []
-    for place in folds or [home]:
-        files = _find(place, prefix, validation)
+    for folder in folds or [home]:
+        files = _find(folder, prefix, validation)
         parts = {
             part: RankingData.read(
                 file, cache=True if cache is None else Path(cache, file.relative_to(home)), repeated=repeated
@@ -92,8 +92,8 @@ def read_letor_folder(
         if "validation" in parts:
             chosen = parts["validation"].widened(width)
         else:
-            train, chosen = hold_out(train, validation or str(place / _HELD_OUT), seed)
-        splits.append(RankingSplit(name_of(place if folds else path), train, chosen, test))
+            train, chosen = hold_out(train, validation or str(folder / _HELD_OUT), seed)
+        splits.append(RankingSplit(name_of(folder if folds else path), train, chosen, test))
     return splits
 
 
@@ -120,19 +120,20 @@ def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
         if part == "validation" and validation is not None:
             continue
         ends = [name + end for name in names for end in _ENDS]
-        found = [file for end in ends if (file := folder / (prefix + end)).is_file()]
-        if not (found or prefix):
-            found = [file for end in ends for file in sorted(folder.glob(f"[!.]*.{end}")) if file.is_file()]
-        if len(found) > 1:
-            listed = ", ".join(file.name for file in found)
+        candidates = [file for end in ends if (file := folder / (prefix + end)).is_file()]
+        if not (candidates or prefix):
+            among = (path for end in ends for path in sorted(folder.glob(f"[!.]*.{end}")))
+            candidates = [path for path in among if path.is_file()]
+        if len(candidates) > 1:
+            listed = ", ".join(file.name for file in candidates)
             raise InputError(
                 f"several {part} files",
                 file=folder,
                 value=listed,
                 accepted="one; or FOLDER/SET, of SET.train.txt ...",
             )
-        if found:
-            files[part] = found[0]
+        if candidates:
+            files[part] = candidates[0]
         elif part != "validation" or not (folder / _HELD_OUT).is_file():
             raise InputError(f"no {part} file", file=folder, accepted=_LAYOUT)
     return files
@@ -204,4 +205,4 @@ def draw_queries(queries: Sequence[str], share: float, seed: int) -> set[str]:
         )
     count = min(max(1, round(share * len(queries))), len(queries) - 1)
     order = np.random.default_rng(seed).permutation(len(queries))
-    return {queries[place] for place in order[:count].tolist()}
+    return {queries[number] for number in order[:count].tolist()}

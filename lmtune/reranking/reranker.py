@@ -1,68 +1,104 @@
-"""A reranker: a network or trees with what their features need, learnt from lists and applied to others."""
+"""A reranker: a scorer with what its lists need, learnt, applied to others, kept in a folder."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from lmtune.errors import InputError, PathLike
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, exponential_ndcg, parse_list_measure
-from lmtune.reranking import lambdamart, training
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.lambdamart import LambdaMart, TreeSettings
-from lmtune.reranking.loop import Progress
-from lmtune.reranking.normalisation import Normalisation, Normaliser
-from lmtune.reranking.scoring import ScoringOptions
+from lmtune.reranking.learners.feature_networks import WEIGHTS, NetworkLearner
+from lmtune.reranking.learners.learner import Learner, Scorer, ScoringOptions
+from lmtune.reranking.learners.trees import TREES, TreeLearner
+from lmtune.reranking.losses import names
+from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.text import training as text_training
-from lmtune.reranking.text.lists import check_texts
+from lmtune.reranking.sources import FeatureSettings
 from lmtune.reranking.text.options import TextOptions, reads_text
-from lmtune.reranking.text.training import TextTrained
-from lmtune.reranking.training import Trained, TrainingOptions
+from lmtune.reranking.text.training import TextLearner, TextTrained
+from lmtune.reranking.training.loop import HISTORY, SECONDS, Progress, TrainingOptions
+from lmtune.storage.digests import digest, parse_json, read_json, read_whole, sealed, unsealed
+from lmtune.storage.files import read_bytes
+from lmtune.storage.folders import FolderKind, atomic_directory, check_directory, is_folder
 
 CUTOFFS = (1, 3, 5, 10)
 """Of the nDCG that is reported on test queries."""
 
+RECORD = "made.json"
+_MODEL = "model.json"
+_OF_TEXT = (
+    *("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*"),
+    *("merges.txt", "*.model", "*.jinja", "model-*.safetensors", "model.safetensors.index.json"),
+)
+KIND = FolderKind(RECORD, (WEIGHTS, TREES, _MODEL, HISTORY, SECONDS, RECORD, *_OF_TEXT))
+"""A model's folder."""
 
-Scorer = Trained | LambdaMart | TextTrained
+_VERSION = 3
+_KINDS = {"kind": str, "settings": dict, "features": list[str], "facts": dict, "digests": dict[str, int]}
+_SCORERS = {learner.scorer.kind: learner.scorer for learner in (NetworkLearner, TreeLearner, TextLearner)}
+
+
+def learner_of(settings: Settings, normalisation: Normalisation | None = None) -> Learner:
+    """Return what learns as settings ask: trees, a network that reads text, or one on features.
+
+    Parameters
+    ----------
+    settings : Settings
+    normalisation : Normalisation, optional
+        Of the features of a network; None takes them as they are given.
+
+    Raises
+    ------
+    MissingExtraError
+        For a network that reads text, where the extra is not installed.
+    """
+    if settings.loss.family is names.TREES:
+        return TreeLearner(settings)
+    kind = TextLearner if reads_text(settings.network) else NetworkLearner
+    return kind(settings, normalisation)
 
 
 @dataclass(frozen=True, eq=False)
 class Reranker:
-    """From features as they come to scores.
+    """From features as they come, or texts, to scores.
 
     Attributes
     ----------
-    scorer : Trained, LambdaMart or TextTrained
+    scorer : Scorer
         A network, trees, or a network that reads text.
-    normaliser : Normaliser or None
-        Fitted to the training data; None for trees and texts.
     names : tuple of str
-        The features, in order.
+        The features, in order; none for a network that reads text.
     facts : mapping
-        What making the same features again takes.
+        What making the same lists again takes.
     """
 
     scorer: Scorer
-    normaliser: Normaliser | None
     names: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def reads_text(self) -> bool:
-        """Whether it reads texts, and looks at no features."""
-        return "text" in self.facts
+    def with_text(self, options: Mapping[str, Any], *, file: PathLike | None = None) -> Self:
+        """Return the same of a reranker that reads text, with some of its `TextOptions` changed.
 
-    def cutting(self, **options: Any) -> Self:
-        """Return the same of a reranker that reads text, with some of its `TextOptions` changed."""
-        changed, scorer = TextOptions(**{**self.facts["text"], **options}), self.scorer
-        if isinstance(scorer, TextTrained):
-            scorer.network.cut(changed)
+        Raises
+        ------
+        InputError
+            For one that reads none.
+        """
+        if not isinstance(self.scorer, TextTrained):
+            accepted = "none of its options"
+            raise InputError("the model reads no text", file=file, value=min(options), accepted=accepted)
+        changed = TextOptions(**{**self.facts["text"], **options})
+        self.scorer.network.cut(changed)
         return replace(self, facts={**self.facts, "text": asdict(changed)})
 
     def score(
@@ -85,22 +121,18 @@ class Reranker:
         InputError
             For another number of features than in training; of texts, for a document without any.
         """
-        if isinstance(self.scorer, TextTrained):
-            return self.scorer.score(data, progress=progress, **how)
-        device = how.get("device", "cpu")
-        scaled = data if self.normaliser is None else self.normaliser.transform(data)
-        return self.scorer.score(scaled, device=device)
+        return self.scorer.score(data, progress=progress, **how)
 
     def check_features(self, names: Sequence[str], *, file: PathLike | None = None) -> None:
         """Raise InputError unless features are those that the reranker was trained on."""
-        known, given = list(self.names), list(names)
-        if known == given:
+        known, names = list(self.names), list(names)
+        if known == names:
             return
-        differing = [name for place, name in enumerate(given) if known[place : place + 1] != [name]]
+        differing = [name for n, name in enumerate(names) if known[n : n + 1] != [name]]
         raise InputError(
-            f"the model was trained on other features ({len(known)}, here {len(given)})",
+            f"the model was trained on other features ({len(known)}, here {len(names)})",
             file=file,
-            value=(differing or known[len(given) :])[0],
+            value=(differing or known[len(names) :])[0],
             accepted="a model trained on the same features",
         )
 
@@ -178,7 +210,8 @@ def learn(
     facts : mapping, optional
         What else to remember, such as what making the same features again takes.
     **how
-        ``device``, ``checkpoint``, ``checkpoint_every`` and ``progress``, as for `fit_scorer`.
+        ``device``, ``checkpoint``, ``checkpoint_every`` and ``progress``, as for
+        `lmtune.reranking.learners.feature_networks.fit`.
 
     Returns
     -------
@@ -187,36 +220,100 @@ def learn(
     Raises
     ------
     InputError
-        As `fit_scorer`.
+        As `Learner.fit`.
     """
-    normaliser = None
-    if settings.loss.family != "trees" and not reads_text(settings.network):
-        normaliser = (normalisation or Normalisation()).fit(train)
-        train, validation = normaliser.transform(train), normaliser.transform(validation)
-    scorer = fit_scorer(train, validation, settings, **how)
+    scorer = learner_of(settings, normalisation or Normalisation()).fit(train, validation, **how)
     known = tuple(map(str, range(1, train.features.shape[1] + 1))) if names is None else tuple(names)
-    return Reranker(scorer, normaliser, known, facts or {})
+    return Reranker(scorer, known, facts or {})
 
 
-def fit_scorer(
-    train: RankingData, validation: RankingData, settings: Settings, **how: Unpack[TrainingOptions]
-) -> Scorer:
-    """Train what the settings ask for on features as they are given: a network, or trees; or on texts.
+def check_folder(path: PathLike) -> None:
+    """Raise InputError at once where `save_model` would in the end."""
+    check_directory(path, KIND)
+
+
+def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) -> None:
+    """Write a reranker's folder, whole or not at all.
+
+    It holds ``model.safetensors`` (weights and normaliser) or ``trees.txt``, ``model.json``
+    (settings, features), ``history.csv`` (a row an epoch or a tree), for a network ``seconds.csv``
+    (the epochs' times, which alone differ between equal trainings), and ``made.json``. A network that
+    reads text is kept as transformers and sentence-transformers' CrossEncoder load it.
 
     Parameters
     ----------
-    train, validation, settings, **how
-        As for `lmtune.reranking.training.fit`; trees take the loss's options, the seed and
-        ``progress`` alone.
+    path : path-like
+        The folder; an older model is replaced.
+    reranker : Reranker
+        What to keep.
+    record : mapping
+        How it was made; goes to ``made.json``.
 
     Raises
     ------
     InputError
-        As `lmtune.reranking.training.fit` and `lmtune.reranking.lambdamart.fit`.
+        Where the path is something else than an older model.
     """
-    if settings.loss.family == "trees":
-        trees = TreeSettings(**settings.loss.options, measure=settings.measure, seed=settings.seed)
-        return lambdamart.fit(train, validation, trees, progress=how.get("progress"))
-    if reads_text(settings.network):
-        return text_training.fit(check_texts(train), check_texts(validation), settings, **how)
-    return training.fit(train, validation, settings, **how)
+    scorer = reranker.scorer
+    with atomic_directory(path, KIND) as folder:
+        kept = scorer.save(folder)
+        model = {
+            "version": _VERSION,
+            "kind": scorer.kind,
+            "settings": kept.pop("settings"),
+            "features": reranker.names,
+            **kept,
+            "validation": scorer.validation if np.isfinite(scorer.validation) else None,
+            "facts": dict(reranker.facts),
+        }
+        folder.joinpath(RECORD).write_text(f"{json.dumps(dict(record), indent=2)}\n", encoding="utf-8")
+        model["digests"] = {file.name: digest(file.read_bytes()) for file in sorted(folder.iterdir())}
+        folder.joinpath(_MODEL).write_text(f"{json.dumps(sealed(model), indent=2)}\n", encoding="utf-8")
+
+
+def read_record(path: PathLike) -> Any:
+    """Return what a model's folder says of how it was made; of ``text:MODEL``, its name.
+
+    Raises
+    ------
+    InputError
+        Where there is no model, or nothing that can be read.
+    """
+    return {"network": str(path)} if reads_text(str(path)) else read_json(_model_home(path) / RECORD)
+
+
+def _model_home(path: PathLike) -> Path:
+    home = Path(path)
+    if not is_folder(home) or not (home / _MODEL).is_file():
+        raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
+    return home
+
+
+def load_model(path: PathLike) -> Reranker:
+    """Read a reranker's folder back; or a cross-encoder of others, ``text:MODEL``.
+
+    Raises
+    ------
+    InputError
+        Where it is not one, or damaged.
+    """
+    if reads_text(str(path)):
+        options = TextOptions()
+        facts = {"text": asdict(options), "depth": FeatureSettings.depth}
+        return Reranker(TextTrained.untrained(str(path), options), (), facts)
+    home = _model_home(path)
+    try:
+        kept = parse_json(read_bytes(home / _MODEL))
+        if kept["version"] != _VERSION:
+            value, accepted = kept["version"], str(_VERSION)
+            raise InputError("a model of another version", file=home / _MODEL, value=value, accepted=accepted)
+        kept = unsealed(kept, kinds=_KINDS)
+        files = {name: read_whole(home / name, expected) for name, expected in kept["digests"].items()}
+        return Reranker(
+            _SCORERS[kept["kind"]].load(home, files, kept), tuple(kept["features"]), kept["facts"]
+        )
+    except InputError as error:
+        error.file = error.file or os.fspath(path)
+        raise
+    except (ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"damaged model ({error})", file=path) from error

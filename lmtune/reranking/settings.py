@@ -1,4 +1,4 @@
-"""What a training run is asked to do, checked before it begins."""
+"""Settings of a training, checked before it begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from lmtune.errors import InputError
 from lmtune.measures.measure import check_higher_is_better
 from lmtune.options import check, option, usual
-from lmtune.reranking.loss_names import GRADIENT_FREE, Loss, make_loss, parse_loss
+from lmtune.reranking.losses.names import GRADIENT_FREE, SONG, Loss, make_loss, parse_loss
 
 OPTIMIZERS = ("adam", "adamw", "sgd", *GRADIENT_FREE)
 SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
@@ -18,7 +18,7 @@ SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these 
 
 TEXT = "text:"
 LIGHT = ("maxsim:", "knrm:")
-"""What the names of networks that read text begin with."""
+"""Beginnings of the names of networks that read text."""
 
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "dropout": (0.0, None),
@@ -26,15 +26,15 @@ DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "epochs": (30, 3),
     "batch_size": (64, 16),
 }
-"""What a network on features, and one that reads text, is trained with unless it is said."""
+"""Defaults of a network on features, and of one that reads text."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a network is trained: all that it depends on besides the data and the device.
 
-    The help of each field says what it is; see `lmtune.reranking.loss_names.parse_loss` for losses
-    and `lmtune.reranking.networks.make_network` for networks. What is None takes its
+    The help of each field says what it is; see `lmtune.reranking.losses.names.parse_loss` for losses
+    and `lmtune.reranking.learners.networks.make_network` for networks. What is None takes its
     default of `DEFAULTS`. With SPSA and FDSA, a loss may be a measure, whose mean over queries is
     maximised (of costs: minimised). The validation measure is one of lists,
     `lmtune.measures.measure.parse_list_measure`: NDCG has gains 2^y - 1, over the
@@ -139,9 +139,7 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """What to call it in a run."""
-        if self.loss.family == "trees":
-            return self.loss.name
+        """Its name in a run."""
         return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
 
     @property
@@ -154,23 +152,23 @@ class Settings:
     @property
     def _samples_for_song(self) -> bool:
         losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
-        return self.list_size is not None and any(loss.family == "song" for loss in losses)
+        return self.list_size is not None and any(loss.family is SONG for loss in losses)
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""
         loss = {"loss": self.loss.name, "loss_options": dict(self.loss.options)}
-        rest = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "loss"}
+        rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
         return loss | rest | {"warm_up_loss": str(self.warm_up_loss)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
         """Take settings, or some of them, from what `as_record` returns."""
-        given = dict(record)
-        if "loss" in given:
-            given["loss"] = make_loss(given["loss"], given.pop("loss_options", None))
-        if "warm_up_loss" in given:
-            given["warm_up_loss"] = parse_loss(given["warm_up_loss"])
-        return cls(**given)
+        values = dict(record)
+        if "loss" in values:
+            values["loss"] = make_loss(values["loss"], values.pop("loss_options", None))
+        if "warm_up_loss" in values:
+            values["warm_up_loss"] = parse_loss(values["warm_up_loss"])
+        return cls(**values)
 
 
 def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:

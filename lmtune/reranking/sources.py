@@ -3,26 +3,179 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from lmtune.datasets.collection import AnyIndex, Collection
 from lmtune.datasets.consistency import split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.folds import make_folds
 from lmtune.datasets.selection import select_topics
-from lmtune.errors import InputError
-from lmtune.formats.runs import read_run
+from lmtune.errors import InputError, check_least
+from lmtune.formats.frames import as_qrels, as_run, as_topics
+from lmtune.formats.runs import Ranking, read_run
+from lmtune.indexing.index import Index
+from lmtune.measures.order import trec_eval_order
+from lmtune.models.two_stage import check_parameters
 from lmtune.options import option
-from lmtune.progress import Progress, note, quantity, silent, timed
+from lmtune.progress import Count, Progress, note, quantity, silent, timed
 from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.features import features_of
+from lmtune.reranking.features import compute_features, features_of, look_up
 from lmtune.reranking.letor_folder import draw_queries, read_letor_folder
-from lmtune.reranking.runs import run_data
+
+
+def run_data(
+    run: Any,
+    index: Index,
+    topics: Any,
+    qrels: Any = None,
+    *,
+    lambda_: float = 0.4,
+    mu: float = 2500.0,
+    depth: int = 1000,
+    fields: Sequence[str] = (),
+    progress: Count | None = None,
+    on_missing: Callable[[int, str], None] | None = None,
+) -> RankingData:
+    """Make the features of a run's documents.
+
+    Only the run's own documents are looked up, so that no candidate pool is needed. Documents that
+    hold no query term keep their place, with frequencies of 0; those that the index lacks are
+    taken for empty.
+
+    Parameters
+    ----------
+    run : mapping of str to mapping of str to float, or others
+        Scores by topic and docno; or a frame, rows, a file, as `lmtune.formats.frames` has it.
+    index : Index
+        The collection; ``pool.index`` for a candidate pool.
+    topics : mapping of str to str, or others
+        Query text by topic, likewise; topics that the run lacks are left out.
+    qrels : mapping of str to mapping of str to int, or others, optional
+        Judgements, likewise. A label is the document's gain, 0 where that is negative or absent.
+    lambda_, mu : float
+        The tuned parameters for the first feature.
+    depth : int
+        Documents a topic at most, the best by score; ties by docno, descending, as trec_eval.
+    fields : sequence of str
+        Fields of the documents that the index has: each adds features of its own.
+    progress : callable, optional
+        Called with (topics done, topics in all).
+    on_missing : callable, optional
+        Called in the end with the number of documents that the index lacks, if any, and one of
+        them.
+
+    Returns
+    -------
+    RankingData
+        A column each of `lmtune.reranking.features.features_of` the fields; topics in the run's
+        order, rows in rank order, with docnos.
+
+    Raises
+    ------
+    InputError
+        If a topic of the run has no text, the index has none of the documents, a score is not
+        finite, or parameters are outside their domain.
+    """
+    check_parameters(lambda_, mu)
+    check_least("bad depth", depth, 1)
+    ranked = {topic: scores for topic, scores in as_run(run).items() if scores}
+    texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
+    for topic in ranked:
+        if topic not in texts:
+            raise InputError(
+                "the run has a topic without text",
+                value=topic,
+                accepted=f"one of the {len(texts)} topics given",
+            )
+    if not ranked:
+        raise InputError("the run is empty", accepted="at least one topic")
+    orders = {topic: in_order(scores)[:depth] for topic, scores in ranked.items()}
+    names = [docno for docnos in orders.values() for docno in docnos]
+    scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
+    starts = np.cumsum([0, *map(len, orders.values())])
+    docs = _numbers(index, names, on_missing)
+    features = np.empty((len(names), len(features_of(fields))), np.float32)
+    labels = np.zeros(len(names), np.float32)
+    for done, (topic, (first, last)) in enumerate(zip(orders, pairwise(starts.tolist()), strict=True), 1):
+        rows = slice(first, last)
+        ranked_rows = docs[rows], scores[rows]
+        features[rows] = compute_features(
+            look_up(index, texts[topic], *ranked_rows, lambda_=float(lambda_), mu=float(mu), fields=fields)
+        )
+        judged = gains.get(topic, {})
+        if judged:
+            labels[rows] = [max(0, judged.get(docno, 0)) for docno in names[rows]]
+        if progress is not None:
+            progress(done, len(orders))
+    return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(names))
+
+
+def reranked(run: Any, data: RankingData, scores: ArrayLike) -> Iterator[Ranking]:
+    """Yield a run's topics by new scores, for `lmtune.formats.runs.write_run`.
+
+    Parameters
+    ----------
+    run : mapping of str to mapping of str to float, or others
+        The run, as `run_data` takes it.
+    data : RankingData
+        What was scored of it, as `run_data` gives it.
+    scores : array_like of float, shape (rows,)
+        Finite scores, higher is better; ties keep the order of the data's rows.
+
+    Yields
+    ------
+    Ranking
+        Documents that were not scored stand below the others in the run's order, with 1, 2, ...
+        less than the lowest score.
+
+    Raises
+    ------
+    InputError
+        Where the data has no docnos, or scores do not fit or are not finite.
+    """
+    whole, values = as_run(run), np.asarray(scores, np.float64)
+    if data.docnos is None:
+        raise InputError("the data has no docnos", accepted="data made from a run")
+    if values.shape != data.labels.shape or not np.isfinite(values).all():
+        raise InputError("bad scores", value=values.shape, accepted=f"{data.labels.size} finite numbers")
+    for q, topic in enumerate(data.queries):
+        rows = data.rows(q)
+        order = np.argsort(-values[rows], kind="stable")
+        docnos = [data.docnos[rows.start + int(number)] for number in order]
+        ranked = set(docnos)
+        rest = [docno for docno in in_order(whole[topic]) if docno not in ranked]
+        below = values[rows].min() - np.arange(1, len(rest) + 1)
+        yield Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below)))
+
+
+def in_order(scores: Mapping[str, float]) -> list[str]:
+    """Return one topic's docnos as trec_eval ranks them."""
+    return trec_eval_order(list(scores), list(scores.values()))
+
+
+def _numbers(
+    index: Index, names: list[str], on_missing: Callable[[int, str], None] | None
+) -> NDArray[np.int32]:
+    distinct = list(dict.fromkeys(names))
+    numbers = dict(zip(distinct, np.asarray(index.doc_numbers(distinct)).tolist(), strict=True))
+    missing = [docno for docno, number in numbers.items() if number < 0]
+    if len(missing) == len(distinct):
+        raise InputError(
+            f"{index.name} has none of the run's documents",
+            value=missing[0],
+            accepted="a run on the same collection",
+        )
+    if missing and on_missing is not None:
+        on_missing(len(missing), missing[0])
+    return np.array([numbers[docno] for docno in names], np.int32)
+
 
 Run = Mapping[str, Mapping[str, float]]
 
@@ -30,7 +183,7 @@ _SHARE = 0.2
 
 
 class ListSource(Protocol):
-    """What networks are to see of a run's documents: their features, or their texts."""
+    """The side of a run's documents that networks see: their features, or their texts."""
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
@@ -63,8 +216,30 @@ class FeatureSettings:
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
     ) -> RunFeatures:
-        """Make features: see `run_features`."""
-        return run_features(run, dataset, collection, self, progress)
+        """Make features, and labels where the dataset has judgements.
+
+        Raises
+        ------
+        InputError
+            As `run_data`.
+        """
+        index = collection.open_index(dataset, progress=progress)
+        with timed(f"{dataset.name}: features of {quantity(len(run), 'topic')}"):
+            data = run_data(
+                run,
+                index,
+                dataset.topics,
+                dataset.qrels,
+                lambda_=self.lambda_,
+                mu=self.mu,
+                depth=self.depth,
+                fields=collection.fields,
+                progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
+                on_missing=lambda count, docno: note(
+                    f"{count} documents of the run are not in the index, such as {docno}"
+                ),
+            )
+        return RunFeatures(data, dataset, index, collection.fields)
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
         """Return the features' names."""
@@ -77,7 +252,7 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class RunFeatures:
-    """What networks see of a run's documents, and where it comes from.
+    """A run's documents as networks see them, and where it comes from.
 
     Attributes
     ----------
@@ -133,7 +308,7 @@ class TrainingData:
 
     @property
     def label(self) -> str:
-        """What messages begin with where there are several folds."""
+        """The beginning of messages where there are several folds."""
         return f"{self.fold}: " if self.fold else ""
 
 
@@ -195,14 +370,14 @@ def from_run(
     run, dataset = read_run(path), collection.load(progress=progress)
     topics = judged_topics(path, run, dataset, train_topics)
     made = source.lists({topic: run[topic] for topic in topics}, dataset, collection, progress)
-    found = _with_relevant(made.data, topics)
-    if len(found) < len(topics):
+    learnable = _with_relevant(made.data, topics)
+    if len(learnable) < len(topics):
         note(
-            f"{len(topics) - len(found)} of {len(topics)} topics have no relevant "
+            f"{len(topics) - len(learnable)} of {len(topics)} topics have no relevant "
             "document in the run: nothing can be learnt from them"
         )
-    held = _held_out(found, found, validation, seed)
-    return _training_data(path, made, source, found, held)
+    held = _held_out(learnable, learnable, validation, seed)
+    return _training_data(path, made, source, learnable, held)
 
 
 def folds_of_run(
@@ -222,7 +397,7 @@ def folds_of_run(
     path, collection, source, validation, progress
         As for `from_run`; the validation topics are taken of each fold's training topics.
     folds : str, optional
-        As `lmtune.datasets.folds.make_folds` takes; 5 by default. Topics are dealt as there; those
+        As `lmtune.datasets.folds.make_folds` takes; 5 by default. Topics are split as there; those
         that are in no fold, since they have no relevant document, are tested with the first.
     seed : int
         Of the folds and the share.
@@ -235,18 +410,18 @@ def folds_of_run(
     run, dataset = read_run(path), collection.load(progress=progress)
     judged_topics(path, run, dataset)
     usable = [topic for topic in split_topics(dataset).usable if topic in run]
-    dealt, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)
+    split, how = make_folds(usable, list(dataset.topics), folds=folds or "5", seed=seed)
     note(how)
     made = source.lists(run, dataset, collection, progress)
-    rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in dealt)]
+    rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in split)]
     if rest:
         note(f"{len(rest)} topics in no fold are reranked with the first, which learns nothing from them")
     parts = []
-    for number, fold in enumerate(dealt, 1):
-        found = _with_relevant(made.data, fold.train)
-        held = _held_out(found, usable, validation, seed)
+    for number, fold in enumerate(split, 1):
+        learnable = _with_relevant(made.data, fold.train)
+        held = _held_out(learnable, usable, validation, seed)
         test = made.data.select([*fold.test, *(rest if number == 1 else ())])
-        part = _training_data(path, made, source, found, held)
+        part = _training_data(path, made, source, learnable, held)
         parts.append(replace(part, test=test, fold=f"fold{number}"))
     return parts
 
@@ -272,8 +447,8 @@ def _training_data(
         "train": [topic for topic in topics if topic not in held],
         "validation": [topic for topic in topics if topic in held],
     }
-    for name, own in parts.items():
-        if not own:
+    for name, chosen in parts.items():
+        if not chosen:
             raise InputError(
                 f"no {name} topic whose ranked documents hold a relevant one",
                 file=path,
@@ -281,7 +456,7 @@ def _training_data(
                 accepted="two topics or more, one at least for validation",
             )
     texts, name = made.dataset.topics, made.dataset.name
-    seen = {part: {topic: _text_digest(texts[topic]) for topic in own} for part, own in parts.items()}
+    seen = {part: {topic: _text_digest(texts[topic]) for topic in chosen} for part, chosen in parts.items()}
     return TrainingData(
         train=made.data.select(parts["train"]),
         validation=made.data.select(parts["validation"]),
@@ -310,13 +485,13 @@ def topics_seen(facts: Mapping[str, Any], dataset: Dataset) -> dict[str, list[st
         ``"train"`` and ``"validation"``; empty lists for a model that does not say.
     """
     topics: dict[str, list[str]] = {"train": [], "validation": []}
-    for part, own in facts.get("topics", {}).items():
+    for part, known in facts.get("topics", {}).items():
         same = facts.get("collection") == dataset.name
-        digests = set(own.values())
+        digests = set(known.values())
         topics[part] = [
             topic
             for topic, text in dataset.topics.items()
-            if (same and topic in own) or _text_digest(text) in digests
+            if (same and topic in known) or _text_digest(text) in digests
         ]
     return topics
 
@@ -353,52 +528,6 @@ def judged_topics(path: Path, run: Mapping[str, Any], dataset: Dataset, only: st
         if not topics:
             raise InputError("the run has none of the topics", file=path, value=only)
     return topics
-
-
-def run_features(
-    run: Mapping[str, Mapping[str, float]],
-    dataset: Dataset,
-    collection: Collection,
-    features: FeatureSettings,
-    progress: Progress = silent,
-) -> RunFeatures:
-    """Make the features of a run's documents, and labels where the dataset has judgements.
-
-    Parameters
-    ----------
-    run : mapping
-        The run.
-    dataset : Dataset
-        Its topics and judgements.
-    collection : Collection
-        What names its index; its fields have features too.
-    features : FeatureSettings
-        What the features depend on.
-    progress : Progress
-        Called while documents are indexed and features made.
-
-    Raises
-    ------
-    InputError
-        As `lmtune.reranking.runs.run_data`.
-    """
-    index = collection.open_index(dataset, progress=progress)
-    with timed(f"{dataset.name}: features of {quantity(len(run), 'topic')}"):
-        data = run_data(
-            run,
-            index,
-            dataset.topics,
-            dataset.qrels,
-            lambda_=features.lambda_,
-            mu=features.mu,
-            depth=features.depth,
-            fields=collection.fields,
-            progress=lambda done, total: progress(f"topics of {dataset.name}", done, total),
-            on_missing=lambda count, docno: note(
-                f"{count} documents of the run are not in the index, such as {docno}"
-            ),
-        )
-    return RunFeatures(data, dataset, index, collection.fields)
 
 
 def _is_share(text: str) -> bool:

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.batches import batch_of
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.loss_names import make_loss, parse_loss
-from lmtune.reranking.objectives import BatchLabels, make_objective
+from lmtune.reranking.data import RankingData, batch_of
+from lmtune.reranking.losses.names import SONG, make_loss, parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
 from lmtune.reranking.song.estimators import ESTIMATORS
-from lmtune.reranking.text.gradient_cache import pieces_of, scores_in_pieces
+from lmtune.reranking.text.cross_encoder import pieces_of, scores_in_pieces
+from lmtune.reranking.training.objectives import BatchLabels, make_objective
 
 
 class ListLoss(nn.Module):
@@ -39,7 +38,7 @@ class ListLoss(nn.Module):
         As ``lmtune rerank train --loss`` takes it: ``"lambdarank"``, ``"lambdas:FILE.py:NAME"``.
     mini_batch_size : int, optional
         How many pairs (query, document) are encoded with a graph at a time, which bounds the memory
-        of a step however long the lists are; see `lmtune.reranking.text.gradient_cache`. More
+        of a step however long the lists are; see `lmtune.reranking.text.cross_encoder`. More
         pairs take a second forward pass. None encodes all at once.
     list_size : int, optional
         Encode so many documents of each longer list, drawn anew in each step; all by default.
@@ -145,7 +144,7 @@ class ListLoss(nn.Module):
         scores = scores_in_pieces(score, pieces, self.model.device)
         known = RelevantPairs.from_lists(data.starts, data.labels)
         objective = make_objective(self.settings.loss, lambda: known, str(scores.device))
-        remembering = learning and self.settings.loss.family == "song"
+        remembering = learning and self.settings.loss.family is SONG
         keys = _keys(queries, documents, labels) if remembering else []
         objective.restore(self._recalled(keys, objective.state(), known))
         seen = BatchLabels.of(batch, seed, scores.device)

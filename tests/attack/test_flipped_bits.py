@@ -156,9 +156,8 @@ def experiment(folder: Path) -> Read:
 
 def model(folder: Path, loss: str) -> Read:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-    from lmtune.reranking.loss_names import parse_loss
-    from lmtune.reranking.model_folder import load_model, save_model
-    from lmtune.reranking.reranker import learn
+    from lmtune.reranking.losses.names import parse_loss
+    from lmtune.reranking.reranker import learn, load_model, save_model
     from lmtune.reranking.settings import Settings
 
     settings = Settings(loss=parse_loss(loss), network="mlp:4", epochs=2, batch_size=8)
@@ -167,7 +166,8 @@ def model(folder: Path, loss: str) -> Read:
 
     def read() -> Any:
         kept = load_model(folder)
-        return [kept.score(test).tolist(), kept.names, kept.scorer.history, kept.scorer.label]
+        scorer: Any = kept.scorer
+        return [kept.score(test).tolist(), kept.names, scorer.history, scorer.label]
 
     return read
 
@@ -182,7 +182,7 @@ def trees(folder: Path) -> Read:
 
 def checkpoint(folder: Path) -> Read:
     torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
-    from lmtune.reranking.checkpoints import load_checkpoint, save_checkpoint
+    from lmtune.reranking.training.checkpoints import load_checkpoint, save_checkpoint
 
     save_checkpoint(folder, {"seed": 3}, {"w": torch.arange(60.0)}, {"epoch": 2, "history": [0.5]})
 

@@ -15,7 +15,7 @@ from lmtune.formats.file_documents import document_files
 from lmtune.formats.qrels import read_qrels
 from lmtune.measures.from_files import evaluate
 from lmtune.options import check, option
-from lmtune.reranking.loss_names import make_loss, parse_loss
+from lmtune.reranking.losses.names import make_loss, parse_loss
 
 RUN = "1 Q0 d2 1 3 t\n1 Q0 d1 2 2 t\n1 Q0 d3 3 1 t\n"
 

@@ -313,7 +313,7 @@ def test_a_lambda_function_is_trained_by(letor: Path, tmp_path: Path) -> None:
     assert kept["loss_options"]["function"] == f"{mine}:squared_hinge"
     # A model can be read when the function's file is gone.
     mine.unlink()
-    from lmtune.reranking.model_folder import load_model
+    from lmtune.reranking.reranker import load_model
 
     assert load_model(tmp_path / "m").scorer.label == "lambdas-mlp:8"
     code, _, err = run(*train, tmp_path / "m2")

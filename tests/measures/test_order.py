@@ -20,7 +20,7 @@ from lmtune.measures.lists import Measurer, ndcg
 from lmtune.measures.order import trec_eval_order
 from lmtune.measures.recall_precision import recall_precision
 from lmtune.reranking.data import RankingData
-from lmtune.reranking.runs import reranked, run_data
+from lmtune.reranking.sources import reranked, run_data
 
 # In 32 bits a and b are equal, so that b, the relevant one, is ahead.
 SCORES = {"a": 0.5 + 1e-9, "b": 0.5, "c": 0.25}

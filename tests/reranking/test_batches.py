@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.reranking.batches import Batch, batches, number_of_batches
-from lmtune.reranking.data import RankingData
+from lmtune.reranking.data import Batch, RankingData, batches, number_of_batches
 
 
 def made(lengths: list[int], seed: int = 0, width: int = 3) -> RankingData:

@@ -16,7 +16,7 @@ from lmtune.formats.letor import write_letor
 from lmtune.formats.runs import read_run, write_run
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.features import FEATURES, features_of
-from lmtune.reranking.runs import reranked, run_data
+from lmtune.reranking.sources import reranked, run_data
 
 NAMES = [feature.name for feature in FEATURES]
 

@@ -15,8 +15,10 @@ from lmtune.errors import InputError
 from lmtune.measures.lists import Measurer
 from lmtune.reranking.data import RankingData
 from lmtune.reranking.importance import permutation_importance
-from lmtune.reranking.lambdamart import TreeSettings, fit
-from lmtune.reranking.reranker import Reranker, Scorer
+from lmtune.reranking.learners.learner import Scorer
+from lmtune.reranking.learners.tree_settings import TreeSettings
+from lmtune.reranking.learners.trees import fit
+from lmtune.reranking.reranker import Reranker
 from lmtune.reranking.settings import Settings
 
 
@@ -27,13 +29,14 @@ class Sum:
     columns: list[int]
     settings = Settings()
 
-    def score(self, data: RankingData, *, device: str) -> Any:
+    def score(self, data: RankingData, *, progress: Any, device: str) -> Any:
+        del progress
         assert device == "cpu"
         return data.features[:, self.columns].sum(1, dtype=np.float64)
 
 
 def summing(*columns: int) -> Reranker:
-    return Reranker(cast(Scorer, Sum([*columns])), None, tuple("abcdef"))
+    return Reranker(cast(Scorer, Sum([*columns])), tuple("abcdef"))
 
 
 def test_a_shuffled_feature_ranks_as_chance_does() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,14 +21,13 @@ from lmtune.parallel import Workers  # noqa: E402
 from lmtune.reranking.comparison import compare, empty_queries, history_rows  # noqa: E402
 from lmtune.reranking.crossvalidation import learn_folds  # noqa: E402
 from lmtune.reranking.data import RankingSplit  # noqa: E402
-from lmtune.reranking.lambdamart import LambdaMart  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss, parse_losses  # noqa: E402
-from lmtune.reranking.model_folder import KIND, load_model, save_model  # noqa: E402
+from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
+from lmtune.reranking.learners.trees import LambdaMart  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss, parse_losses  # noqa: E402
 from lmtune.reranking.normalisation import Normalisation, Normaliser  # noqa: E402
-from lmtune.reranking.reranker import CUTOFFS, Reranker, fit_scorer, learn  # noqa: E402
+from lmtune.reranking.reranker import CUTOFFS, KIND, Reranker, learn, learner_of, load_model, save_model  # noqa: E402  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.sources import TrainingData  # noqa: E402
-from lmtune.reranking.training import fit  # noqa: E402
 from lmtune.storage.digests import sealed, unsealed  # noqa: E402
 
 SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
@@ -105,7 +104,7 @@ def test_validation_chooses_among_a_loss_s_options() -> None:
 
 def test_trees_of_trials_have_their_own_seeds() -> None:
     [outcome] = compare([SPLIT], [TREES], replace(SMALL, seed=3), trials=2)
-    one, other = (fit_scorer(TRAIN, VALIDATION, replace(SMALL, loss=TREES, seed=seed)) for seed in (3, 4))
+    one, other = (learner_of(replace(SMALL, loss=TREES, seed=seed)).fit(TRAIN, VALIDATION) for seed in (3, 4))
     assert isinstance(one, LambdaMart) and isinstance(other, LambdaMart)
     assert (one.settings.seed, other.settings.seed, one.settings.rounds) == (3, 4, 5)
     assert one.text != other.text
@@ -132,7 +131,8 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, loss: Any) -
     assert again.names == tuple(names) and again.facts == {"depth": 3}
     assert (again.score(TEST) == reranker.score(TEST)).all()
     assert again.scorer.settings == reranker.scorer.settings
-    assert again.scorer.history == reranker.scorer.history
+    own, other = cast(Any, again.scorer), cast(Any, reranker.scorer)
+    assert own.history == other.history
     assert (again.scorer.label, again.scorer.summary) == (reranker.scorer.label, reranker.scorer.summary)
     assert list(again.report(TEST)) == list(reranker.report(TEST))
     save_model(tmp_path / "m2", again, {"how": "so"})
@@ -187,7 +187,7 @@ def test_damaged_folders(tmp_path: Path) -> None:
     names = tuple(f"f{i}" for i in range(6))
     normaliser = Normaliser.fit(TRAIN)
     trained = fit(normaliser.transform(TRAIN), None, SMALL)
-    save_model(home, Reranker(trained, normaliser, names), {})
+    save_model(home, Reranker(replace(trained, normaliser=normaliser), names), {})
     kept = json.loads((home / "model.json").read_text())
     wrong: list[dict[str, Any]] = [kept | {"version": 99}, kept | {"features": names[1:]}, {}]
     for broken in wrong:

@@ -16,11 +16,10 @@ from tiny_bert import WORDS, tiny_bert
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.batches import batch_of
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.losses.table import LOSSES
-from lmtune.reranking.losses.whole_lists import k_song, song
-from lmtune.reranking.song import SONGS, RelevantPairs, Song
+from lmtune.reranking.data import RankingData, batch_of
+from lmtune.reranking.losses.listwise import k_song, song
+from lmtune.reranking.losses.table import LOSSES, SONGS
+from lmtune.reranking.song import RelevantPairs, Song
 from lmtune.text import losses
 
 NAMES = [name for name in vars(losses) if name.endswith("Loss") and name != "ListLoss"]

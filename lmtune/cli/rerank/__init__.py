@@ -17,7 +17,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource
-from lmtune.reranking.text.options import TextOptions, reads_text
+from lmtune.reranking.text.options import TextOptions
 
 _COMMANDS = {
     **{name: name for name in ("train", "crossval", "apply", "compare")},
@@ -56,7 +56,7 @@ class Checkpoints:
         return [] if self.checkpoint is None else [self.checkpoint]
 
     def options(self) -> dict[str, Any]:
-        """Return them as `lmtune.reranking.training.TrainingOptions` has them."""
+        """Return them as `lmtune.reranking.training.loop.TrainingOptions` has them."""
         return {"checkpoint": self.checkpoint, "checkpoint_every": self.checkpoint_every}
 
 
@@ -81,12 +81,10 @@ def tuned_features(
 
 
 def list_source(settings: Settings, features: FeatureSettings, text: TextOptions) -> ListSource:
-    """Return the source of the network's input for a run's documents."""
-    if not reads_text(settings.network):
-        return features
-    from lmtune.reranking.text.sources import TextSource
+    """Return what the network is to see of a run's documents."""
+    from lmtune.reranking.reranker import learner_of
 
-    return TextSource(text, features.depth)
+    return learner_of(settings).source(features, text)
 
 
 def members() -> Iterator[Member]:

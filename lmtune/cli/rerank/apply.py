@@ -12,7 +12,7 @@ from lmtune.datasets.collection import Collection
 from lmtune.errors import InputError
 from lmtune.options import option, usual
 from lmtune.reporting.provenance import NEURAL, check_recorded, describe, write_record
-from lmtune.reranking.text.options import TextOptions, reads_text
+from lmtune.reranking.text.options import TextOptions
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,8 @@ def apply(
     lmtune rerank apply model MSLR/Fold1/test.txt --output scores.txt
     """
     from lmtune.measures.measure import Measure
-    from lmtune.reranking.applying import rerank_run, score_letor
-    from lmtune.reranking.interpolating import parse_interpolation
-    from lmtune.reranking.model_folder import read_record
+    from lmtune.reranking.applying import parse_interpolation, rerank_run, score_letor
+    from lmtune.reranking.reranker import read_record
 
     if data is None and reranking.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
@@ -77,7 +76,7 @@ def apply(
     names = (reranking.run or data, reranking.only_topics)
     reads = [model, *(Path(name) for name in names if name is not None), *named.files()]
     check_recorded(reranking.output, reads=reads)
-    learnt = {"network": str(model)} if reads_text(str(model)) else read_record(model)
+    learnt = read_record(model)
     facts = {}
     with stages() as progress:
         if reranking.run is None:

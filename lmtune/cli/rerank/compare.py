@@ -19,7 +19,7 @@ from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, folds_of_run
-from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.reranking.text.options import TextOptions
 from lmtune.storage.folders import check_directory
 
 if TYPE_CHECKING:
@@ -91,10 +91,11 @@ def compare(
     """
     from lmtune.reranking.comparison import Folds, empty_queries
     from lmtune.reranking.letor_folder import read_letor_folder
+    from lmtune.reranking.reranker import learner_of
 
     if folder is None and trials.run is None:
         raise InputError("nothing to learn from", accepted="a folder of LETOR files, or --run")
-    check_network(settings.network, settings.loss, lists=trials.run is not None)
+    learner_of(settings).check(lists=trials.run is not None)
     source = list_source(settings, features, text)
 
     def read() -> tuple[Folds, tuple[Empty, ...]]:
@@ -125,14 +126,14 @@ def compare_losses(
     workers: Workers,
     output: LossesOutput,
 ) -> None:
-    """Check all that can be checked, read the data, compare the losses on it, and show the outcomes.
+    """Check what can be checked, read the data, compare the losses on it, and show them.
 
     `read` also gives the conventions for lists without a relevant item.
     """
     from lmtune.reporting.loss_folder import KIND, write_losses
     from lmtune.reporting.loss_tables import loss_table
     from lmtune.reranking import comparison
-    from lmtune.reranking.devices import parse_devices
+    from lmtune.reranking.training.devices import parse_devices
 
     losses = comparison.read_losses(trials.losses, settings)
     parse_devices(machine.device)

@@ -27,7 +27,7 @@ from lmtune.reporting.table import STYLES
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, ListSource, TrainingData, folds_of_run, from_letor
-from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.reranking.text.options import TextOptions
 
 if TYPE_CHECKING:
     from lmtune.reranking.applying import Scored
@@ -71,8 +71,10 @@ def crossval(
     lmtune rerank crossval my-collection --run bm25.run --output better.run
     lmtune rerank crossval MSLR --loss lambdamart --output scores.txt
     """
+    from lmtune.reranking.reranker import learner_of
+
     learning.check(data)
-    check_network(settings.network, settings.loss, lists=learning.run is not None)
+    learner_of(settings).check(lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:
@@ -115,9 +117,9 @@ def _write(
 ) -> None:
     """Write the run, or the scores, and print how good it is."""
     from lmtune.reranking.applying import write_reranked, write_scores
-    from lmtune.reranking.reranker import report
+    from lmtune.reranking.reranker import learner_of, report
 
-    tag = crossing.run_tag or f"lmtune-{settings.label}"
+    tag = crossing.run_tag or f"lmtune-{learner_of(settings).label}"
     if run is None or first.source is None:
         write_scores(crossing.output, scored, tag=tag)
         for line in report(scored, settings.measure):

@@ -18,7 +18,7 @@ from lmtune.options import option, usual
 from lmtune.reporting.provenance import NEURAL, record
 from lmtune.reporting.table import STYLES
 from lmtune.reranking.features import features_of
-from lmtune.reranking.sources import FeatureSettings, judged_topics, run_features
+from lmtune.reranking.sources import FeatureSettings, judged_topics
 from lmtune.storage.folders import check_directory
 from lmtune.storage.outputs import check_file
 
@@ -53,7 +53,7 @@ def features(
     with stages() as progress:
         loaded = named.load(progress=progress)
         topics = judged_topics(files.run, run, loaded, files.only_topics)
-        made = run_features({topic: run[topic] for topic in topics}, loaded, named, settings, progress)
+        made = settings.lists({topic: run[topic] for topic in topics}, loaded, named, progress)
     write_letor(files.output, made.data)
     for number, feature in enumerate(features_of(made.fields), 1):
         say(f"{number}\t{feature.name}\t{feature.what}\n")
@@ -91,8 +91,8 @@ def importance(
     from lmtune.reporting.importance_folder import KIND, importance_table, write_importance
     from lmtune.reranking.applying import read_lists, unseen_lists
     from lmtune.reranking.importance import permutation_importance
-    from lmtune.reranking.lambdamart import LambdaMart
-    from lmtune.reranking.model_folder import load_model
+    from lmtune.reranking.learners.trees import LambdaMart
+    from lmtune.reranking.reranker import load_model
 
     if data is None and shuffling.run is None:
         raise InputError("no --run", accepted="--run PATH, or a LETOR file")
@@ -100,7 +100,7 @@ def importance(
         reads = (model, shuffling.run or data)
         check_directory(shuffling.output, KIND, reads=[Path(name) for name in reads if name is not None])
     loaded = load_model(model)
-    if loaded.reads_text:
+    if not loaded.names:
         raise InputError(
             "the model reads text: it has no features", file=model, accepted="a model of features"
         )

@@ -12,12 +12,17 @@ from lmtune.measures.lists import Empty
 from lmtune.options import other_default
 from lmtune.parallel import Workers
 from lmtune.progress import note
-from lmtune.reranking.label_settings import LabelOptions, LabelSettings
-from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
+from lmtune.reranking.long_lists.settings import (
+    LONG_LISTS,
+    LabelOptions,
+    LabelSettings,
+    LongListSettings,
+    RankingOptions,
+)
 
 if TYPE_CHECKING:
-    from lmtune.reranking.label_lists import LabelLists
-    from lmtune.reranking.long_lists import RatingLists
+    from lmtune.reranking.long_lists.labels import LabelLists
+    from lmtune.reranking.long_lists.ratings import RatingLists
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def ratings(
     """
 
     def read() -> tuple[RatingLists, tuple[Empty, ...]]:
-        from lmtune.reranking.long_lists import RatingLists
+        from lmtune.reranking.long_lists.ratings import RatingLists
 
         lists = RatingLists(read_ratings(file), rankings)
         users, tested = len(lists.ratings.user_ids), len(lists.test.users)
@@ -101,8 +106,7 @@ def labels(
     """
 
     def read() -> tuple[LabelLists, tuple[Empty, ...]]:
-        from lmtune.reranking.label_folder import read_label_folder
-        from lmtune.reranking.label_lists import LabelLists
+        from lmtune.reranking.long_lists.labels import LabelLists, read_label_folder
 
         lists = LabelLists(
             *read_label_folder(data, split=options.split, share=options.test_share, seed=settings.seed),

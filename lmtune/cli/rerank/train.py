@@ -18,7 +18,7 @@ from lmtune.reporting.provenance import NEURAL, describe, record
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.sources import FeatureSettings, TrainingData, from_letor, from_run
-from lmtune.reranking.text.options import TextOptions, check_network
+from lmtune.reranking.text.options import TextOptions
 from lmtune.storage.outputs import check_apart
 
 if TYPE_CHECKING:
@@ -81,18 +81,17 @@ def train(
     lmtune rerank train MSLR/Fold1 --loss lambdarank --output model
     lmtune rerank train my-collection --run bm25.run --output model
     """
-    from lmtune.reranking import model_folder
-    from lmtune.reranking.reranker import report
+    from lmtune.reranking.reranker import check_folder, learner_of, report
 
     learning.check(data)
     if learning.run is None and tuned.results is not None:
         raise InputError("--from without --run", accepted="--run, whose features it is for")
     features, named = tuned_features(features, tuned, replace(collection, name=data))
-    check_network(settings.network, settings.loss, lists=learning.run is not None)
+    learner_of(settings).check(lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
     if learning.run is not None:
-        model_folder.check_folder(training.output)
+        check_folder(training.output)
     with stages() as progress:
         if learning.run is None:
             known = from_letor(str(data), learning.validation, settings.seed)
@@ -121,13 +120,14 @@ def learn_all(
     machine: Machine,
 ) -> list[Scored]:
     """Learn a model of each fold, keep it where there is a folder, and score its test lists."""
-    from lmtune.reranking import distributed, model_folder
     from lmtune.reranking.crossvalidation import learn_folds
-    from lmtune.reranking.devices import parse_devices
+    from lmtune.reranking.reranker import check_folder, save_model
+    from lmtune.reranking.training import distributed
+    from lmtune.reranking.training.devices import parse_devices
 
     homes = {} if folder is None else {part.fold: folder / part.fold for part in parts}
     for home in homes.values():
-        model_folder.check_folder(home)
+        check_folder(home)
     scored = []
     with distributed.process_group(machine.device) as device, stages() as progress:
         for part, reranker in learn_folds(
@@ -142,7 +142,7 @@ def learn_all(
             if distributed.rank() > 0:
                 continue
             if homes:
-                model_folder.save_model(homes[part.fold], reranker, record(NEURAL, **facts_of(part)))
+                save_model(homes[part.fold], reranker, record(NEURAL, **facts_of(part)))
             say(f"{part.label}{reranker.scorer.summary}\n")
             if part.test is not None:
                 scored.append((part.test, reranker.score(part.test, device=parse_devices(device)[0])))

@@ -19,7 +19,7 @@ from lmtune.measures.measure import exponential_ndcg, parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.table import Table
 from lmtune.reranking.comparison import Outcome, read_losses
-from lmtune.reranking.loss_names import Loss
+from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 
@@ -61,12 +61,14 @@ class LossTable(Experiment):
         ]
 
     def _arguments(self, settings: Settings) -> dict[str, Any]:
-        trees = settings.loss.family == "trees"
+        from lmtune.reranking.reranker import learner_of
+
+        scales = learner_of(settings).scorer.scales
         return {
             "data": self.data,
             "data_seed": self.seed,
             "validation": self.validation,
-            "normalisation": asdict(_RAW if trees else self.protocol.normalisation),
+            "normalisation": asdict(self.protocol.normalisation if scales else _RAW),
             "settings": settings.as_record(),
             "cutoffs": list(self.protocol.cutoffs),
             "device": self.device,
@@ -190,14 +192,14 @@ def train(
         ``validation``, the best epoch's value; ``test``, each query's nDCG at each cutoff, NaN without a
         relevant document. ``failed``, instead, where the data are too few for a paper's trees.
     """
-    from lmtune.reranking.reranker import fit_scorer, measured
+    from lmtune.reranking.reranker import learner_of, measured
 
     split = load(data, data_seed, Normalisation(**normalisation), validation)
-    asked = Settings.from_record(settings)
+    learner = learner_of(Settings.from_record(settings))
     try:
-        scorer = fit_scorer(split.train, split.validation, asked, device=device)
+        scorer = learner.fit(split.train, split.validation, device=device)
     except InputError as error:
-        if asked.loss.family != "trees":
+        if learner.scorer.has_rate:
             raise
         return {"failed": str(error)}
     scores = scorer.score(split.test, device=device)

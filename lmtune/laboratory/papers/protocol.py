@@ -43,7 +43,7 @@ class Protocol:
     source : str
         The paper, and the number of its table.
     methods : mapping of str to str
-        By the table's names, losses as `lmtune.reranking.loss_names.parse_losses` takes them; empty for
+        By the table's names, losses as `lmtune.reranking.losses.names.parse_losses` takes them; empty for
         what cannot be run here.
     cutoffs : tuple of int
         The columns, of nDCG.

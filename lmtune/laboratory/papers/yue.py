@@ -33,9 +33,9 @@ from lmtune.measures.significance.effects import confidence_interval
 from lmtune.options import option
 from lmtune.reporting.table import Table
 from lmtune.reranking.comparison import Outcome
-from lmtune.reranking.loss_names import make_loss
+from lmtune.reranking.learners.feature_networks import fit
+from lmtune.reranking.losses.names import make_loss
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import fit
 
 LOSSES = {"LambdaRank": "lambdarank", "RankNet": "ranknet"}
 PARTS = ("train", "validation", "test")

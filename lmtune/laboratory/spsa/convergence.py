@@ -10,15 +10,13 @@ import torch
 
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork
 from lmtune.measures.measure import Measure
-from lmtune.reranking.batches import batches
-from lmtune.reranking.data import RankingData
-from lmtune.reranking.loss_names import Loss, make_loss
-from lmtune.reranking.networks import make_network
-from lmtune.reranking.objectives import BatchLabels, make_objective
-from lmtune.reranking.scoring import Feed
+from lmtune.reranking.data import RankingData, batches
+from lmtune.reranking.learners.feature_networks import Feed, fit
+from lmtune.reranking.learners.networks import make_network
+from lmtune.reranking.losses.names import Loss, make_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.song import RelevantPairs
-from lmtune.reranking.training import fit
+from lmtune.reranking.training.objectives import BatchLabels, make_objective
 
 _QUERIES = 500
 
@@ -57,7 +55,7 @@ def train_to_convergence(data: RankingData, settings: Settings) -> Converged:
     Raises
     ------
     InputError
-        For unknown names, or as `lmtune.reranking.training.fit`.
+        For unknown names, or as `lmtune.reranking.learners.feature_networks.fit`.
     """
     settings = replace(settings, schedule="cosine", batch_size=min(settings.batch_size, len(data.queries)))
     start = make_network(settings.network, data.features.shape[1], seed=settings.seed)

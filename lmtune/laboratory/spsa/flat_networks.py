@@ -47,7 +47,7 @@ class FlatNetwork:
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Any]) -> FlatNetwork:
-        """Lay out the weights of a network, as `lmtune.reranking.training.Trained` holds them.
+        """Lay out the weights of a network that was trained on features.
 
         Raises
         ------

@@ -31,7 +31,7 @@ from lmtune.laboratory.spsa.optimality_pictures import draw_directions, draw_swe
 from lmtune.measures.measure import parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
-from lmtune.reranking.loss_names import loss_names
+from lmtune.reranking.losses.names import loss_names
 from lmtune.reranking.settings import Settings
 
 # Two-layer nets converge so much more slowly.

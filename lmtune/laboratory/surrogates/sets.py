@@ -12,7 +12,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Tables, Unit
 from lmtune.laboratory.surrogates.sweeps import QUERIES, Case, Pair, Sweep, key
 from lmtune.options import option
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.losses.names import parse_loss
 
 _MEASURED = 10
 _STEPS = 4

@@ -126,7 +126,7 @@ class Sweep(Experiment):
             For settings out of range, or an unknown network.
         """
         from lmtune.laboratory.surrogates.trainings import train
-        from lmtune.reranking.networks import parse_network
+        from lmtune.reranking.learners.networks import parse_network
         from lmtune.reranking.settings import Settings
 
         own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": f"ndcg@{self.main_cutoff}"}

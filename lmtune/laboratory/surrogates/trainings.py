@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from lmtune.formats.ratings import read_ratings
 from lmtune.laboratory.data import load
 from lmtune.measures.lists import Measurer, mean_over_lists, ndcg
-from lmtune.reranking import long_lists
-from lmtune.reranking.batches import batches
-from lmtune.reranking.data import RankingData, RankingSplit
-from lmtune.reranking.long_list_settings import LONG_LISTS, LongListSettings, RankingOptions
-from lmtune.reranking.loop import TrainingRun
-from lmtune.reranking.loss_names import Loss
-from lmtune.reranking.reranker import fit_scorer
-from lmtune.reranking.scoring import Feed
+from lmtune.reranking.data import RankingData, RankingSplit, batches
+from lmtune.reranking.learners.feature_networks import Feed, fit
+from lmtune.reranking.long_lists import learning
+from lmtune.reranking.long_lists.ratings import RatingLists
+from lmtune.reranking.long_lists.settings import LONG_LISTS, LongListSettings, RankingOptions
+from lmtune.reranking.losses.names import Loss
+from lmtune.reranking.losses.table import SONGS
+from lmtune.reranking.reranker import learner_of
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.song import SONGS, RelevantPairs
-from lmtune.reranking.training import fit
+from lmtune.reranking.song import RelevantPairs
+from lmtune.reranking.training.loop import TrainingRun
 
 HELD_OUT = 5
 """Latest ratings of each user for validation, and as many for tests."""
@@ -71,8 +71,9 @@ def train(
     asked = Settings.from_record(settings)
     most = max(1, len(fold.train.queries) // least_steps)
     asked = replace(asked, batch_size=min(asked.batch_size, most))
-    if asked.loss.family == "trees":
-        grown = fit_scorer(fold.train, fold.validation, asked)
+    learner = learner_of(asked)
+    if not learner.scorer.has_rate:
+        grown = learner.fit(fold.train, fold.validation)
         return {**_measured(grown.score, fold, cutoffs), "best_epoch": 0, "courses": {}}
     courses: dict[str, list[float]] = {}
     if watched:
@@ -104,7 +105,7 @@ def train_on_ratings(
     path : str
         A file as `lmtune.formats.ratings.read_ratings` takes.
     settings : mapping
-        Of `lmtune.reranking.settings.Settings`, besides `long_lists.LONG_LISTS`.
+        Of `lmtune.reranking.settings.Settings`, besides `LONG_LISTS`.
     cutoffs, watched
         As for `train`; nDCG at the first cutoff chooses the epoch.
     """
@@ -118,7 +119,7 @@ def train_on_ratings(
         score = run.task.network.scorer()
         objective.append(objective_of_ratings(lists.pairs, score, asked.loss))
 
-    fitted = long_lists.fit(lists, asked, watch=watch if watched else None)
+    fitted = learning.fit(lists, asked, watch=watch if watched else None)
     network = fitted.network()
     courses = {"validation": [epoch.validation for epoch in fitted.history]}
     return {
@@ -183,8 +184,8 @@ def _objective(pairs: RelevantPairs, blocks: Iterable[tuple[Any, Any, Any, Any]]
 
 
 @lru_cache(maxsize=1)
-def _lists(path: str) -> long_lists.RatingLists:
-    return long_lists.RatingLists(read_ratings(path), RankingOptions(held_out=HELD_OUT))
+def _lists(path: str) -> RatingLists:
+    return RatingLists(read_ratings(path), RankingOptions(held_out=HELD_OUT))
 
 
 def with_least_grade(fold: RankingSplit, least: int) -> RankingSplit:

@@ -7,16 +7,46 @@ above and below a label are two runs of places, and pairs of equal labels cost n
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from lmtune.reranking.losses.launching import fill
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights
+from lmtune.reranking.training.devices import as_current
+
+
+def fill(out: Tensor, kernel: Any, programs: tuple[int, ...], *inputs: Tensor, **options: Any) -> Tensor:
+    """Let a kernel fill a new tensor from others.
+
+    Kernels reckon places from shapes alone, so that the others are laid out row by row first; and Triton
+    starts on the current device, whatever device tensors are on.
+
+    Parameters
+    ----------
+    out : Tensor
+        As the kernel's argument of that name; without elements, nothing is started.
+    kernel : triton.JITFunction
+    programs : tuple of int
+        How many programs, along each axis.
+    *inputs : Tensor
+        The kernel's first arguments.
+    **options
+        The rest.
+
+    Returns
+    -------
+    Tensor
+        The one given.
+    """
+    if out.numel():
+        with as_current(out.device):
+            kernel[programs](*(tensor.contiguous() for tensor in inputs), out=out, **options)
+    return out
+
 
 # Items of a program's own, and items that it holds them against at a time.
 _ROWS, _COLUMNS = tl.constexpr(32), tl.constexpr(32)
@@ -75,13 +105,13 @@ def pair_costs_kernel(
     for at in range(tl.min(after) // _COLUMNS * _COLUMNS, count, _COLUMNS):
         j = at + tl.arange(0, _COLUMNS)
         score_j = tl.load(scores + j, mask=j < count, other=0)[None, :]
-        own, push = _softplus(steep * (score_i - score_j))
+        term, push = _softplus(steep * (score_i - score_j))
         if weighted:
             weight = _swap_weight(swaps, tightness, plane, i, j, here, j < count, tight)
-            own *= weight
+            term *= weight
             push *= weight
         below = (j[None, :] >= after) & (j < count)[None, :]
-        cost += tl.where(below, own, 0)
+        cost += tl.where(below, term, 0)
         slope -= tl.where(below, push, 0)
     tl.store(out + i, tl.sum(cost, 1), mask=i < items)
     tl.store(out + plane + i, tl.sum(slope, 1), mask=i < items)
@@ -152,13 +182,13 @@ def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = N
     runs = torch.stack(
         [torch.searchsorted(falling, falling, right=right, out_int32=True) for right in (False, True)]
     )
-    swaps = scores if weights is None else torch.stack([by_label.take(own) for own in weights[:3]])
+    swaps = scores if weights is None else torch.stack([by_label.take(part) for part in weights[:3]])
     tightness = None if weights is None else weights.tightness
     steep = scores.new_full((1,), sigma)
-    given = scores, runs, by_label.real, swaps, scores if tightness is None else tightness, steep
+    inputs = scores, runs, by_label.real, swaps, scores if tightness is None else tightness, steep
     flags = {"weighted": weights is not None, "tight": tightness is not None}
     out = scores.new_empty(2, *scores.shape)
-    costs, slopes = fill(out, pair_costs_kernel, by_label.programs, *given, items=scores.shape[1], **flags)
+    costs, slopes = fill(out, pair_costs_kernel, by_label.programs, *inputs, items=scores.shape[1], **flags)
     return costs.sum(dim=1), sigma * by_label.put_back(slopes)
 
 
@@ -176,7 +206,7 @@ def _over_ranks(lists: PaddedLists, alpha: float, slopes: Tensor | None) -> Tens
     by_label = _Sorted.of(lists)
     scores = by_label.take(lists.scores)
     steep, slope = scores.new_full((1,), alpha), scores if slopes is None else by_label.take(slopes)
-    given = scores, slope, by_label.real, steep
+    inputs = scores, slope, by_label.real, steep
     flags = {"items": scores.shape[1], "gradient": slopes is not None}
     out = scores.new_empty(scores.shape)
-    return by_label.put_back(fill(out, ranks_kernel, by_label.programs, *given, **flags))
+    return by_label.put_back(fill(out, ranks_kernel, by_label.programs, *inputs, **flags))

@@ -10,11 +10,17 @@ import torch
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Reduce
-from lmtune.reranking.losses.evaluation import LossCall, evaluate
-from lmtune.reranking.losses.given_gradients import LossAndGradient, eager
+from lmtune.reranking.losses.evaluation import (
+    Labels,
+    LossAndGradient,
+    LossCall,
+    PaddedLists,
+    Reduce,
+    Scores,
+    eager,
+    evaluate,
+)
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function
-from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
 
 LambdaLoss = Callable[..., Tensor]
 
@@ -64,13 +70,13 @@ def lambda_loss(function: LambdaFunction) -> LambdaLoss:
         gradient, losses = np.zeros(scores.shape), np.zeros(scores.shape[0])
         for q in np.flatnonzero((labels > 0).any(axis=1)):
             real = mask[q]
-            own = scores[q, real].astype(np.float64)
-            if not np.isfinite(own).all():  # the training says so itself; it is not the function
+            of_query = scores[q, real].astype(np.float64)
+            if not np.isfinite(of_query).all():  # the training says so itself; it is not the function
                 gradient[q, real] = losses[q] = np.nan
                 continue
-            lambdas = called(own, labels[q, real].astype(np.float64))
+            lambdas = called(of_query, labels[q, real].astype(np.float64))
             gradient[q, real] = 0.0 - lambdas  # no minus zeros
-            losses[q] = -(lambdas @ own)
+            losses[q] = -(lambdas @ of_query)
         like = lists.scores
         return torch.from_numpy(losses).to(like), torch.from_numpy(gradient).to(like)
 
@@ -94,11 +100,11 @@ def loss_from_options(options: Mapping[str, Any]) -> LambdaLoss:
     InputError
         Where the function cannot be loaded, or its file is no longer the one of the digest.
     """
-    found = load_function(str(options["function"]))
-    if found.digest != options["digest"]:
+    function = load_function(str(options["function"]))
+    if function.digest != options["digest"]:
         raise InputError(
             "the lambda-function's file has changed since",
-            file=found.file,
+            file=function.file,
             accepted=f"the file of digest {options['digest']}",
         )
-    return lambda_loss(found)
+    return lambda_loss(function)

@@ -27,7 +27,7 @@ from lmtune.storage.files import read_bytes
 LambdaFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]
 """(scores, labels) -> lambdas, all of shape (documents,)."""
 
-LAMBDAS = "lambdas"
+NAME = "lambdas"
 """The loss of training that takes such a function."""
 
 _ACCEPTED = "FILE.py:NAME, a function (scores, labels) -> lambdas"
@@ -88,13 +88,13 @@ class CheckedFunction:
             )
         values = lambdas.astype(np.float64)
         if not np.isfinite(values).all():
-            place = int(np.argmin(np.isfinite(values)))
+            wrong = int(np.argmin(np.isfinite(values)))
             raise InputError(
-                f"{self.name} returned a lambda that is not finite for document {place + 1} of "
+                f"{self.name} returned a lambda that is not finite for document {wrong + 1} of "
                 f"{scores.size} (scores {_numbers(scores)}, labels {_numbers(labels)})",
                 file=self.file,
                 line=self.line,
-                value=float(values[place]),
+                value=float(values[wrong]),
                 accepted="finite numbers",
             )
         return values
@@ -106,8 +106,8 @@ class CheckedFunction:
 
     def _raised(self, error: Exception) -> InputError:
         frames = traceback.extract_tb(error.__traceback__)[1:]
-        own = [frame for frame in frames if frame.filename == self.file] or list(frames)
-        file, line = (own[-1].filename, own[-1].lineno) if own else (self.file, self.line)
+        in_file = [frame for frame in frames if frame.filename == self.file] or list(frames)
+        file, line = (in_file[-1].filename, in_file[-1].lineno) if in_file else (self.file, self.line)
         text = " ".join(str(error).split())
         return InputError(
             f"{self.name} raised {type(error).__name__}: {text}".rstrip(": "), file=file, line=line
@@ -149,21 +149,21 @@ def load_function(text: str) -> CheckedFunction:
     path, name = split_name(text)
     content = read_bytes(path)
     module = _run(path, name)
-    found = getattr(module, name, None)
-    if not callable(found):
+    function = getattr(module, name, None)
+    if not callable(function):
         named = [
             key
             for key, value in vars(module).items()
             if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
         ]
         raise InputError(
-            "no such function" if found is None else "not a function",
+            "no such function" if function is None else "not a function",
             file=path,
             value=name,
             accepted=", ".join(named) or "a file that defines functions",
         )
-    line = getattr(getattr(found, "__code__", None), "co_firstlineno", None)
-    return CheckedFunction(found, name, str(path), line, _digest(content))
+    line = getattr(getattr(function, "__code__", None), "co_firstlineno", None)
+    return CheckedFunction(function, name, str(path), line, _digest(content))
 
 
 def split_name(text: str) -> tuple[Path, str]:
@@ -246,8 +246,8 @@ def named_options(options: Mapping[str, Any]) -> dict[str, str]:
     """
     for option in options:
         if option not in ("function", "digest"):
-            raise InputError(f"{LAMBDAS} has no such option", value=option, accepted="function")
+            raise InputError(f"{NAME} has no such option", value=option, accepted="function")
     if "function" not in options:
-        raise InputError(f"the loss {LAMBDAS} needs a function", accepted=f"{LAMBDAS}:FILE.py:NAME")
+        raise InputError(f"the loss {NAME} needs a function", accepted=f"{NAME}:FILE.py:NAME")
     named = str(options["function"])
     return {"function": named, "digest": str(options.get("digest") or file_digest(named))}

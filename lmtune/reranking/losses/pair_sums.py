@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmtune.progress import note
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import PaddedLists
 from lmtune.reranking.losses.plain_torch import SwapWeights, against
 
 # Numbers in each of a block's intermediates: 4 MB of float32 on the CPU, 64 MB elsewhere.
@@ -66,13 +66,13 @@ def smooth_ranks(lists: PaddedLists, alpha: float) -> Tensor:
         from lmtune.reranking.losses.fused import smooth_ranks as fused
 
         return fused(lists, alpha)
-    found = torch.empty_like(lists.scores)
+    rank = torch.empty_like(lists.scores)
     for rows in row_slices(lists.scores):
         score_i, score_j = against(lists.scores, rows)
         beats = torch.where(lists.mask[:, None, :], torch.sigmoid(alpha * (score_j - score_i)), 0)
         # An item does not beat itself, but is counted with sigmoid(0).
-        found[:, rows] = 0.5 + beats.sum(dim=2)
-    return found
+        rank[:, rows] = 0.5 + beats.sum(dim=2)
+    return rank
 
 
 def through_ranks(lists: PaddedLists, alpha: float, slopes: Tensor) -> Tensor:

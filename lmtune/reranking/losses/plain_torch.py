@@ -1,4 +1,4 @@
-"""What losses take from lists in plain PyTorch: gradients, ranks, what swaps do to NDCG."""
+"""Parts of losses in plain PyTorch: gradients, ranks, what swaps do to NDCG."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmtune.reranking.losses.given_gradients import LossAndGradient
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import LossAndGradient, PaddedLists
 
 
 def at_once(
@@ -31,9 +30,9 @@ def differentiated(
         return function(values), None
     with torch.enable_grad():
         values = values.detach().requires_grad_()
-        found = function(values)
-        (gradient,) = torch.autograd.grad(found.sum(), values)
-    return found.detach(), gradient
+        result = function(values)
+        (gradient,) = torch.autograd.grad(result.sum(), values)
+    return result.detach(), gradient
 
 
 def ranks(lists: PaddedLists) -> Tensor:
@@ -48,11 +47,12 @@ def ranks(lists: PaddedLists) -> Tensor:
     order = lists.labels.argsort(dim=1)
     order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
     score, label = scores.gather(1, order), lists.labels.gather(1, order)
-    place = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device).expand_as(scores)
+    count = scores.shape[1] + 1
+    position = torch.arange(1, count, dtype=scores.dtype, device=scores.device).expand_as(scores)
     new = torch.ones_like(lists.mask)
     new[:, 1:] = (score[:, 1:] != score[:, :-1]) | (label[:, 1:] != label[:, :-1])
-    first = torch.where(new, place, 0).cummax(dim=1).values
-    last = torch.where(new.roll(-1, dims=1), place, torch.inf).flip(1).cummin(dim=1).values.flip(1)
+    first = torch.where(new, position, 0).cummax(dim=1).values
+    last = torch.where(new.roll(-1, dims=1), position, torch.inf).flip(1).cummin(dim=1).values.flip(1)
     return torch.empty_like(scores).scatter_(1, order, (first + last) / 2)
 
 
@@ -70,7 +70,7 @@ def ideal_dcg(gains: Tensor, k: int | Tensor | None) -> Tensor:
 
 
 class SwapWeights(NamedTuple):
-    """What swapping two items does to NDCG: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
+    """The change of NDCG where two items swap: |G_i - G_j| (|D_i - D_j| + tightness) / IDCG.
 
     Attributes
     ----------
@@ -98,5 +98,5 @@ class SwapWeights(NamedTuple):
 
 
 def against(values: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return v_i of a slice of items and v_j of all items, to be held against each other."""
+    """Return v_i of a slice of items and v_j of all items, to be compared."""
     return values[:, rows, None], values[:, None, :]

@@ -7,9 +7,15 @@ from functools import partial
 from torch import Tensor
 from torch.nn import functional
 
-from lmtune.reranking.losses.declared import Reduce, checked
-from lmtune.reranking.losses.evaluation import LossCall, evaluate
-from lmtune.reranking.losses.padded_lists import Labels, PaddedLists, Scores
+from lmtune.reranking.losses.evaluation import (
+    Labels,
+    LossCall,
+    PaddedLists,
+    Reduce,
+    Scores,
+    checked,
+    evaluate,
+)
 from lmtune.reranking.losses.plain_torch import at_once
 
 

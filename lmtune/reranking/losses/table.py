@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from lmtune.reranking.losses.approximate_ndcg import approx_ndcg
-from lmtune.reranking.losses.lambda_rank import lambdarank, ndcg_loss2pp
-from lmtune.reranking.losses.list_mle import listmle
-from lmtune.reranking.losses.list_net import listnet
-from lmtune.reranking.losses.neural_sort import neural_ndcg
+from lmtune.reranking.losses.listwise import approx_ndcg, listmle, listnet, neural_ndcg
+from lmtune.reranking.losses.pairwise import lambdarank, ndcg_loss2pp, ranknet
 from lmtune.reranking.losses.pointwise import binary_cross_entropy
-from lmtune.reranking.losses.rank_net import ranknet
+from lmtune.reranking.song.k_song import KSong
+from lmtune.reranking.song.songs import Song
+from lmtune.reranking.song.warmup import ListwiseCrossEntropy
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "ranknet": ranknet,
@@ -24,3 +23,10 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "listmle": listmle,
     "binary-cross-entropy": binary_cross_entropy,
 }
+
+SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
+    "song": Song,
+    "k-song": KSong,
+    "cross-entropy": ListwiseCrossEntropy,
+}
+"""Those that remember earlier scores."""

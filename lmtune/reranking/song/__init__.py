@@ -1,31 +1,5 @@
 """SONG and K-SONG: NDCG surrogates by stochastic compositional optimisation, for any list."""
 
-from __future__ import annotations
+import lazy_loader
 
-from collections.abc import Callable
-
-from lmtune.reranking.song.iterates import PreviousIterate
-from lmtune.reranking.song.k_song import KSong
-from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.sampling import ItemSample, ListSampler
-from lmtune.reranking.song.songs import Song
-from lmtune.reranking.song.warmup import ListwiseCrossEntropy, reinitialise_last_layer
-
-SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {
-    "song": Song,
-    "k-song": KSong,
-    "cross-entropy": ListwiseCrossEntropy,
-}
-"""By the names of the command line."""
-
-__all__ = [
-    "SONGS",
-    "ItemSample",
-    "KSong",
-    "ListSampler",
-    "ListwiseCrossEntropy",
-    "PreviousIterate",
-    "RelevantPairs",
-    "Song",
-    "reinitialise_last_layer",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

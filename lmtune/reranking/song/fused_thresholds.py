@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lmtune.reranking.losses.launching import fill
+from lmtune.reranking.losses.fused import fill
 
 
 @triton.jit
@@ -68,6 +68,6 @@ def roots(
     """
     lists, items = scores.shape
     block = min(1024, triton.next_power_of_2(items))
-    given = scores, weights, numbers, unknown
+    inputs = scores, weights, numbers, unknown
     out = scores.new_empty(lists, 1)
-    return fill(out, threshold_kernel, (lists,), *given, items=items, block=block, **limits)
+    return fill(out, threshold_kernel, (lists,), *inputs, items=items, block=block, **limits)

@@ -8,20 +8,120 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Positive, Share, checked
-from lmtune.reranking.losses.given_gradients import eager, with_gradient
-from lmtune.reranking.losses.padded_lists import PaddedLists
+from lmtune.reranking.losses.evaluation import PaddedLists, Positive, Share, checked, eager, with_gradient
 from lmtune.reranking.losses.plain_torch import ideal_dcg
 from lmtune.reranking.song.estimators import ESTIMATORS, EstimatorName
-from lmtune.reranking.song.hinge import SortedLists
 from lmtune.reranking.song.pairs import RankOrShare, RelevantPairs, check_cutoff
-from lmtune.reranking.song.samples import Sample, sample_of, whole_sample
-from lmtune.reranking.song.state import PairState
+from lmtune.reranking.song.state import PairState, Sample, sample_of, whole_sample
+
+
+class SortedLists(NamedTuple):
+    """Lists (B, n) by ascending score, and sums over the items above each one's margin.
+
+    Attributes
+    ----------
+    order : int64 Tensor (B, n)
+        Which item stands at each place.
+    values, weights : float64 Tensor (B, n)
+        Scores less their list's mean, and the weights w_j; 0 on padding.
+    below : float64 Tensor (B, n)
+        s_i - c.
+    sums : float64 Tensor (3, B, n)
+        Of w_j, w_j s_j and w_j s_j^2 over the items with s_j above `below`.
+    first : int64 Tensor (B, n)
+        The first of these items.
+    margin : float
+        c.
+    """
+
+    order: Tensor
+    values: Tensor
+    weights: Tensor
+    below: Tensor
+    sums: Tensor
+    first: Tensor
+    margin: float
+
+    @classmethod
+    def sort(cls, scores: Tensor, mask: Tensor, margin: float, weights: Tensor) -> SortedLists:
+        """Sort `scores` (B, n); where `mask` is False they may hold anything, and weights are 0."""
+        kept = torch.where(mask, scores.double(), 0.0)
+        centre = kept.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+        values, order = torch.sort(torch.where(mask, kept - centre, 0.0), dim=1, stable=True)
+        weight = weights.double().gather(1, order)
+        below = values - margin
+        first = torch.searchsorted(values, below, right=True)
+        sums = _after(first, weight, weight * values, weight * values.square())
+        return cls(order, values, weight, below, sums, first, margin)
+
+    def inner(self) -> Tensor:
+        """Compute g_i = sum_j w_j max(0, s_j - s_i + c)^2 for all i.
+
+        Returns
+        -------
+        float64 Tensor (B, n)
+            In the caller's order, as all results.
+        """
+        zeroth, once, twice = self.sums
+        sums = (twice - 2.0 * self.below * once + self.below.square() * zeroth).clamp(min=0.0)
+        return self._back(sums)
+
+    def gradient(self, outer: Tensor) -> Tensor:
+        """Compute the gradient of sum_i a_i g_i in the scores, with a held fixed.
+
+        Parameters
+        ----------
+        outer : Tensor (B, n)
+            a_i, 0 for items that are not relevant and on padding.
+
+        Returns
+        -------
+        float64 Tensor (B, n)
+        """
+        factor = outer.double().gather(1, self.order)
+        above = self.values + self.margin
+        last = torch.searchsorted(self.values, above, right=False)
+        zeroth, once = _before(last, factor, factor * self.values)
+        push = above * zeroth - once
+        return self._back(2.0 * (self.weights * push - factor * self._pull()))
+
+    def derivative(self, changes: Tensor) -> Tensor:
+        """Compute the derivative of each g_i along `changes` (B, n) of the scores.
+
+        Returns
+        -------
+        float64 Tensor (B, n)
+        """
+        step = changes.double().gather(1, self.order)
+        moved = self.weights * step
+        zeroth, once = _after(self.first, moved, moved * self.values)
+        return self._back(2.0 * (once - self.below * zeroth - step * self._pull()))
+
+    def _pull(self) -> Tensor:
+        """Compute sum_j w_j max(0, s_j - s_i + c)."""
+        return self.sums[1] - self.below * self.sums[0]
+
+    def _back(self, values: Tensor) -> Tensor:
+        return torch.empty_like(values).scatter_(1, self.order, values)
+
+
+def _after(first: Tensor, *values: Tensor) -> Tensor:
+    """Sum values[first:] of each row of some (B, n); returns (values, B, n)."""
+    running = torch.nn.functional.pad(torch.stack(values).flip(2).cumsum(2).flip(2), (0, 1))
+    return running.gather(2, first.expand(len(values), -1, -1))
+
+
+def _before(last: Tensor, *values: Tensor) -> Tensor:
+    """Sum values[:last] of each row of some (B, n); returns (values, B, n)."""
+    running = torch.nn.functional.pad(torch.stack(values).cumsum(2), (1, 0))
+    return running.gather(2, last.expand(len(values), -1, -1))
+
 
 MARGIN = 5.0
 """Of SONG and K-SONG: in the middle of what validation holds for equally good, 2 to 10 (FINDINGS.md)."""
@@ -201,8 +301,8 @@ class Song(nn.Module):
             assert selection.threshold_slope is not None
             pull = selection.slope * value
             # Each item's own weight moves with lambda; beside item i the items weigh as in g^_i.
-            own = pull * (1.0 / batch.lengths - batch.others)
-            moved = batch.others * pull.sum(1, keepdim=True) + own
+            itself = pull * (1.0 / batch.lengths - batch.others)
+            moved = batch.others * pull.sum(1, keepdim=True) + itself
             gradient = gradient + pull - moved * selection.threshold_slope
         return (value * selection.psi).sum(), gradient
 
@@ -247,10 +347,10 @@ class Song(nn.Module):
         compares = ESTIMATORS[self.estimator].compares
         if not compares:
             return None
-        given = previous_scores if compares == "previous_scores" else score_changes
-        if given is None:
+        argument = previous_scores if compares == "previous_scores" else score_changes
+        if argument is None:
             raise InputError(f"the estimator '{self.estimator}' needs {compares}")
-        other = torch.where(batch.mask, given.detach().double(), 0.0)
+        other = torch.where(batch.mask, argument.detach().double(), 0.0)
         if compares == "score_changes":
             return lists.derivative(other)
         return current - self._inner(batch, self._sorted(batch, other))

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
-from lmtune.reranking.losses.declared import Share, checked
-from lmtune.reranking.losses.given_gradients import eager, with_gradient
+from lmtune.reranking.losses.evaluation import Share, checked, eager, with_gradient
 from lmtune.reranking.song.pairs import RelevantPairs
-from lmtune.reranking.song.samples import Sample, sample_of
-from lmtune.reranking.song.state import PairState
+from lmtune.reranking.song.state import PairState, Sample, sample_of
 
 # One sample with scores far apart may raise u by e^100, which a moving average takes hundreds of
 # visits to forget, without gradient meanwhile: u stays within a factor of 100 above g^.
@@ -117,8 +115,8 @@ def _gradient(
     # Item j's share of total_i is w_j e^s_j / e^total_i: one factor each, up to i's own share.
     scaled = torch.where(relevant & (outer > 0), torch.log(outer) - total, -torch.inf)
     from_others = torch.exp(_sum_of_others(scaled) + logits)
-    own = torch.where(relevant, torch.exp(scores - torch.log(lengths) - total), 0.0)
-    return torch.where(torch.isfinite(logits), from_others, 0.0) + outer * (own - 1.0)
+    itself = torch.where(relevant, torch.exp(scores - torch.log(lengths) - total), 0.0)
+    return torch.where(torch.isfinite(logits), from_others, 0.0) + outer * (itself - 1.0)
 
 
 def reinitialise_last_layer(network: nn.Module, *, seed: int, layer: nn.Module | None = None) -> nn.Module:

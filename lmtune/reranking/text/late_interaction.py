@@ -35,7 +35,7 @@ _LEAST, _SCALE = 1e-10, 0.01  # of the logarithms
 
 
 class LateInteractionConfig(transformers.PretrainedConfig):  # type: ignore[no-untyped-call]
-    """What `LateInteraction` is made of, as transformers keeps it beside the weights."""
+    """The parts of `LateInteraction`, as transformers keeps it beside the weights."""
 
     model_type = "lmtune-late-interaction"
 
@@ -79,8 +79,8 @@ class LateInteraction(transformers.PreTrainedModel):  # type: ignore[no-untyped-
         """Return the table of words."""
         if self.config.encoder is None:
             return self.words
-        found: nn.Module = self.encoder.get_input_embeddings()
-        return found
+        embeddings: nn.Module = self.encoder.get_input_embeddings()
+        return embeddings
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
@@ -111,8 +111,8 @@ class LateInteraction(transformers.PreTrainedModel):  # type: ignore[no-untyped-
         # Each reads its own tokens alone, from position 0 on; padding reads what it likes.
         together = (query[:, :, None] & query[:, None]) | (document[:, :, None] & document[:, None])
         together |= torch.eye(input_ids.shape[1], dtype=torch.bool, device=input_ids.device)
-        place = torch.where(document, document.cumsum(dim=1), query.cumsum(dim=1)).sub(1).clamp(min=0)
-        read = self.encoder(input_ids=input_ids, attention_mask=together[:, None], position_ids=place)
+        position = torch.where(document, document.cumsum(dim=1), query.cumsum(dim=1)).sub(1).clamp(min=0)
+        read = self.encoder(input_ids=input_ids, attention_mask=together[:, None], position_ids=position)
         return functional.normalize(read.last_hidden_state, dim=2)
 
 

@@ -1,17 +1,22 @@
-"""Lists of documents with their texts."""
+"""Lists of documents with their texts, and a run's documents as such."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmtune.errors import InputError
+from lmtune.datasets.collection import Collection
+from lmtune.datasets.dataset import Dataset
+from lmtune.datasets.texts import open_texts
+from lmtune.errors import InputError, check_least
+from lmtune.progress import Progress, silent
 from lmtune.reranking.data import RankingData
+from lmtune.reranking.sources import RunFeatures, in_order
 from lmtune.reranking.text.options import TextOptions
 
 _AT_A_TIME = 1024
@@ -101,13 +106,13 @@ class TextLists(RankingData):
         InputError
             For a query without text or documents, and a label out of range.
         """
-        labels = [label for own in run.values() for label in own.values()]
+        labels = [label for documents in run.values() for label in documents.values()]
         return cls(
             np.empty((len(labels), 0), np.float32),
             np.asarray(labels, np.float32),
             np.cumsum([0, *map(len, run.values())], dtype=np.int64),
             tuple(run),
-            tuple(docno for own in run.values() for docno in own),
+            tuple(docno for documents in run.values() for docno in documents),
             topics=topics,
             texts=GivenTexts(texts) if isinstance(texts, Mapping) else texts,
             options=options or TextOptions(),
@@ -153,3 +158,56 @@ def check_texts(lists: Any) -> TextLists:
     if not isinstance(lists, TextLists):
         raise InputError("no texts to read", accepted="lists of a run, whose documents have text")
     return lists
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Texts of a run's documents, as `lmtune.reranking.sources.ListSource` has it.
+
+    Attributes
+    ----------
+    options : TextOptions
+    depth : int
+        Documents of a topic, from the top.
+    """
+
+    options: TextOptions
+    depth: int
+
+    def lists(
+        self,
+        run: Mapping[str, Mapping[str, float]],
+        dataset: Dataset,
+        collection: Collection,
+        progress: Progress = silent,
+    ) -> RunFeatures:
+        """Take the best documents of a run's topics; labels are gains, as in `run_data`.
+
+        Raises
+        ------
+        InputError
+            For a bad depth, an empty run, a topic without text, or texts that cannot be had.
+        """
+        check_least("bad depth", self.depth, 1)
+        texts = open_texts(collection, dataset, self.options.template, progress=progress)
+        taken = {
+            topic: {
+                docno: max(0, dataset.qrels.get(topic, {}).get(docno, 0))
+                for docno in in_order(scores)[: self.depth]
+            }
+            for topic, scores in run.items()
+            if scores
+        }
+        if not taken:
+            raise InputError("the run is empty", accepted="at least one topic")
+        return RunFeatures(TextLists.of(dataset.topics, taken, texts, self.options), dataset, texts.index)
+
+    def names(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return none: there are no features."""
+        del fields
+        return ()
+
+    def facts(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Return what a model must remember."""
+        del fields
+        return {"text": asdict(self.options), "depth": self.depth}

@@ -54,25 +54,25 @@ def find_model(name: str) -> str:
     InputError
         For a folder without a model, or with weights that are pickles.
     """
-    given = name.partition(":")[2] if name.startswith((TEXT, *LIGHT)) else name
-    table = _table(given) if name.startswith(LIGHT) else None
+    named = name.partition(":")[2] if name.startswith((TEXT, *LIGHT)) else name
+    table = _table(named) if name.startswith(LIGHT) else None
     if table is not None:
         return str(table[0])
-    if Path(given).is_dir():
-        return _checked(Path(given))
-    for home in _homes(given):
+    if Path(named).is_dir():
+        return _checked(Path(named))
+    for home in _homes(named):
         if (home / "model" / _CONFIG).is_file():
             return _checked(home / "model")
-    if not given or given.startswith(("/", ".", "~")) or given.count("/") > 1:
+    if not named or named.startswith(("/", ".", "~")) or named.count("/") > 1:
         raise InputError("no such model", value=name, accepted=_ACCEPTED)
-    return given
+    return named
 
 
 def _homes(name: str) -> list[Path]:
     """Return the folders of an installed package of that name, none where there is no such package."""
     package = name.replace("-", "_")
-    found = find_spec(package) if package.isidentifier() else None
-    return [Path(home) for home in (found.submodule_search_locations if found else None) or ()]
+    spec = find_spec(package) if package.isidentifier() else None
+    return [Path(home) for home in (spec.submodule_search_locations if spec else None) or ()]
 
 
 def _table(name: str) -> tuple[Path, Path] | None:
@@ -116,12 +116,12 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
     InputError
         For a model that cannot be had, has other outputs, or lacks a tokenizer.
     """
-    pooling, _, given = name.partition(":")
+    pooling, _, named = name.partition(":")
     if f"{pooling}:" in LIGHT:
         with _quiet(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return _light(pooling, given)
-    place = find_model(name)
+            return _light(pooling, named)
+    folder = find_model(name)
     with _quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         import transformers
@@ -129,65 +129,65 @@ def load_language_model(name: str, *, seed: int = 0) -> LanguageModel:
         from lmtune.reranking.text.late_interaction import register
 
         register()
-        tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
+        tokenizer = _load(transformers.AutoTokenizer, folder, "tokenizer")
         model = _load(
             transformers.AutoModelForSequenceClassification,
-            place,
+            folder,
             "model",
             num_labels=1,
             use_safetensors=True,
             dtype=torch.float32,
         )
-    return _checked_pair(model, tokenizer, place)
+    return _checked_pair(model, tokenizer, folder)
 
 
-def _checked_pair(model: Any, tokenizer: Any, place: str) -> LanguageModel:
+def _checked_pair(model: Any, tokenizer: Any, folder: str) -> LanguageModel:
     # Where there is none, transformers makes one that knows its own marks alone.
     if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_ids):
-        raise InputError("no tokenizer here", file=place, accepted="a folder with tokenizer.json")
+        raise InputError("no tokenizer here", file=folder, accepted="a folder with tokenizer.json")
     known, last = model.get_input_embeddings().num_embeddings, max(tokenizer.get_vocab().values())
     if last >= known:
         raise InputError(
-            "the tokenizer is of another model", file=place, value=last, accepted=f"ids below {known}"
+            "the tokenizer is of another model", file=folder, value=last, accepted=f"ids below {known}"
         )
     if tokenizer.pad_token_id is None:
         raise InputError(
-            "the tokenizer has no padding token", file=place, accepted="a pad_token in tokenizer_config.json"
+            "the tokenizer has no padding token", file=folder, accepted="a pad_token in tokenizer_config.json"
         )
     if getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     return LanguageModel(model, tokenizer)
 
 
-def _light(pooling: str, given: str) -> LanguageModel:
+def _light(pooling: str, named: str) -> LanguageModel:
     """Make a model that compares the vectors of a table of words, or of an encoder."""
     import transformers
 
     from lmtune.reranking.text.late_interaction import of_encoder, of_table
 
-    table = _table(given)
+    table = _table(named)
     if table is not None:
         return LanguageModel(*of_table(pooling, *table))
-    place = find_model(given)
-    tokenizer = _load(transformers.AutoTokenizer, place, "tokenizer")
-    encoder = _load(transformers.AutoModel, place, "model", use_safetensors=True, dtype=torch.float32)
-    return _checked_pair(of_encoder(pooling, encoder), tokenizer, place)
+    folder = find_model(named)
+    tokenizer = _load(transformers.AutoTokenizer, folder, "tokenizer")
+    encoder = _load(transformers.AutoModel, folder, "model", use_safetensors=True, dtype=torch.float32)
+    return _checked_pair(of_encoder(pooling, encoder), tokenizer, folder)
 
 
-def _load(kind: Any, place: str, what: str, **how: Any) -> Any:
+def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:
     """Take from the disk what is there; else, of the Hub, over the network."""
     for local in (True, False):
         if not local:
-            note(f"the Hub is asked for the {what} of {place}")
+            note(f"the Hub is asked for the {what} of {folder}")
         try:
-            return kind.from_pretrained(place, local_files_only=local, trust_remote_code=False, **how)
+            return kind.from_pretrained(folder, local_files_only=local, trust_remote_code=False, **how)
         except Exception as error:  # whatever a damaged file, a missing one or the network brings
-            if not local or Path(place).is_dir():
+            if not local or Path(folder).is_dir():
                 reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
                 raise InputError(
-                    f"cannot load the {what} ({reason})", file=place, accepted=_ACCEPTED
+                    f"cannot load the {what} ({reason})", file=folder, accepted=_ACCEPTED
                 ) from error
-    raise AssertionError(place)
+    raise AssertionError(folder)
 
 
 @contextlib.contextmanager
@@ -212,13 +212,13 @@ def _quiet() -> Iterator[None]:
             theirs.enable_progress_bar()
 
 
-def save_language_model(folder: Path, given: LanguageModel) -> None:
+def save_language_model(folder: Path, language_model: LanguageModel) -> None:
     """Write a model's folder, as transformers and sentence-transformers' CrossEncoder load it.
 
     The latter then gives scores as they are, without a sigmoid.
     """
-    model: Any = given.model
+    model: Any = language_model.model
     model.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
     with _quiet():
         model.save_pretrained(folder)
-        given.tokenizer.save_pretrained(folder)
+        language_model.tokenizer.save_pretrained(folder)

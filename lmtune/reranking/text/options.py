@@ -1,4 +1,4 @@
-"""What a text reranker is asked for: its name, how texts are cut, how much goes through it at a time."""
+"""Options of a text reranker: its name, how texts are cut, how much goes through it at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from importlib.util import find_spec
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.options import check, option
-from lmtune.reranking.loss_names import Loss
 from lmtune.reranking.settings import LIGHT, TEXT
 
 
@@ -52,32 +51,6 @@ class TextOptions:
                 value=self.overlap,
                 accepted=f"less than half of the {self.max_length} tokens",
             )
-
-
-def check_network(network: str, loss: Loss, *, lists: bool = True) -> None:
-    """Raise InputError at once where a network could not be made in the end, or has nothing to read.
-
-    Parameters
-    ----------
-    network : str
-        As `lmtune.reranking.networks.make_network` takes, or ``text:MODEL``.
-    loss : Loss
-        What it is to be trained by.
-    lists : bool
-        Whether there is a run, whose documents have text.
-    """
-    if not reads_text(network):
-        from lmtune.reranking.networks import parse_network
-
-        parse_network(network)
-        return
-    from lmtune.reranking.text.models import find_model
-
-    if loss.family == "trees":
-        raise InputError("trees read no text", value=loss.name, accepted="another loss")
-    if not lists:
-        raise InputError("no texts to read", value=network, accepted="--run, of a collection with documents")
-    find_model(network)
 
 
 def reads_text(network: str) -> bool:

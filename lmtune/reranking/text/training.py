@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self, Unpack
+from typing import Any, BinaryIO, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -19,14 +19,16 @@ from lmtune.errors import InputError
 from lmtune.indexing.append_logs import append, new_log, read_logs
 from lmtune.progress import note, quantity
 from lmtune.reranking.data import RankingData, check_training_data
-from lmtune.reranking.devices import autocast, check_device
-from lmtune.reranking.loop import Progress, TrainingRun
-from lmtune.reranking.scoring import ScoringOptions
-from lmtune.reranking.settings import Settings
+from lmtune.reranking.learners.feature_networks import ListTask, digest_of
+from lmtune.reranking.learners.learner import Learner, ScoringOptions
+from lmtune.reranking.settings import TEXT, Settings
+from lmtune.reranking.sources import FeatureSettings, ListSource
 from lmtune.reranking.text.cross_encoder import CrossEncoder, load_network
-from lmtune.reranking.text.lists import TextLists, check_texts
+from lmtune.reranking.text.lists import TextLists, TextSource, check_texts
+from lmtune.reranking.text.models import find_model
 from lmtune.reranking.text.options import TextOptions
-from lmtune.reranking.training import ListTask, Training, TrainingOptions, digest_of, run_through
+from lmtune.reranking.training.devices import autocast, check_device
+from lmtune.reranking.training.loop import Progress, Training, TrainingOptions, TrainingRun, run_through
 from lmtune.storage.files import unwritable
 
 _SCORES = "scores"
@@ -43,6 +45,8 @@ class TextTrained(Training):
     """
 
     network: CrossEncoder
+    kind: ClassVar = "text"
+    scales: ClassVar = False
 
     @classmethod
     def untrained(cls, name: str, options: TextOptions) -> Self:
@@ -71,10 +75,48 @@ class TextTrained(Training):
         of = f"{_weights_digest(self.weights)} {lists.text_digest()} {bf16}" if folder else ""
         feed = TextFeed(lists, device, bf16=bf16)
         begin = time.perf_counter()
-        found = feed.scores(self.network.to(device), Kept(folder, of), progress)
+        scores = feed.scores(self.network.to(device), Kept(folder, of), progress)
         spent = time.perf_counter() - begin
-        note(f"{quantity(len(found), 'document')} scored in {spent:.1f} s, {len(found) / spent:.3g} a second")
-        return found.numpy()
+        note(
+            f"{quantity(len(scores), 'document')} scored in {spent:.1f} s, {len(scores) / spent:.3g} a second"
+        )
+        return scores.numpy()
+
+    def source(self, facts: Mapping[str, Any], depth: int | None) -> ListSource:
+        """Return what reads a run's documents, as in training or to another depth."""
+        return TextSource(TextOptions(**facts["text"]), depth or facts["depth"])
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the network as transformers load it, and the course; see `Scorer`."""
+        self.network.save(folder)
+        return self.save_course(folder)
+
+    @classmethod
+    def load(cls, home: Path, files: Mapping[str, bytes], kept: Mapping[str, Any]) -> Self:
+        """Make it of what `save` wrote."""
+        network = load_network(f"{TEXT}{home}", TextOptions(**kept["facts"]["text"]))
+        return cls(weights=network.state_dict(), network=network, **cls.read_course(files, kept))
+
+
+class TextLearner(Learner):
+    """Trains a network that reads texts."""
+
+    scorer = TextTrained
+
+    def check(self, *, lists: bool = True) -> None:
+        """Raise InputError without texts, or for a model that cannot be had."""
+        if not lists:
+            accepted = "--run, of a collection with documents"
+            raise InputError("no texts to read", value=self.settings.network, accepted=accepted)
+        find_model(self.settings.network)
+
+    def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
+        """Return texts, as many of a topic as there would be features."""
+        return TextSource(text, features.depth)
+
+    def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:
+        """Train on lists with texts: see `fit`."""
+        return fit(check_texts(train), check_texts(validation), self.settings, **how)
 
 
 class Kept:
@@ -133,23 +175,23 @@ class TextFeed:
     ) -> Tensor:
         """Score every row, nothing dropped out; in blocks, pairs of like length together."""
         network.eval()
-        found = np.empty(self.lists.labels.size, np.float32)
+        out = np.empty(self.lists.labels.size, np.float32)
         begin, scored = time.perf_counter(), 0
         for rows in self.lists.blocks():
             first = int(rows[0])
             if kept is not None and len(kept.found.get(first, ())) == rows.size:
-                found[rows] = kept.found[first]
+                out[rows] = kept.found[first]
                 continue
             pieces = network.encode(*self.lists.pairs(rows))
             with autocast(self.device, bf16=self.bf16):
-                found[rows] = network.of_pairs(pieces).cpu().numpy()
+                out[rows] = network.of_pairs(pieces).cpu().numpy()
             scored += rows.size
             if kept is not None:
-                kept.add(first, found[rows])
+                kept.add(first, out[rows])
             if progress is not None:
                 rate = scored / (time.perf_counter() - begin)
-                progress(first + rows.size, found.size, f"{rate:.3g} documents a second")
-        return torch.from_numpy(found)
+                progress(first + rows.size, out.size, f"{rate:.3g} documents a second")
+        return torch.from_numpy(out)
 
 
 def fit(
@@ -160,7 +202,7 @@ def fit(
     watch: Callable[[TrainingRun], None] | None = None,
     **how: Unpack[TrainingOptions],
 ) -> TextTrained:
-    """Train a network on texts, as `lmtune.reranking.training.fit` does on features.
+    """Train a network on texts, as `lmtune.reranking.learners.feature_networks.fit` does on features.
 
     The gradient of a step goes through the network in micro-batches of `TextOptions.batch_tokens`, so that
     a step holds one micro-batch's graph however many documents it has; what that takes is said first.
@@ -172,7 +214,7 @@ def fit(
     settings : Settings
         Its network is ``text:MODEL``, see `lmtune.reranking.text.models.find_model`.
     watch, **how
-        As for `lmtune.reranking.training.fit`.
+        As for `lmtune.reranking.learners.feature_networks.fit`.
 
     Raises
     ------
@@ -217,7 +259,7 @@ def check_memory(network: CrossEncoder, settings: Settings, device: str) -> None
         Where there is less.
     """
     of_optimizer = {"adam": 2, "adamw": 2, "sgd": 1}.get(settings.optimizer, 0)
-    weights = sum(own.nbytes for own in network.parameters()) * (3 + of_optimizer)
+    weights = sum(weight.nbytes for weight in network.parameters()) * (3 + of_optimizer)
     graphs = network.graph_bytes()
     needed, there = weights + graphs, _available_bytes(device)
     note(
@@ -249,7 +291,7 @@ def _megabytes(count: int) -> str:
 
 def _weights_digest(weights: Mapping[str, Tensor]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for name, own in weights.items():
+    for name, tensor in weights.items():
         digest.update(name.encode())
-        digest.update(own.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -26,10 +26,10 @@ from lmtune.laboratory.papers.losses import LossTable
 from lmtune.laboratory.papers.qiu import Qiu
 from lmtune.laboratory.running import run, settings_of
 from lmtune.measures.lists import ndcg
+from lmtune.reranking.learners.feature_networks import fit
 from lmtune.reranking.letor_folder import read_letor_folder
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
-from lmtune.reranking.training import fit
 
 PAPERS = Path(__file__).parents[4] / "shared/papers"
 

@@ -18,9 +18,9 @@ from lmtune.laboratory.data import load
 from lmtune.laboratory.papers import yue
 from lmtune.laboratory.running import Result, run
 from lmtune.measures.lists import ndcg
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.learners.feature_networks import fit
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings as Training
-from lmtune.reranking.training import fit
 
 SETTINGS = yue.SpsaOnNdcg(
     data="artificial:20x10",

@@ -16,9 +16,9 @@ from lmtune.laboratory.spsa.convergence import (  # noqa: E402
 )
 from lmtune.laboratory.spsa.flat_networks import FlatNetwork  # noqa: E402
 from lmtune.measures.measure import parse_list_measure  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss  # noqa: E402
+from lmtune.reranking.learners.networks import make_network  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
-from lmtune.reranking.networks import make_network  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 
 DATA = made_lists(3, queries=40, features=5, empty=0.2)

@@ -17,9 +17,9 @@ from lmtune.laboratory.data import load  # noqa: E402
 from lmtune.laboratory.running import run  # noqa: E402
 from lmtune.laboratory.spsa.smoothness import Smoothness  # noqa: E402  # noqa: E402
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
-from lmtune.reranking.loss_names import parse_loss  # noqa: E402
+from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
+from lmtune.reranking.losses.names import parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings as TrainingSettings  # noqa: E402
-from lmtune.reranking.training import fit  # noqa: E402
 
 SMALL = Smoothness(
     data="artificial:60x20", queries=(10, 60), weights=2, points=41, epochs=8, batch_size=20, seed=3

@@ -25,10 +25,10 @@ from lmtune.laboratory.surrogates.trainings import (  # noqa: E402
     with_least_grade,
 )
 from lmtune.measures.lists import mean_over_lists, ndcg  # noqa: E402
-from lmtune.reranking.loss_names import Loss, make_loss  # noqa: E402
+from lmtune.reranking.learners.feature_networks import fit  # noqa: E402
+from lmtune.reranking.losses.names import Loss, make_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
 from lmtune.reranking.song import RelevantPairs  # noqa: E402
-from lmtune.reranking.training import fit  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -14,16 +14,9 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from host_trips import DEVICES, launches  # noqa: E402
 from test_loss_kernels import VARIANTS, every_loss, made, run  # noqa: E402
 
-from lmtune.reranking.losses import (  # noqa: E402
-    approx_ndcg,
-    binary_cross_entropy,
-    k_song,
-    lambdarank,
-    padded_lists,
-    pair_sums,
-    song,
-)
-from lmtune.reranking.song import thresholds  # noqa: E402
+from lmtune.reranking.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, pair_sums, song  # noqa: E402
+from lmtune.reranking.losses import evaluation as padded_lists  # noqa: E402
+from lmtune.reranking.song import k_song as thresholds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -15,12 +15,12 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from made_lists import made_lists  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.loss_names import make_loss, parse_loss  # noqa: E402
+from lmtune.reranking.learners.feature_networks import Trained, fit  # noqa: E402
 from lmtune.reranking.losses import LOSSES  # noqa: E402
 from lmtune.reranking.losses.given_lambdas import lambda_loss  # noqa: E402
 from lmtune.reranking.losses.lambda_functions import checked, file_digest, load_function  # noqa: E402
+from lmtune.reranking.losses.names import make_loss, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.training import Trained, fit  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -24,7 +24,7 @@ from lmtune.reranking.losses import (  # noqa: E402
     neural_ndcg,
     ranknet,
 )
-from lmtune.reranking.losses.approximate_ndcg import _with_noise  # noqa: E402
+from lmtune.reranking.losses.listwise import _with_noise  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -26,7 +26,7 @@ from lmtune.reranking.losses import (  # noqa: E402
     neural_ndcg,
     ranknet,
 )
-from lmtune.reranking.losses.padded_lists import PaddedLists  # noqa: E402
+from lmtune.reranking.losses.evaluation import PaddedLists  # noqa: E402
 from lmtune.reranking.losses.plain_torch import ranks  # noqa: E402
 from lmtune.surrogates.approx_kernels import approx_queries  # noqa: E402
 from lmtune.surrogates.list_kernels import listmle_queries, listnet_queries  # noqa: E402

@@ -14,8 +14,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.reranking.losses import approx_ndcg, lambdarank, listnet, ndcg_loss2pp, neural_ndcg, ranknet  # noqa: E402
-from lmtune.reranking.losses.list_mle import plackett_luce  # noqa: E402
-from lmtune.reranking.losses.padded_lists import PaddedLists  # noqa: E402
+from lmtune.reranking.losses.evaluation import PaddedLists  # noqa: E402
+from lmtune.reranking.losses.listwise import plackett_luce  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -267,8 +267,8 @@ def test_adding_to_all_scores_changes_nothing(
 ) -> None:
     """Scores are multiples of what the largest of them are rounded by, so that they are shifted exactly."""
     generator = torch.Generator().manual_seed(6)
-    s = torch.randint(-3 * steps, 3 * steps, (3, 200), generator=generator).double() / steps
-    y = torch.randint(0, 4, (3, 200), generator=generator)
+    s = torch.randint(-3 * steps, 3 * steps, (3, 70), generator=generator).double() / steps
+    y = torch.randint(0, 4, (3, 70), generator=generator)
     shifted = (s + far).to(dtype)
     assert torch.equal(shifted.double() - far, s)
     (value, gradient), (found, slope) = (_value_and_slope(loss, own, y) for own in (s.to(dtype), shifted))

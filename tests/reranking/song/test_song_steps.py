@@ -15,8 +15,9 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from host_trips import DEVICES, launches  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.losses import padded_lists  # noqa: E402
-from lmtune.reranking.song import KSong, ListSampler, ListwiseCrossEntropy, RelevantPairs, Song, thresholds  # noqa: E402
+from lmtune.reranking.losses import evaluation as padded_lists  # noqa: E402
+from lmtune.reranking.song import KSong, ListSampler, ListwiseCrossEntropy, RelevantPairs, Song  # noqa: E402
+from lmtune.reranking.song import k_song as thresholds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

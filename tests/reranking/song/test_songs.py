@@ -17,7 +17,7 @@ import song_brute as brute  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.reranking.song import KSong, ListwiseCrossEntropy, RelevantPairs, Song  # noqa: E402
-from lmtune.reranking.song.samples import sample_of  # noqa: E402
+from lmtune.reranking.song.state import sample_of  # noqa: E402
 
 Lists = list[tuple[Any, Any]]
 
@@ -553,7 +553,7 @@ class TestEstimators:
         torch.testing.assert_close(change, now - before, rtol=0, atol=0.15)
 
     def test_msvr_sp_derivative_is_exact(self) -> None:
-        from lmtune.reranking.song.hinge import SortedLists
+        from lmtune.reranking.song.songs import SortedLists
 
         scores = torch.randn(3, 8).double()
         step = torch.randn(3, 8).double()

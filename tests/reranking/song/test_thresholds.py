@@ -9,7 +9,7 @@ from scipy.special import expit
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
-from lmtune.reranking.song.thresholds import Slope, solve_thresholds  # noqa: E402
+from lmtune.reranking.song.k_song import Slope, solve_thresholds  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 import torch
 
 from lmtune.reranking.losses import approx_ndcg
-from lmtune.reranking.text.gradient_cache import pieces_of, pieces_within, scores_in_pieces
+from lmtune.reranking.text.cross_encoder import pieces_of, pieces_within, scores_in_pieces
 
 
 class Watched(torch.nn.Module):

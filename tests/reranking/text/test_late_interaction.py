@@ -17,7 +17,7 @@ from tiny_bert import WORDS, tiny_bert
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from lmtune.errors import InputError
-from lmtune.reranking.loss_names import parse_loss
+from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
 from lmtune.reranking.text import TextLists, fit
 from lmtune.reranking.text.late_interaction import LateInteraction, of_encoder, of_table, register

@@ -20,12 +20,11 @@ from made_texts import made_texts  # noqa: E402
 from tiny_bert import WORDS, tiny_bert  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.model_folder import load_model, save_model  # noqa: E402
-from lmtune.reranking.reranker import Reranker, learn  # noqa: E402
+from lmtune.reranking.reranker import Reranker, learn, load_model, save_model  # noqa: E402  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
+from lmtune.reranking.text.lists import TextSource  # noqa: E402
 from lmtune.reranking.text.models import find_model, load_language_model  # noqa: E402
 from lmtune.reranking.text.options import TextOptions  # noqa: E402
-from lmtune.reranking.text.sources import TextSource  # noqa: E402
 from lmtune.reranking.text.training import TextTrained  # noqa: E402
 
 torch.set_num_threads(1)
@@ -48,7 +47,7 @@ def learnt(model: Path) -> Reranker:
 def test_kept_and_loaded(learnt: Reranker, tmp_path: Path) -> None:
     save_model(tmp_path / "kept", learnt, {})
     again = load_model(tmp_path / "kept")
-    assert again.reads_text
+    assert again.names == ()
     assert (again.facts, again.scorer.settings) == (learnt.facts, learnt.scorer.settings)
     assert np.array_equal(again.score(VALIDATION), learnt.score(VALIDATION))
     save_model(tmp_path / "kept", again, {})  # in its own place

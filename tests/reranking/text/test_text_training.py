@@ -19,11 +19,11 @@ from tiny_bert import tiny_bert  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.reranking.batches import batches  # noqa: E402
-from lmtune.reranking.loss_names import loss_names, parse_loss  # noqa: E402
+from lmtune.reranking.data import batches  # noqa: E402
 from lmtune.reranking.losses import lambdarank  # noqa: E402
+from lmtune.reranking.losses.names import loss_names, parse_loss  # noqa: E402
 from lmtune.reranking.settings import Settings  # noqa: E402
-from lmtune.reranking.text import gradient_cache  # noqa: E402
+from lmtune.reranking.text import cross_encoder as gradient_cache  # noqa: E402
 from lmtune.reranking.text.cross_encoder import CrossEncoder  # noqa: E402
 from lmtune.reranking.text.lists import TextLists  # noqa: E402
 from lmtune.reranking.text.models import load_language_model  # noqa: E402

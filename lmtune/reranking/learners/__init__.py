@@ -1,0 +1,1 @@
+"""Learners and scorers of lists with features: networks, and boosted trees."""

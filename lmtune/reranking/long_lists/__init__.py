@@ -1,0 +1,1 @@
+"""Rankings of all items of a catalogue: users' ratings, examples' labels."""

@@ -1,0 +1,538 @@
+"""Listwise losses: ListNet, ListMLE, ApproxNDCG, NeuralNDCG, and SONG's of whole lists."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmtune.errors import InputError
+from lmtune.reranking.losses.evaluation import (
+    Arrays,
+    Backend,
+    Bounds,
+    Cutoff,
+    Gains,
+    Labels,
+    LossAndGradient,
+    LossCall,
+    PaddedLists,
+    Positive,
+    Reduce,
+    Scores,
+    as_padded,
+    checked,
+    evaluate,
+    run,
+    wide,
+)
+from lmtune.reranking.losses.pair_sums import row_slices, smooth_ranks, through_ranks
+from lmtune.reranking.losses.plain_torch import at_once, differentiated, discounts, ideal_dcg
+from lmtune.reranking.losses.smooth_sort import SinkhornSteps, SortedItems
+from lmtune.reranking.song.k_song import KSong
+from lmtune.reranking.song.pairs import RankOrShare
+from lmtune.reranking.song.songs import MARGIN, Song
+from lmtune.surrogates.approx_kernels import DCG, Aims, approx_queries
+from lmtune.surrogates.discounts import discount_table
+from lmtune.surrogates.list_kernels import listmle_queries, listnet_queries, shuffle_ties
+from lmtune.surrogates.neural_kernels import neural_ndcg_queries
+from lmtune.surrogates.packing_kernels import ByLabel
+
+Target = Literal["softmax", "labels"]
+
+
+@checked
+def listnet(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    target: Target = "softmax",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the top-one ListNet loss.
+
+    .. math:: L_q = -\sum_i t_i \ln \frac{e^{s_i}}{\sum_j e^{s_j}}, \qquad
+        t_i = \frac{e^{y_i}}{\sum_j e^{y_j}}
+
+    in nats.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    target : {"softmax", "labels"}
+        "labels" puts t_i = y_i: the softmax cross-entropy of Bruch et al. (ICTIR 2019), whose
+        weight grows with a query's labels.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007. allRank's
+    ``listNet`` also counts queries without a relevant item, with a uniform target. Rax's
+    ``softmax_loss`` and TF-Ranking's ``SoftmaxLoss`` are ``target="labels"``.
+
+    Examples
+    --------
+    With equal scores the loss is ln 3, whatever the labels:
+
+    >>> import torch
+    >>> round(float(listnet(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))), 6)
+    1.098612
+    """
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        return run(a, listnet_queries, a.scores, a.labels, a.mask, target == "softmax")
+
+    def cross_entropy(lists: PaddedLists) -> Tensor:
+        lowest = torch.finfo(lists.scores.dtype).min
+        logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
+        weight = lists.labels
+        if target == "softmax":
+            weight = weight.masked_fill(~lists.mask, lowest).softmax(dim=1)
+        return -(weight * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+
+    return evaluate(
+        LossCall(scores, labels, mask, reduce, backend), partial(at_once, cross_entropy), in_kernels
+    )
+
+
+Ties = Literal["random", "shared"]
+
+
+@checked
+def listmle(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    ties: Ties = "random",
+    seed: int | None = None,
+    generator: torch.Generator | None = None,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the ListMLE loss.
+
+    .. math:: L_q = -\sum_{k=1}^{n} \left[ s_{\pi(k)} - \ln \sum_{l \ge k} e^{s_{\pi(l)}} \right]
+
+    in nats, where pi sorts the items by falling label. Most items of real lists are tied, so what
+    becomes of ties matters.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    ties : {"random", "shared"}
+        "random" draws an order of the items with equal labels, anew at each call. With "shared",
+        each of them is compared with all items of its label and below, itself included (Breslow's
+        likelihood for ties), which needs no draw.
+    seed : int, optional
+        Makes one call's draw repeatable. Without it and `generator`, torch's own generator draws.
+    generator : torch.Generator, optional
+        On the scores' device.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit, or both a seed and a generator are given.
+
+    Notes
+    -----
+    Xia et al., Listwise Approach to Learning to Rank: Theory and Algorithm, ICML 2008; Breslow,
+    Covariance Analysis of Censored Survival Data, Biometrics 1974. allRank's ``listMLE`` draws one
+    order of columns for the whole batch; Rax and TF-Ranking draw for each query, as here. All
+    three also count queries without a relevant item, on whose items nothing but the draw bears;
+    TF-Ranking's value (not its gradient) counts the padding's order as well.
+
+    Examples
+    --------
+    Three equal scores can be ordered in 3! ways, each as likely: ln 6.
+
+    >>> import torch
+    >>> round(float(listmle(torch.zeros(1, 3), torch.tensor([[0, 2, 1]]))), 6)
+    1.791759
+    """
+    if seed is not None and generator is not None:
+        raise InputError("both a seed and a generator are given", accepted="one of them")
+    shared = ties == "shared"
+
+    def order(lists: PaddedLists) -> Tensor:
+        chosen = generator
+        if seed is not None:
+            chosen = torch.Generator(lists.scores.device).manual_seed(seed)
+        return _order(lists, None if shared else _draw(lists, chosen))
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        ordered = ByLabel(a.scores, a.labels, order(lists).numpy(), a.real)
+        return run(a, listmle_queries, ordered, shared)
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        return at_once(partial(plackett_luce, order=order(lists), shared=shared), lists, gradient_wanted)
+
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+
+
+def plackett_luce(lists: PaddedLists, order: Tensor, *, shared: bool) -> Tensor:
+    """Return minus the log-likelihood of each query's items in a given order.
+
+    Parameters
+    ----------
+    lists : PaddedLists
+    order : int64 Tensor of shape (queries, items)
+        Places of the items, by falling label, padding last.
+    shared : bool
+        Whether items of equal labels have one denominator.
+
+    Returns
+    -------
+    Tensor of shape (queries,)
+    """
+    real = lists.mask.gather(1, order)
+    # The derivative of logcumsumexp is taken through logarithms: too coarse in float32.
+    lowest = torch.finfo(torch.float64).min
+    sorted_scores = lists.scores.double().gather(1, order)
+    # Beside the first one: of large numbers, a difference from a logarithm of powers keeps few digits.
+    sorted_scores = sorted_scores - sorted_scores[:, :1].detach()
+    from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
+    denominators = from_last.logcumsumexp(dim=1).flip(1)
+    if shared:
+        labels = -torch.where(real, lists.labels.gather(1, order), -1)
+        denominators = denominators.gather(1, torch.searchsorted(labels, labels))
+    return torch.where(real, denominators - sorted_scores, 0).sum(dim=1).to(lists.scores.dtype)
+
+
+def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
+    shape, device = lists.scores.shape, lists.scores.device
+    return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+
+
+def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
+    """Sort by falling label, padding last; ties by a draw, or as they come."""
+    if lists.on_cpu:
+        ordered = Arrays.of(lists).by_label()
+        if draw is not None:
+            shuffle_ties(0, len(ordered.order), ordered, draw.numpy())
+        return torch.from_numpy(ordered.order)
+    labels = torch.where(lists.mask, lists.labels, -1)
+    if draw is None:
+        return labels.argsort(dim=1, descending=True)
+    places = draw.argsort(dim=1)
+    order = labels.gather(1, places).argsort(dim=1, descending=True, stable=True)
+    return places.gather(1, order)
+
+
+Draws = Annotated[int, Bounds(low=0, high=1_000)]
+
+
+@checked
+def approx_ndcg(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    alpha: Positive = 10.0,
+    k: Cutoff = None,
+    alpha_k: Positive = 10.0,
+    gains: Gains = "exponential",
+    gumbel: Draws = 0,
+    generator: torch.Generator | None = None,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute minus the approximate NDCG, between -1 and 0.
+
+    .. math:: L_q = -\frac{1}{\mathrm{IDCG}} \sum_i \frac{G_i}{\log_2(1 + \hat r_i)}, \qquad
+        \hat r_i = 1 + \sum_{j \ne i} \frac{1}{1 + e^{-\alpha (s_j - s_i)}}
+
+    With k, IDCG is that of the first k places and each term is multiplied by a smooth
+    :math:`[\hat r_i \le k]`, the sigmoid of :math:`\alpha_k (k + 1/2 - \hat r_i)`; the half lets
+    the k-th item in, so that steep sigmoids give NDCG@k itself.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    alpha : float
+        Steepness of the ranks; above 0.
+    k : int, optional
+        Truncation; none by default.
+    alpha_k : float
+        Steepness of the truncation; above 0.
+    gains : {"exponential", "linear"}
+        G = 2^y - 1 or G = y.
+    gumbel : int
+        Take the mean over so many draws of scores plus standard Gumbel noise, that is over orders drawn
+        from the Plackett-Luce model; 0 takes the scores as they are.
+    generator : torch.Generator, optional
+        Of these draws, on the scores' device.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Qin, Liu and Li, A General Approximation Framework for Direct Optimization of Information
+    Retrieval Measures, Information Retrieval 2010; with alpha = 10: Bruch et al., Revisiting
+    Approximate Metric Optimization in the Age of Deep Neural Networks, SIGIR 2019. allRank's
+    ``approxNDCGLoss`` is the same; TF-Ranking and Rax write temperature = 1 / alpha (0.1 by
+    default). The noise: Bruch et al., A Stochastic Treatment of Learning to Rank Scoring Functions,
+    WSDM 2020.
+
+    Examples
+    --------
+    Equal scores put the one relevant item of three at rank 1 + 1/2 + 1/2:
+
+    >>> import torch
+    >>> loss = approx_ndcg(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]))
+    >>> round(float(loss), 6)
+    -0.63093
+    """
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        gain = lists.gains(gains)
+        ideal = ideal_dcg(gain.double(), k).numpy()
+        none = np.zeros((ideal.size, 2), np.int64)
+        aims = Aims(DCG, k or 0, alpha_k, False, gain.numpy(), ideal, none, np.ones(ideal.size))
+        return run(a, approx_queries, a.by_label(), aims, a.number(alpha))
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        gain = lists.gains(gains)
+        share = gain / ideal_dcg(gain, k)[:, None]
+
+        def values(rank: Tensor) -> Tensor:
+            value = share / torch.log2(1 + rank)
+            if k is not None:
+                value = value * torch.sigmoid(alpha_k * (k + 0.5 - rank))
+            return -torch.where(lists.mask, value, 0).sum(dim=1)
+
+        losses, slopes = differentiated(values, smooth_ranks(lists, alpha), gradient_wanted)
+        return losses, None if slopes is None else through_ranks(lists, alpha, slopes)
+
+    if gumbel:
+        scores, labels, mask = _with_noise(*as_padded(scores, labels, mask), gumbel, generator)
+    losses = evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+    if gumbel and reduce == "sum":
+        return losses / gumbel
+    return losses.view(gumbel, -1).mean(0) if gumbel and reduce == "none" else losses
+
+
+def _with_noise(
+    scores: Tensor, labels: Tensor, mask: Tensor | None, draws: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Repeat lists, each time with other noise of -ln(-ln U) on the scores."""
+    kind = wide(scores.detach()).dtype
+    uniform = torch.rand((draws, *scores.shape), generator=generator, device=scores.device, dtype=kind)
+    noise = -torch.log(-torch.log(uniform.clamp(min=torch.finfo(kind).tiny)))
+    noisy = (scores + noise).flatten(0, 1)
+    return noisy, labels.repeat(draws, 1), None if mask is None else mask.repeat(draws, 1)
+
+
+@checked
+def neural_ndcg(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    tau: Positive = 1.0,
+    sinkhorn: Annotated[int, Bounds(low=0, high=1_000_000)] = 50,
+    k: Cutoff = None,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute minus the NDCG of a smooth permutation, between -1 and 0.
+
+    .. math:: L_q = -\frac{1}{\mathrm{IDCG}} \sum_{r=1}^{k} \frac{(P G)_r}{\log_2(1 + r)}, \qquad
+        P_{r \cdot} = \mathrm{softmax}_j \left[ \frac{(n + 1 - 2 r) s_j
+        - \sum_l |s_j - s_l|}{\tau} \right]
+
+    P's rows sum to 1; Sinkhorn's iterations (columns, then rows, scaled to sum to 1) make it doubly
+    stochastic, so that no item's gain is counted twice.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    tau : float
+        Temperature; above 0. As it falls, P becomes the permutation that sorts the scores.
+    sinkhorn : int
+        Iterations; 0 leaves P as NeuralSort gives it. The gradient goes through them. Of long
+        lists, 50 come within about 1e-4 of the limit.
+    k : int, optional
+        Truncation, of IDCG too; none by default.
+    gains : {"exponential", "linear"}
+        G = 2^y - 1 or G = y.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``. Memory grows with the square of the
+        longest list, but not with the number of queries: so many are taken together as fit a block.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Pobrotyn and Białobrzeski, NeuralNDCG, SIGIR eCom 2021; Grover et al., Stochastic Optimization
+    of Sorting Networks via Continuous Relaxations (NeuralSort), ICLR 2019. Computed in float64
+    whatever the scores' type, on devices that have it: P's exponents are differences of sums as
+    large as n times the scores.
+    allRank's ``neuralNDCG`` is the same, but stops iterating when all queries of the batch are
+    within 1e-6 of the limit, where their gradients need not be. SoftRank and PiRank are relatives;
+    PiRank sorts the top k by merging NeuralSorts of short lists.
+
+    Examples
+    --------
+    Two equal scores share both places, (1 + 1/log2(3)) / 2 each:
+
+    >>> import torch
+    >>> round(float(neural_ndcg(torch.zeros(1, 2), torch.tensor([[0, 1]]))), 6)
+    -0.815465
+    """
+
+    def shares(lists: PaddedLists) -> Tensor:
+        gain = lists.gains(gains).double()
+        return gain / ideal_dcg(gain, k)[:, None]
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists, double=True)
+        table = discount_table(a.scores.shape[1], k)[2::2].copy()
+        inputs = a.scores, shares(lists).numpy(), a.mask, table, float(tau), sinkhorn
+        return run(a, neural_ndcg_queries, *inputs, like=lists.scores)
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        # A list with a score that is no finite number has a loss that is none.
+        real = torch.where(lists.scores.isfinite(), lists.scores.double(), torch.nan)
+        falling, order = torch.where(lists.mask, real, -torch.inf).sort(dim=1, descending=True)
+        gain, count = shares(lists).gather(1, order), lists.mask.sum(dim=1, keepdim=True)
+        losses, slopes = falling.new_empty(len(falling)), torch.zeros_like(falling)
+        for part in row_slices(falling, of_items=False):
+            items = SortedItems.of(falling[part], count[part], tau)
+            matrix = items.neural_sort()
+            steps = SinkhornSteps.of(matrix, sinkhorn)
+            discount = torch.where(items.real, discounts(items.places + 1, k), 0)
+            losses[part], sides = steps.outcome(discount, gain[part], gradient_wanted)
+            if sides is not None:
+                slopes[part] = items.through_neural_sort(matrix, *sides)
+        gradient = torch.empty_like(slopes).scatter_(1, order, slopes).to(lists.scores.dtype)
+        return losses.to(lists.scores.dtype), gradient
+
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+
+
+@checked
+def song(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    margin: Positive = MARGIN,
+    cutoff: RankOrShare | None = None,
+) -> Tensor:
+    """Compute the bound of NDCG that SONG minimises, of whole lists.
+
+    Parameters
+    ----------
+    scores, labels, mask
+        As of `lmtune.reranking.losses.ranknet`.
+    margin, cutoff
+        As of `lmtune.reranking.song.Song`, where the formula is.
+
+    Returns
+    -------
+    Tensor
+        A scalar in [-1, 0], the mean over queries with a relevant item; 0 where there is none.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Examples
+    --------
+    With margin 1 and two equal scores g is 1, and the relevant item counts 1 / log2(2 g + 1):
+
+    >>> import torch
+    >>> round(float(song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0)), 6)
+    -0.63093
+    """
+    return _of_whole(Song(None, margin=margin, cutoff=cutoff), scores, labels, mask)
+
+
+@checked
+def k_song(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    margin: Positive = MARGIN,
+    cutoff: RankOrShare = 50,
+    theoretical: bool = True,
+) -> Tensor:
+    """Compute K-SONG's objective, for NDCG at a cutoff, of whole lists.
+
+    Parameters
+    ----------
+    scores, labels, mask
+        As of `lmtune.reranking.losses.ranknet`.
+    margin, cutoff, theoretical
+        As of `lmtune.reranking.song.KSong`, where the formula is.
+
+    Returns
+    -------
+    Tensor
+        A scalar, the mean over queries with a relevant item; 0 where there is none.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Examples
+    --------
+    Lists no longer than the cutoff are weighted as `song` weighs them:
+
+    >>> import torch
+    >>> round(float(k_song(torch.zeros(1, 2), torch.tensor([[1, 0]]), margin=1.0, cutoff=2)), 6)
+    -0.63093
+    """
+    module = KSong(None, margin=margin, cutoff=cutoff, theoretical=theoretical)
+    return _of_whole(module, scores, labels, mask)
+
+
+def _of_whole(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
+    score, label, real = as_padded(scores, labels, mask)
+    lists = PaddedLists.of(score.double() if score.is_floating_point() else score, label, real)
+    return module.of_lists(score, lists) if score.numel() else 0 * score.sum()

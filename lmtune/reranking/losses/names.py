@@ -1,0 +1,217 @@
+"""Losses by name, with options, as users write them: read once, carried down whole."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from lmtune.errors import InputError
+from lmtune.options import check, kinds, option, read
+from lmtune.reranking.losses.lambda_functions import NAME, named_options
+
+
+class Family(NamedTuple):
+    """The traits of a kind of losses.
+
+    Attributes
+    ----------
+    name : str
+    has_gradient : bool
+        Else SPSA and FDSA alone can minimise them.
+    no_value : str
+        Why these cannot; "" where they can.
+    """
+
+    name: str
+    has_gradient: bool = True
+    no_value: str = ""
+
+
+FUNCTION = Family("functions of scores and labels")
+SONG = Family("SONG and others that remember earlier scores", no_value="remembers earlier scores")
+LAMBDAS = Family("a user's lambdas", no_value="has no value")
+MEASURE = Family("measures", has_gradient=False)
+TREES = Family("boosted trees")
+
+GRADIENT_FREE = ("spsa", "fdsa")
+"""Optimizers that need the loss's values alone."""
+
+LAMBDAMART = "lambdamart"
+"""The name of boosted trees, where losses are compared."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss that a training minimises. `parse_loss` and `make_loss` make it, and check it.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"k-song"``.
+    options : dict
+        The loss's own, such as ``{"theoretical": True}``.
+    family : Family
+        `FUNCTION`, `SONG`, `LAMBDAS`, `MEASURE` or `TREES`, which no network is trained by.
+    label : str
+        As the user wrote it.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    family: Family = FUNCTION
+    label: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.label or self.name
+
+    def check_optimizer(self, optimizer: str) -> None:
+        """Raise InputError for an optimizer that cannot minimise the loss.
+
+        A measure has no gradient. A loss that remembers earlier scores is no function of the
+        weights, whose values SPSA could compare, and lambdas need not have a cost at all.
+        """
+        if not self.family.has_gradient and optimizer not in GRADIENT_FREE:
+            raise InputError(
+                f"the measure {self.name} has no gradient for the optimizer",
+                value=optimizer,
+                accepted=", ".join(GRADIENT_FREE),
+            )
+        if self.family.no_value and optimizer in GRADIENT_FREE:
+            from lmtune.measures.measure import ACCEPTED_OF_LISTS
+            from lmtune.reranking.losses.table import LOSSES
+
+            raise InputError(
+                f"{optimizer} cannot minimise a loss that {self.family.no_value}",
+                value=self.name,
+                accepted=f"{', '.join(LOSSES)}; {ACCEPTED_OF_LISTS}",
+            )
+
+
+def parse_loss(text: str) -> Loss:
+    """Read a loss with options.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME`` or ``NAME:OPTION=VALUE:OPTION=VALUE``; or ``lambdas:FILE.py:NAME``, a
+        lambda-function.
+
+    Raises
+    ------
+    InputError
+        For an unknown loss, an option that it does not have, or a value that the option cannot
+        have.
+    """
+    label = text.strip()
+    name, *parts = label.split(":")
+    name = name.lower()
+    if name == NAME:
+        return Loss(NAME, named_options({"function": ":".join(parts)}), LAMBDAS, label)
+    texts = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise InputError("bad loss", value=text, accepted="NAME or NAME:OPTION=VALUE:...")
+        texts[key.replace("-", "_")] = value
+    _, declared = _declaration(name)
+    _check_names(name, texts, declared)
+    return _made(name, {key: _read(name, declared, key, value) for key, value in texts.items()}, label)
+
+
+def parse_losses(text: str) -> list[Loss]:
+    """Read a loss with a grid of options, ``song:margin=1|5:gamma=0.1|0.3``: every combination.
+
+    Raises
+    ------
+    InputError
+        As `parse_loss`.
+    """
+    parts = (part.partition("=") for part in text.split(":"))
+    grid = [[f"{key}{equals}{value}" for value in values.split("|")] for key, equals, values in parts]
+    return [parse_loss(":".join(chosen)) for chosen in itertools.product(*grid)]
+
+
+def make_loss(name: str, options: Mapping[str, Any] | None = None) -> Loss:
+    """Make a loss of its name and the values of its options, as records hold them.
+
+    Raises
+    ------
+    InputError
+        As `parse_loss`.
+    """
+    if name == NAME:
+        return Loss(NAME, named_options(options or {}), LAMBDAS)
+    return _made(name, dict(options or {}))
+
+
+def loss_names() -> list[str]:
+    """Return the losses that networks can be trained with, measures aside."""
+    from lmtune.reranking.losses.table import LOSSES, SONGS
+
+    return [*LOSSES, *SONGS, NAME]
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """Options of a measure that is minimised as a loss."""
+
+    threshold: float = option(1.0, "the lowest label that is relevant", above=0)
+
+
+def _declaration(name: str) -> tuple[Family, type[Any]]:
+    """Return what kind of loss has a name, and the dataclass of its options."""
+    from lmtune.measures.measure import ACCEPTED_OF_LISTS, parse_list_measure
+    from lmtune.reranking.learners.tree_settings import TreeSettings
+    from lmtune.reranking.losses.evaluation import declared_options
+    from lmtune.reranking.losses.table import LOSSES, SONGS
+
+    if name in LOSSES:
+        return FUNCTION, declared_options(LOSSES[name])
+    if name in SONGS:
+        return SONG, declared_options(SONGS[name])
+    if name == LAMBDAMART:
+        return TREES, TreeSettings
+    try:
+        parse_list_measure(name)
+    except InputError:
+        accepted = f"{', '.join(loss_names())}, {LAMBDAMART}; by spsa and fdsa measures: {ACCEPTED_OF_LISTS}"
+        raise InputError("unknown loss", value=name, accepted=accepted) from None
+    return MEASURE, MeasureOptions
+
+
+def _made(name: str, options: Mapping[str, Any], label: str = "") -> Loss:
+    family, declared = _declaration(name)
+    _check_names(name, options, declared)
+    with _named(name):
+        check(declared(**options))
+    return Loss(name, options, family, label)
+
+
+def _check_names(name: str, options: Mapping[str, Any], declared: type[Any]) -> None:
+    known = [key.name for key in dataclasses.fields(declared) if key.metadata.get("flag") != ""]
+    for key in options:
+        if key not in known:
+            raise InputError(f"{name} has no such option", value=key, accepted=", ".join(known) or "none")
+
+
+def _read(name: str, declared: type[Any], key: str, text: str) -> Any:
+    [field] = [one for one in dataclasses.fields(declared) if one.name == key]
+    if text.lower() == "none" and field.default is None:
+        return None
+    kind = kinds(declared)[key]
+    with _named(name):
+        reader: Any = field.metadata.get("read")
+        return read(kind, text.lower() if kind is bool else text, key) if reader is None else reader(text)
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say in errors of which loss they are."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error.message}", value=error.value, accepted=error.accepted) from None

@@ -1,0 +1,280 @@
+"""Pairwise losses: RankNet, LambdaRank and NDCG-Loss2++."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from lmtune.reranking.losses.evaluation import (
+    Arrays,
+    Backend,
+    Bounds,
+    Cutoff,
+    Gains,
+    Labels,
+    LossAndGradient,
+    LossCall,
+    PaddedLists,
+    Positive,
+    Reduce,
+    Scores,
+    checked,
+    evaluate,
+    run,
+)
+from lmtune.reranking.losses.pair_sums import pair_costs
+from lmtune.reranking.losses.plain_torch import SwapWeights, discounts, ideal_dcg, ranks
+from lmtune.surrogates.discounts import discount_table, tightness_table
+from lmtune.surrogates.pair_kernels import Swaps, ranknet_queries, weighted_queries
+
+Pairs = Literal["mean", "sum"]
+
+
+@checked
+def ranknet(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    pairs: Pairs = "mean",
+    sigma: Positive = 1.0,
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the RankNet loss.
+
+    .. math:: L_q = \sum_{y_i > y_j} \ln\left(1 + e^{-\sigma (s_i - s_j)}\right)
+
+    in nats, divided by the number of pairs with ``pairs="mean"``.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (queries, items) or (queries, items, 1), or a sequence of Tensor
+        Of any floating-point type; float16 and bfloat16 are computed in float32. A sequence has
+        one tensor (items,) or (items, 1) a query.
+    labels : Tensor or array_like of the same shape, or a sequence of them
+        Grades of at least 0, of any type; -1 is padding where there is no mask.
+    mask : bool Tensor of shape (queries, items), optional
+        False on padding; by default items are real but for labels of -1.
+    reduce : {"mean", "sum", "none"}
+        Over queries. Those without a relevant item (label above 0) contribute 0 and the mean is
+        not taken over them.
+    pairs : {"mean", "sum"}
+        Over a query's pairs. With "sum", long lists weigh more.
+    sigma : float
+        Steepness; above 0.
+    backend : {"auto", "kernels", "torch"}
+        "kernels" runs on the CPU alone; "torch" goes through the same pairs in plain PyTorch, block
+        by block, or on a CUDA device with Triton in fused kernels. "auto" takes the kernels where it
+        can. All need memory for the lists, not for their pairs, and none gives gradients of gradients
+        (RuntimeError).
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Burges et al., Learning to Rank Using Gradient Descent, ICML 2005. allRank's ``rankNet`` and
+    Rax's ``pairwise_logistic_loss`` take one mean over the pairs of all queries of the batch:
+    ``pairs="sum", reduce="sum"`` divided by their number. TF-Ranking's ``PairwiseLogisticLoss``
+    divides that sum by the number of items, padding included.
+
+    Examples
+    --------
+    The pairs (1, 2) and (3, 2) differ in label; ln(1 + e^-1) and ln(1 + e^0):
+
+    >>> import torch
+    >>> loss = ranknet(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1, 0, 1]]), pairs="sum")
+    >>> round(float(loss), 6)
+    1.006409
+    """
+
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        return run(a, ranknet_queries, a.by_label(), a.number(sigma), pairs == "mean")
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        del gradient_wanted  # it comes with the losses
+        losses, gradient = pair_costs(lists, sigma)
+        if pairs == "sum":
+            return losses, gradient
+        share = 1 / _number_of_pairs(lists).clamp(min=1)
+        return losses * share, gradient * share[:, None]
+
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+
+
+def _number_of_pairs(lists: PaddedLists) -> Tensor:
+    """Count each query's pairs of real items with different labels; of shape (queries,)."""
+    labels = torch.where(lists.mask, lists.labels, -1).sort(dim=1).values
+    below = torch.searchsorted(labels, labels, right=False)
+    padding = (~lists.mask).sum(dim=1, keepdim=True)
+    return (below - padding).clamp(min=0).sum(dim=1).to(lists.scores.dtype)
+
+
+@checked
+def lambdarank(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    k: Cutoff = None,
+    sigma: Positive = 1.0,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute the LambdaRank loss, whose gradient is the sum of the lambdas.
+
+    .. math:: L_q = \sum_{y_i > y_j} w_{ij} \ln\left(1 + e^{-\sigma (s_i - s_j)}\right), \qquad
+        w_{ij} = \frac{|G_i - G_j|\,|D(r_i) - D(r_j)|}{\mathrm{IDCG}}
+
+    in nats, with D(r) = 1 / log2(1 + r), or 0 for r > k: the weight is the change of NDCG@k when
+    items i and j swap places, so that every pair with an item among the first k counts. Weights are
+    constants to the gradient, which is therefore
+
+    .. math:: \partial L / \partial s_i = \sum_j (\lambda_{ji} - \lambda_{ij}), \qquad
+        \lambda_{ij} = \sigma w_{ij} / (1 + e^{\sigma (s_i - s_j)})
+
+    Ranks r are by score, 1 the best. Among equal scores the less relevant items come first, and
+    items equal in score and label share the mean of their places: nothing depends on the order in
+    which items are given, and a list of equal scores is pushed the right way.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, backend
+        As of `lmtune.reranking.losses.ranknet`.
+    k : int, optional
+        Truncation; none by default.
+    sigma : float
+        Steepness; above 0.
+    gains : {"exponential", "linear"}
+        G = 2^y - 1 or G = y.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Burges, Ragno and Le, Learning to Rank with Nonsmooth Cost Functions, NIPS 2006; as a loss with
+    weights held fixed: Wang et al., The LambdaLoss Framework, CIKM 2018. allRank's
+    ``lambdaRank_scheme`` measures softplus in bits (divide ours by ln 2), sums over queries, and
+    with k keeps only pairs whose items are both among the first k. Rax's ``dcg_lambdaweight`` and
+    TF-Ranking's ``NDCGLambdaWeight`` with ``smooth_fraction=1`` multiply these weights by the
+    list's length with padding, and take the means that `ranknet` names.
+
+    Examples
+    --------
+    Two items in the wrong order; the swap is worth 1 - 1/log2(3) = 0.369070, and ln(1 + e) is
+    1.313262:
+
+    >>> import torch
+    >>> loss = lambdarank(torch.tensor([[1.0, 0.0]]), torch.tensor([[0, 1]]))
+    >>> round(float(loss), 6)
+    0.484686
+    """
+    return _weighted(LossCall(scores, labels, mask, reduce, backend), k, sigma, 0.0, gains)
+
+
+@checked
+def ndcg_loss2pp(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    k: Cutoff = None,
+    sigma: Positive = 1.0,
+    mu: Annotated[float, Bounds(low=0)] = 10.0,
+    gains: Gains = "exponential",
+    backend: Backend = "auto",
+) -> Tensor:
+    r"""Compute NDCG-Loss2++ of the LambdaLoss family.
+
+    LambdaRank's loss with the weights
+
+    .. math:: w_{ij} = \frac{|G_i - G_j|}{\mathrm{IDCG}} \left( |D(r_i) - D(r_j)|
+        + \mu\,[D(d) - D(d + 1)] \right), \qquad d = |r_i - r_j|
+
+    The second part bounds NDCG's loss more tightly; it is 0 for pairs with no item among the first
+    k.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce, k, sigma, gains, backend
+        As of `lambdarank`, ties included.
+    mu : float
+        Weight of the second part; at least 0.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or of shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes, types or options do not fit.
+
+    Notes
+    -----
+    Wang et al., The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018, section 6
+    (they take mu from validation; 10 is allRank's). allRank's ``ndcgLoss2PP_scheme`` measures
+    softplus in bits and sums over queries; its k is stricter, as `lambdarank` says.
+
+    Examples
+    --------
+    The swap of `lambdarank`'s example, with 1 - 1/log2(3) once for the ranks and ten times for
+    their distance of 1:
+
+    >>> import torch
+    >>> loss = ndcg_loss2pp(torch.tensor([[1.0, 0.0]]), torch.tensor([[0, 1]]))
+    >>> round(float(loss), 5)
+    5.33154
+    """
+    return _weighted(LossCall(scores, labels, mask, reduce, backend), k, sigma, mu, gains)
+
+
+def _weighted(batch: LossCall, k: int | None, sigma: float, mu: float, gains: Gains) -> Tensor:
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        a = Arrays.of(lists)
+        items = a.scores.shape[1]
+        table = discount_table(items, k)
+        tightness = (tightness_table(items, mu) if mu else table[:0]).astype(a.scores.dtype)
+        gain = lists.gains(gains).numpy()
+        ideal = ideal_dcg(torch.from_numpy(gain).double(), k).numpy()
+        deepest = 2 * (items if k is None else k)
+        swaps = Swaps(gain, ideal, a.scores, a.by_score(), False, table, tightness, deepest)
+        return run(a, weighted_queries, a.by_label(), swaps, a.number(sigma))
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        del gradient_wanted  # it comes with the losses
+        gain, rank = lists.gains(gains), ranks(lists)
+        tightness = _tightness(gain, mu) if mu else None
+        weights = SwapWeights(gain / ideal_dcg(gain, k)[:, None], discounts(rank, k), rank, tightness)
+        return pair_costs(lists, sigma, weights)
+
+    return evaluate(batch, in_torch, in_kernels)
+
+
+def _tightness(gain: Tensor, mu: float) -> Tensor:
+    """Make `tightness_table` beside the gains (queries, items): a copied table would be waited for."""
+    halves = torch.arange(2 * gain.shape[1] + 3, dtype=torch.float64, device=gain.device)
+    discount = discounts((halves / 2).clamp(min=1), None)
+    return (mu * (discount[:-2] - discount[2:])).to(gain.dtype)

@@ -1,0 +1,1 @@
+"""Training, whatever is learnt: steps, losses in them, checkpoints, devices, processes."""

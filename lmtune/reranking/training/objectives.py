@@ -1,0 +1,266 @@
+"""Losses in training: of a network's scores of a batch, with what they remember from step to step."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lmtune.errors import InputError
+from lmtune.measures.lists import Measurer
+from lmtune.measures.measure import parse_list_measure
+from lmtune.reranking.data import Batch, RankingData
+from lmtune.reranking.learners.networks import ItemNorm
+from lmtune.reranking.losses.given_lambdas import loss_from_options
+from lmtune.reranking.losses.names import FUNCTION, LAMBDAS, MEASURE, SONG, Family, Loss, loss_names
+from lmtune.reranking.losses.table import LOSSES, SONGS
+from lmtune.reranking.song import KSong, PreviousIterate, Song
+from lmtune.reranking.song.estimators import ESTIMATORS
+from lmtune.reranking.training.checkpoints import prefixed, without_prefix
+from lmtune.reranking.training.devices import to_device
+from lmtune.reranking.training.distributed import sum_over_processes
+
+if TYPE_CHECKING:
+    from lmtune.reranking.song import ListwiseCrossEntropy, RelevantPairs
+
+
+@dataclass(frozen=True)
+class BatchLabels:
+    """A batch, or one process's part of it, as losses see it besides the scores.
+
+    Attributes
+    ----------
+    seed : int
+        Of whatever the loss draws for the whole batch.
+    labels, mask : Tensor, shape (batch, items)
+        Grades and, True, where there is an item.
+    queries : Tensor of int64, shape (batch,)
+        Numbers of the queries.
+    rows : Tensor of int64, shape (batch, items)
+        Rows of the items in the training data, -1 on padding.
+    first : int
+        How many of the batch's queries other processes have that stand before these.
+    share : float
+        Of the queries that the batch's mean is over, those that are here, in [0, 1].
+    """
+
+    seed: int
+    labels: Tensor
+    mask: Tensor
+    queries: Tensor
+    rows: Tensor
+    first: int = 0
+    share: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        seed: int,
+        device: str | torch.device,
+        part: slice = slice(0, None),
+        share: float = 1.0,
+    ) -> BatchLabels:
+        """Bring a batch, or a part of its queries, to a device."""
+        arrays = (batch.labels, batch.mask, batch.queries, batch.rows)
+        labels, mask, queries, rows = (to_device(array[part], device) for array in arrays)
+        return cls(seed, labels, mask, queries, rows, part.start, share)
+
+
+class Objective:
+    """A loss in training, of scores alone and with no memory unless a subclass says so."""
+
+    def begin(self, network: nn.Module) -> None:
+        """Look at the network that is to be trained, before its first step."""
+
+    def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+        """Score a batch: the scores, and what else of the network the loss takes, in their shape."""
+        return (network(*inputs),)
+
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scalar whose backward is the gradient, and the objective's estimate."""
+        raise NotImplementedError
+
+    def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Tell which queries of padded lists the mean is over: those with a relevant item; shape (batch,)."""
+        counts: NDArray[np.bool_] = np.any((labels > 0) & mask, axis=1)
+        return counts
+
+    def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
+        """Tell the other processes what is remembered of one's own part of a batch's queries."""
+
+    def before_step(self) -> None:
+        """Take notice that the gradient is there and the weights are about to be moved."""
+
+    def check(self) -> None:
+        """Raise InputError for what was wrong with a batch and could not be said without a wait."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what the loss remembers."""
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state` returned."""
+
+
+def make_objective(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:
+    """Make a loss ready for training.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of any family but trees.
+    pairs : callable
+        Gives the training data's relevant pairs, for each of which some losses keep a number.
+    device : str
+        Where their state lives.
+
+    Raises
+    ------
+    InputError
+        For a loss that no network can be trained by.
+    """
+    if loss.family not in _OBJECTIVES:
+        accepted = ", ".join(loss_names())
+        raise InputError("no loss that networks can be trained with", value=loss.name, accepted=accepted)
+    return _OBJECTIVES[loss.family](loss, pairs, device)
+
+
+class _OfScores(Objective):
+    """A function of scores and labels, `lmtune.reranking.losses`' or a user's lambdas."""
+
+    def __init__(self, loss: Callable[..., Tensor], options: Mapping[str, Any], device: str) -> None:
+        self.loss, self.options = loss, options
+        draws = "generator" in inspect.signature(loss).parameters
+        self.generator = torch.Generator(device) if draws else None
+
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        drawn = {}
+        if self.generator is not None:
+            # Drawn from the step's own seed: there is no state to keep.
+            drawn["generator"] = self.generator.manual_seed(batch.seed)
+            # What other processes draw: on the CPU the parts are then those of one process.
+            before = batch.first * batch.labels.shape[1]
+            torch.rand(before, generator=self.generator, device=self.generator.device, dtype=torch.float64)
+        value = self.loss(*scores, batch.labels, mask=batch.mask, **drawn, **self.options)
+        return value, value.detach()
+
+
+class _Measured(Objective):
+    """A measure as a loss without a gradient: 1 minus its mean over a batch, or a cost's mean.
+
+    Queries that no order could better do not count; a batch without any other has loss 0.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.measure, self.options = parse_list_measure(name), options
+        self._known: tuple[BatchLabels, Measurer] | None = None
+
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        [score] = scores
+        mean = self._measurer(batch).mean(score.detach()[batch.mask].double().cpu().numpy())
+        cost = 1.0 - mean if self.measure.higher_is_better else mean
+        if np.isnan(mean):
+            cost = 0.0
+        value = torch.tensor(cost, dtype=torch.float64, device=score.device)
+        return value, value
+
+    def counted(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return self._made(labels, mask).counted
+
+    def _measurer(self, batch: BatchLabels) -> Measurer:
+        # A step asks for the same lists several times.
+        if self._known is None or self._known[0] is not batch:
+            self._known = batch, self._made(batch.labels.cpu().numpy(), batch.mask.cpu().numpy())
+        return self._known[1]
+
+    def _made(self, labels: NDArray[np.floating], mask: NDArray[np.bool_]) -> Measurer:
+        lengths = mask.sum(axis=1)
+        data = RankingData.from_lengths(np.empty((int(lengths.sum()), 0)), labels[mask], lengths)
+        return Measurer(self.measure, data, **self.options)
+
+
+class _Remembering(Objective):
+    """SONG and its relatives: running estimates, some of which compare two iterates."""
+
+    def __init__(self, module: Song | ListwiseCrossEntropy, pairs: RelevantPairs) -> None:
+        self.module, self.pairs = module, pairs
+        self.active = max(int((pairs.counts > 0).sum()), 1)
+        self.compares = ESTIMATORS[module.estimator].compares
+        self.previous: PreviousIterate | None = None
+
+    def begin(self, network: nn.Module) -> None:
+        normed = any(isinstance(module, ItemNorm) for module in network.modules())
+        if normed and self.compares == "score_changes":
+            raise InputError(
+                "this estimator needs a network without batch norm",
+                value=self.module.estimator,
+                accepted="mlp:256-128-64, attention; or another estimator",
+            )
+        self.previous = PreviousIterate(network) if self.compares else None
+
+    def scores(self, network: nn.Module, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+        if self.previous is None:
+            return super().scores(network, inputs)
+        return self.previous.compared(self.compares, *inputs)
+
+    def __call__(self, batch: BatchLabels, *scores: Tensor) -> tuple[Tensor, Tensor]:
+        score, *others = scores
+        if isinstance(self.module, Song):
+            # It tells from the queries at hand how often a pair is sampled.
+            self.module.active = self.active * batch.share  # type: ignore[assignment]
+        compared = dict.fromkeys([self.compares], others[0]) if others else {}
+        value = self.module(
+            score, batch.labels, mask=batch.mask, queries=batch.queries, items=batch.rows, **compared
+        )
+        return value, self.module.objective
+
+    def exchange(self, queries: NDArray[np.int64], part: slice) -> None:
+        position = np.searchsorted(self.pairs.queries, queries)
+        here_rows = np.zeros(queries.size, np.bool_)
+        here_rows[part] = True
+        counts = self.pairs.counts[position]
+        before = np.repeat(self.pairs.starts[position] - np.cumsum(counts) + counts, counts)
+        of_pairs = before + np.arange(before.size), np.repeat(here_rows, counts)
+        remembered = [(self.module.state.estimate, *of_pairs)]
+        if isinstance(self.module, KSong):
+            remembered += [(kept, position, here_rows) for kept in self.module.remembered()]
+        for kept, index, here in remembered:
+            slots = to_device(index, kept.device)
+            values = torch.where(to_device(here, kept.device), kept[slots], 0.0)
+            kept[slots] = sum_over_processes(values)
+
+    def before_step(self) -> None:
+        if self.previous is not None:
+            self.previous.remember()
+
+    def check(self) -> None:
+        self.module.state.check()
+
+    def state(self) -> dict[str, Tensor]:
+        previous = {} if self.previous is None else prefixed("previous", self.previous.state_dict())
+        return prefixed("estimates", self.module.state_dict()) | previous
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.module.load_state_dict(without_prefix("estimates", state))
+        if self.previous is not None:
+            self.previous.load_state_dict(without_prefix("previous", state))
+
+
+def _of_song(loss: Loss, pairs: Callable[[], RelevantPairs], device: str) -> Objective:
+    known = pairs()
+    return _Remembering(SONGS[loss.name](known, **loss.options).to(device), known)
+
+
+_OBJECTIVES: dict[Family, Callable[[Loss, Callable[[], RelevantPairs], str], Objective]] = {
+    FUNCTION: lambda loss, _, device: _OfScores(LOSSES[loss.name], loss.options, device),
+    LAMBDAS: lambda loss, _, device: _OfScores(loss_from_options(loss.options), {}, device),
+    SONG: _of_song,
+    MEASURE: lambda loss, *_: _Measured(loss.name, loss.options),
+}
