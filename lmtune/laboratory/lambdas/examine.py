@@ -36,11 +36,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
-from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, in_brackets
-from lmtune.laboratory.lambdas.examination import TESTS, Examination
-from lmtune.laboratory.lambdas.paths import WANTED, circulation, loop_across, loop_around, work
-from lmtune.laboratory.lambdas.points import draw_points, tie_of
+from lmtune.laboratory.lambdas.differences import draw_points, jacobian, jump, noise, tie_of
+from lmtune.laboratory.lambdas.evidence import SAFETY, TESTS, Evidence, Examination, Place, in_brackets
+from lmtune.laboratory.lambdas.integrals import WANTED, circulation, loop_across, loop_around, work
 from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]

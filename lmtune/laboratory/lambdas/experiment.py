@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
-from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
 from lmtune.laboratory.lambdas import functions, pictures
-from lmtune.laboratory.lambdas.builtin import BUILTIN
-from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examination import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.cost import check_cost, needed_alpha, rebuild_cost
+from lmtune.laboratory.lambdas.evidence import COST_TESTS, Examination
 from lmtune.laboratory.lambdas.examine import examine
-from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
-from lmtune.laboratory.lambdas.regularise import needed_alpha
+from lmtune.laboratory.lambdas.functions import BUILTIN
+from lmtune.laboratory.lambdas.integrals import loop_across, trio_plane, work
 from lmtune.options import option
+from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function, split_name
-
-if TYPE_CHECKING:
-    from lmtune.reporting.figures.style import Picture
 
 _LOOPS = ("loops", "trios", "paths")
 # Three documents, of which the two that tie are the two that are relevant.
@@ -36,7 +34,14 @@ _FIELD = 13
 
 @dataclass(frozen=True)
 class LambdaFunctions(Experiment):
-    """What to examine, and where."""
+    """Experiment.
+
+    Lambda-functions: which come from a cost, which cost is convex, and how far others are from one.
+
+    Burges, Ranking as Learning Structured Outputs (2005): the two-document example, the two conditions
+    on lambdas, his claim that piecewise constant ones fulfil both trivially, and RankNet's and
+    LambdaRank's own lambdas. Or a function of the user's.
+    """
 
     name: ClassVar[str] = "lambdas"
     quick: ClassVar[Mapping[str, Any]] = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
@@ -117,8 +122,6 @@ class LambdaFunctions(Experiment):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
-        import pandas as pd
-
         records = [result for key, result in results.items() if key.startswith("examine-")]
         evidence = [
             {"function": record["function"], "test": test, **numbers}
@@ -150,14 +153,68 @@ class LambdaFunctions(Experiment):
         """Draw the violations and, for our own functions, the example's costs and the walk."""
         both = found["evidence"], found["functions"]
         if self.function:
-            return [pictures.one_function(*both)]
+            return [pictures.violations(*both)]
         return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
 
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say what was found."""
-        from lmtune.laboratory.lambdas.sentences import on_one, on_ours
+    def claims(self) -> Sequence[Claim]:
+        """Return the verdicts, and for our own functions the claims of the paper."""
+        return _VERDICTS if self.function else (*_VERDICTS, *_PAPER)
 
-        return on_one(found) if self.function else on_ours(found)
+
+def _distances(tables: Tables) -> pd.DataFrame:
+    margin = tables["margin"].assign(distance=lambda rows: (rows["rebuilt"] - rows["paper"]).abs())
+    return margin.groupby("delta").agg(
+        places=("x", "size"), distance=("distance", "max"), error=("error", "max")
+    )
+
+
+def _gradients(tables: Tables) -> pd.DataFrame:
+    rows = tables["functions"].query("has_cost != 'no'").set_index("function")
+    return rows[["gradient", "gradient_error", "closed_form"]]
+
+
+_VERDICTS = (
+    Claim(
+        "Is there a cost, and is it convex", figures("functions", "has_cost convex function", "refuted_by")
+    ),
+    Claim(
+        "Largest violations relative to their scale, and the tolerance that errors explain",
+        figures(
+            "functions",
+            "function",
+            "symmetry symmetry_tolerance jump jump_tolerance circulation circulation_tolerance wrong_jump",
+        ),
+    ),
+    Claim(
+        "The smallest eigenvalue of the Hessian, and the alpha that makes it convex",
+        figures("functions", "function", "smallest_eigenvalue alpha alpha_reason", where="has_cost != 'no'"),
+    ),
+    Claim(
+        "No cost, for example", figures("functions", "function", "at=where_no_cost", where="has_cost == 'no'")
+    ),
+    Claim("Lambdas that do not add up to 0", figures("functions", "function", where="sums_to_zero == 'no'")),
+    Claim(
+        "The rebuilt cost has the lambdas as its negative gradient",
+        _gradients,
+        lambda rows: rows["gradient"] <= 10 * rows["gradient_error"],
+    ),
+)
+_PAPER = (
+    Claim("The two-document example's cost, rebuilt, against equations 7 to 9", _distances),
+    Claim(
+        "Work around a square across a tie",
+        figures("walk", "step", "ranknet lambdarank", where="step == step.max()"),
+    ),
+    Claim(
+        "LambdaRank by documents and cutoff",
+        figures("lambdarank", "documents cutoff", "has_cost refuted_by jump"),
+    ),
+    Claim(
+        "Piecewise constant lambdas trivially have a convex cost",
+        figures("functions", "function", "has_cost convex jump", where="largest_slope == 0"),
+        lambda rows: (rows["has_cost"] == "yes") & (rows["convex"] == "yes"),
+    ),
+)
 
 
 def margin_costs(delta: float, places: int) -> dict[str, list[float]]:

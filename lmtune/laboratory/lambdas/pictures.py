@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
 from lmtune.reporting.figures.style import (
     PAGE,
     Picture,
@@ -20,7 +20,6 @@ from lmtune.reporting.figures.style import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 _FLOOR = 1e-17
@@ -92,45 +91,6 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
         f"No cost: {_list(without)}."
     )
     title = "Which lambdas come from a cost"
-    return Picture("violations", title, finish(figure, alt))
-
-
-@in_style
-def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
-    """Draw one function's tests, a row each.
-
-    Parameters
-    ----------
-    evidence, functions : pandas.DataFrame
-        Of the experiment.
-
-    Returns
-    -------
-    Picture
-    """
-    own, row = evidence.set_index("test"), functions.iloc[0]
-    hidden = CONVEXITY_TESTS if row["has_cost"] == "no" else ()
-    tests = [test for test in (*_WORDS, "sum") if test in own.index and test not in hidden]
-    figure, [[ax]] = new_figure(PAGE * 0.8, 0.9 + 0.22 * len(tests))
-    style = looks(["tests"])["tests"]
-    _rows(ax, len(tests))
-    for place, test in enumerate(tests):
-        numbers = own.loc[[test]].iloc[0]
-        value, line = (max(float(numbers[name]), _FLOOR) for name in ("relative", "tolerance"))
-        bad = numbers["outcome"] == "violated"
-        ax.plot([line], [place], marker="|", ms=8, color="0.45", ls="none")
-        ax.plot(
-            [value], [place], marker="o", color=style.color, ls="none", mfc=style.color if bad else "white"
-        )
-        _beside(ax, place, f"{numbers['violated']} of {numbers['tests']} violated")
-    ax.set_yticks(range(len(tests)), [{**_WORDS, "sum": "sum of the lambdas"}[t] for t in tests])
-    ax.set_xlabel("largest violation, relative; filled: beyond errors; |: what errors explain")
-    name = _short(str(row["function"]))
-    verdict = in_words(str(row["has_cost"]), str(row["convex"]))
-    ax.set_title(f"{name}: {verdict}", loc="left")
-    bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
-    alt = f"Relative violations of {name}, test by test: {verdict}. Beyond errors: {_list(bad_tests)}."
-    title = f"Does {name} come from a cost?"
     return Picture("violations", title, finish(figure, alt))
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from lmtune.datasets.collection import Collection, named_collections
-from lmtune.laboratory.collections import short_name
+from lmtune.laboratory.data import short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.table import changes, differing, paper_table, rows_of
 from lmtune.measures.measure import parse_measures
@@ -45,7 +46,10 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Metzler(Experiment):
-    """How to search."""
+    """Experiment.
+
+    Metzler 2007, table 1: two-stage smoothing tuned by direct search and by RankNet's cost.
+    """
 
     name: ClassVar[str] = "metzler"
     quick: ClassVar[Mapping[str, Any]] = {"points": (8, 10), "ascents": 1, "restarts": 0, "starts": 1}
@@ -109,8 +113,6 @@ class Metzler(Experiment):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table``, ``fits`` and ``notes``."""
-        import pandas as pd
-
         named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
         rows = []
         for place, measure in enumerate(parse_measures(PROTOCOL["measures"])):

@@ -6,7 +6,9 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from lmtune.laboratory.experiment import Experiment
 from lmtune.measures.measure import Measure
@@ -14,9 +16,6 @@ from lmtune.measures.significance.effects import MeanInterval, confidence_interv
 from lmtune.reporting.comparison_tables import letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.reranking.comparison import Outcome, Over, contrasts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DASH = "–"
 _LEVEL = 0.05
@@ -71,8 +70,6 @@ def row_of(method: str, column: str, interval: MeanInterval) -> dict[str, Any]:
 
 def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """Return all pairs' differences over queries, either way round, by measure."""
-    import pandas as pd
-
     rows = []
     for measure in outcomes[0].measures:
         tested = contrasts(outcomes, "skip", measure, over="queries")

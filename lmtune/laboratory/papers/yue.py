@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import minimise
-from lmtune.laboratory.collections import short_name
-from lmtune.laboratory.data import HELP, load
+from lmtune.laboratory.data import HELP, load_split, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.table import (
     changes,
@@ -26,8 +27,9 @@ from lmtune.laboratory.papers.table import (
     rows_of,
     weighed,
 )
-from lmtune.laboratory.spsa.descents import first_weights, gains_of
+from lmtune.laboratory.spsa.experiment import first_weights, gains_of
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
+from lmtune.laboratory.study import choose_by_first
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.options import option
@@ -54,7 +56,10 @@ _DIFFERENCES = (
 
 @dataclass(frozen=True)
 class SpsaOnNdcg(Experiment):
-    """What to run."""
+    """Experiment.
+
+    Yue and Burges 2007, table 1: a linear net trained on NDCG itself by SPSA, against LambdaRank.
+    """
 
     name: ClassVar[str] = "yue"
     quick: ClassVar[Mapping[str, Any]] = {
@@ -122,16 +127,14 @@ class SpsaOnNdcg(Experiment):
         return self._chosen(partial(self._training, loss), [(rate, math.nan) for rate in self.learning_rates])
 
     def _chosen(
-        self, run: Callable[[int, float, float], dict[str, Any]], choices: Sequence[tuple[float, float]]
+        self, run: Callable[..., dict[str, Any]], choices: Sequence[tuple[float, float]]
     ) -> dict[str, Any]:
-        first = [run(self.seed, *choice) for choice in choices]
-        best = int(np.argmax([own["validation"] for own in first]))
+        record = choose_by_first(run, choices, self.all_seeds, itemgetter("validation"))
         tried = [
-            {"rate": rate, "width": width, "validation": own["validation"], "train": own["train"]}
-            for (rate, width), own in zip(choices, first, strict=True)
+            {"rate": rate, "width": width, "validation": first["validation"], "train": first["train"]}
+            for (rate, width), first in zip(choices, record["tried"], strict=True)
         ]
-        others = [run(seed, *choices[best]) for seed in self.all_seeds[1:]]
-        return {"chosen": best, "tried": tried, "runs": [first[best], *others]}
+        return {**record, "tried": tried}
 
     def _descent(self, seed: int, rate: float, width: float) -> dict[str, Any]:
         nets = _nets(self.data, self.seed, self.cutoff)
@@ -161,7 +164,7 @@ class SpsaOnNdcg(Experiment):
 
     def _training(self, loss: str, seed: int, rate: float, width: float) -> dict[str, Any]:
         del width
-        fold = load(self.data, self.seed)
+        fold = load_split(self.data, self.seed)
         settings = Settings(
             loss=make_loss(loss),
             network="linear",
@@ -179,8 +182,6 @@ class SpsaOnNdcg(Experiment):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return NDCG by method and seed, the table, differences, the choices and SPSA's courses."""
-        import pandas as pd
-
         measure = exponential_ndcg(self.cutoff)
         runs, rows, tried, outcomes = [], [], [], []
         for name in self.methods:
@@ -231,7 +232,7 @@ class SpsaOnNdcg(Experiment):
 
 @lru_cache(maxsize=1)
 def _nets(data: str, seed: int, cutoff: int) -> dict[str, LinearMeasure]:
-    fold = load(data, seed)
+    fold = load_split(data, seed)
     return {name: LinearMeasure(getattr(fold, name), f"ndcg@{cutoff}") for name in PARTS}
 
 
