@@ -1,4 +1,4 @@
-"""What users import from lmtune.laboratory, and where it is."""
+"""Public names of lmtune.laboratory, and where they are."""
 
 from .catalogue import NAMES as NAMES
 from .catalogue import find_experiment as find_experiment

@@ -64,8 +64,8 @@ def find_experiment(name: str) -> type[Experiment]:
     module, kind, neural = _ALL[name]
     if neural and any(find_spec(needed) is None for needed in ("torch", "safetensors")):
         raise MissingExtraError(f"the experiment {name}", "neural")
-    found: type[Experiment] = getattr(import_module(f"lmtune.laboratory.{module}"), kind)
-    return found
+    experiment: type[Experiment] = getattr(import_module(f"lmtune.laboratory.{module}"), kind)
+    return experiment
 
 
 def summary(name: str) -> str:
@@ -74,6 +74,6 @@ def summary(name: str) -> str:
     source = Path(__file__).parent / f"{module.replace('.', '/')}.py"
     tree = ast.parse(source.read_text(encoding="utf-8"))
     [text] = (
-        ast.get_docstring(own) for own in tree.body if isinstance(own, ast.ClassDef) and own.name == kind
+        ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind
     )
     return (text or "").split("\n")[2].rstrip(".")

@@ -121,7 +121,7 @@ def artificial_fold(queries: int, *, documents: int = DOCUMENTS, seed: int = 0) 
 
 
 HELP = "artificial:QUERIES[xDOCUMENTS], or a folder of LETOR files"
-"""What a name of data may be, for options."""
+"""Names of data, for options."""
 
 
 _ARTIFICIAL = re.compile(r"artificial:([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,6}))?")
@@ -184,7 +184,7 @@ def digest(path: str) -> str:
 
 
 COLLECTION_HELP = "pydocs, a folder, irds:ID, synthetic:NAME"
-"""What a name of a collection may be, for options."""
+"""Names of collections, for options."""
 
 
 def short_name(name: str) -> str:
@@ -248,7 +248,7 @@ def load_pool(name: str, *, indexes: PathLike = HOME, topics: int = 0, seed: int
     usable = _usable(dataset, topics)
     if topics:
         drawn = np.random.default_rng(seed).permutation(len(usable))[:topics]
-        usable = [usable[place] for place in sorted(drawn)]
+        usable = [usable[topic_number] for topic_number in sorted(drawn)]
     chosen = {topic: dataset.topics[topic] for topic in usable}
     return pool_for(index, chosen, dataset.qrels, name=dataset.name)
 

@@ -62,16 +62,18 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
     look = looks(methods)
     described = []
     for ax, measure in zip(axes, measures, strict=True):
-        for place, dataset in enumerate(datasets):
-            own = table[(table["measure"] == measure) & (table["dataset"] == dataset)]
-            at = [place * (len(methods) + 1) + number for number in range(len(methods))]
-            values = np.array([100.0 * own[own["method"] == method]["loss"].to_numpy() for method in methods])
+        for position, dataset in enumerate(datasets):
+            rows = table[(table["measure"] == measure) & (table["dataset"] == dataset)]
+            at = [position * (len(methods) + 1) + number for number in range(len(methods))]
+            values = np.array(
+                [100.0 * rows[rows["method"] == method]["loss"].to_numpy() for method in methods]
+            )
             ax.plot(at, values, color="#999999", lw=0.5, zorder=1)
             for x, method, losses_ in zip(at, methods, values, strict=True):
                 dots = {**look[method].options(), "ls": "none", "mfc": "none", "zorder": 2}
-                label = method if place == 0 else None
+                label = method if position == 0 else None
                 ax.plot(np.full(losses_.size, x), losses_, label=label, **dots)
-                bar = "mean" if place == 0 and method == methods[-1] else None
+                bar = "mean" if position == 0 and method == methods[-1] else None
                 ax.plot(
                     [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3, label=bar
                 )
@@ -79,7 +81,9 @@ def losses(table: pd.DataFrame, *, what: str) -> Figure:
                     f"{dataset} {parse_measure(measure).title} {method}: {losses_.mean():.2f} % on "
                     f"average, at worst {losses_.max():.2f} %."
                 )
-        middle = [place * (len(methods) + 1) + 0.5 * (len(methods) - 1) for place in range(len(datasets))]
+        middle = [
+            position * (len(methods) + 1) + 0.5 * (len(methods) - 1) for position in range(len(datasets))
+        ]
         ax.set_xticks(middle, datasets)
         ax.tick_params(axis="x", length=0)
         ax.set_xlim(-0.7, len(datasets) * (len(methods) + 1) - 1.3)
@@ -252,11 +256,11 @@ class Estimators(Experiment):
         named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
 
         def joined(part: str) -> pd.DataFrame:
-            return pd.DataFrame([{"dataset": name, **row} for name, own in named for row in own[part]])
+            return pd.DataFrame([{"dataset": name, **row} for name, result in named for row in result[part]])
 
         fits, small = joined("fits"), joined("small")
         losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small)) if len(part)]
-        notes = [(name, note) for name, own in named for note in own["notes"]]
+        notes = [(name, note) for name, result in named for note in result["notes"]]
         return {
             "table1": joined("rows").drop(columns="collection"),
             "losses": pd.concat(losses, ignore_index=True),
@@ -267,15 +271,15 @@ class Estimators(Experiment):
             "notes": pd.DataFrame(notes, columns=["dataset", "note"]),
         }
 
-    def pictures(self, found: Tables) -> list[Picture]:
+    def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the losses of the small sets, or of the folds where there are none."""
         drawn = []
         for sets, name, what in (
             ("small", "losses-small", "small training and test sets"),
             ("fits", "losses", "folds"),
         ):
-            if len(found[sets]):
-                figure = losses(relative_losses(found[sets]), what=what)
+            if len(tables[sets]):
+                figure = losses(relative_losses(tables[sets]), what=what)
                 drawn.append(Picture(name, f"Loss against Optimal over {what}", figure))
         return drawn
 
@@ -305,7 +309,7 @@ def small_splits(topics: Sequence[str], size: int, *, seed: int = 0) -> list[Fol
         return []
     order = np.random.default_rng([seed, size]).permutation(len(topics))
     parts = [
-        tuple(topics[place] for place in sorted(order[first : first + size]))
+        tuple(topics[number] for number in sorted(order[first : first + size]))
         for first in range(0, len(topics) - size + 1, size)
     ]
     return [Fold(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
@@ -366,12 +370,12 @@ def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]
     for measure in surface.measures:
         means = surface.means(measure, pool.positions()).reshape(shape)
         for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):
-            found, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
+            exact, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
             yield {
                 "measure": str(measure),
                 "part": part,
                 "range": float(np.ptp(means)),
-                **found._asdict(),
+                **exact._asdict(),
                 "concave_within": within.concave,
                 "quasi_concave_within": within.quasi_concave,
             }
@@ -381,12 +385,12 @@ def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
     """Return all methods' folds but Optimal's with ``loss``: 1 - test value / Optimal's."""
     keys = ["dataset", "measure", "fold"]
     best = fits[fits["method"] == OPTIMAL].set_index(keys)["test"].rename("best")
-    own = fits[fits["method"] != OPTIMAL].join(best, on=keys)
-    return own.assign(loss=np.where(own["best"] > 0.0, 1.0 - own["test"] / own["best"], 0.0))
+    others = fits[fits["method"] != OPTIMAL].join(best, on=keys)
+    return others.assign(loss=np.where(others["best"] > 0.0, 1.0 - others["test"] / others["best"], 0.0))
 
 
 def _losses(fits: pd.DataFrame, sets: str) -> pd.DataFrame:
     grouped = relative_losses(fits).groupby(["dataset", "measure", "method"], sort=False)["loss"]
-    found = grouped.agg(folds="size", mean="mean", deviation="std", worst="max").reset_index()
-    found.insert(0, "sets", sets)
-    return found
+    summary = grouped.agg(folds="size", mean="mean", deviation="std", worst="max").reset_index()
+    summary.insert(0, "sets", sets)
+    return summary

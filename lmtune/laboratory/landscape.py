@@ -336,7 +336,7 @@ _OTHER_SEEDS = 1_000_003
 
 @dataclass(frozen=True)
 class StepCounts:
-    """What directions did at one step size.
+    """Counts of directions at one step size.
 
     Attributes
     ----------
@@ -375,7 +375,7 @@ class StepCounts:
 
 @dataclass(frozen=True, eq=False)
 class AscentTest:
-    """What `ascent_test` found.
+    """Result of `ascent_test`.
 
     Attributes
     ----------

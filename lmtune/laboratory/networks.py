@@ -150,8 +150,8 @@ class NetworkMeasure:
 
     def scores(self, point: Vector) -> Vector:
         """Score all rows at a point, shape (rows,)."""
-        found: Vector = self.inputs(point) @ point[self.network.last]
-        return found
+        scores: Vector = self.inputs(point) @ point[self.network.last]
+        return scores
 
     def inputs(self, point: Vector) -> Vector:
         """Return what the last layer's weights multiply: features, or hidden units' values.
@@ -208,8 +208,8 @@ class NetworkMeasure:
             return out
         is_bias = weight >= network.biases.start
         unit = weight - network.biases.start if is_bias else weight // network.features
-        own = slice(unit * network.features, (unit + 1) * network.features)
-        sums = self.features @ point[own] + point[network.biases][unit]
+        incoming = slice(unit * network.features, (unit + 1) * network.features)
+        sums = self.features @ point[incoming] + point[network.biases][unit]
         output = point[network.last][unit]
         others = self.scores(point) - output * np.tanh(sums)
         slope = np.ones(len(sums)) if is_bias else self.features[:, weight % network.features].copy()
@@ -221,9 +221,9 @@ class NetworkMeasure:
     def _sums(self, point: Vector) -> Vector:
         network = self.network
         first = point[network.first].reshape(network.hidden, network.features)
-        found: Vector = self.features @ first.T
-        found += point[network.biases]
-        return found
+        sums: Vector = self.features @ first.T
+        sums += point[network.biases]
+        return sums
 
 
 _QUERIES = 500

@@ -78,9 +78,9 @@ def count_ascents(
     confidence: float,
 ) -> AscentTest:
     """Test a point by random directions, with the noise of the objective's jumps along each step."""
-    place = (objective, point, scale, steps)
-    noise = line_noise(*place, seed=seed, along=objective.along).tolist()
-    return ascent_test(*place, directions, seed, confidence=confidence, noise=noise, along=objective.along)
+    line = (objective, point, scale, steps)
+    noise = line_noise(*line, seed=seed, along=objective.along).tolist()
+    return ascent_test(*line, directions, seed, confidence=confidence, noise=noise, along=objective.along)
 
 
 def ascent_claim(table: str, case: str, title: str, share: float, confidence: float) -> Claim:
@@ -277,8 +277,8 @@ class MeanOnPool:
             means = np.ascontiguousarray(values[:, :, 0].T).mean(axis=1)
             for point, mean in zip(new, means.tolist(), strict=True):
                 self.known[point.tobytes()] = mean
-        found = [self.known.get(point.tobytes(), math.nan) for point in points]
-        return np.array(found, np.float64)
+        means_at = [self.known.get(point.tobytes(), math.nan) for point in points]
+        return np.array(means_at, np.float64)
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,9 @@ class Parameters(Experiment):
         parse_measure(self.measure)
         for model in self.models:
             find_model(_name(model))
-        for given in (self.models, [short_name(dataset) for dataset in self.datasets]):
-            if len(set(given)) < len(given):
-                raise InputError("one is named twice", value=given, accepted="different ones")
+        for names in (self.models, [short_name(dataset) for dataset in self.datasets]):
+            if len(set(names)) < len(names):
+                raise InputError("one is named twice", value=names, accepted="different ones")
 
     def units(self) -> list[Unit]:
         """Return a unit a collection and model."""
@@ -109,11 +109,11 @@ class Parameters(Experiment):
         methods = self._methods(over)
         for choose in methods.values():
             choose(ready.folds[0].train[:_WARM])
-        place = {"dataset": short_name(dataset), "model": model, "parameters": _freedom(plan.space)}
+        keys = {"dataset": short_name(dataset), "model": model, "parameters": _freedom(plan.space)}
         rows = []
         for number, fold in enumerate(ready.folds, 1):
             chosen = {name: choose(fold.train) for name, choose in methods.items()}
-            rows += [place | {"fold": number, **row} for row in self._rows(over, fold, chosen)]
+            rows += [keys | {"fold": number, **row} for row in self._rows(over, fold, chosen)]
         return {"rows": rows}
 
     def _methods(self, over: Methods) -> dict[str, Callable[[Sequence[str]], Choice]]:
@@ -135,12 +135,12 @@ class Parameters(Experiment):
             measure_settings(pool, settings, [measure], topics=pool.positions(topics))[:, :, 0]
             for topics in (fold.train, fold.test)
         )
-        for (name, choice), own, values in zip(chosen.items(), train.T, test.T, strict=True):
+        for (name, choice), on_train, values in zip(chosen.items(), train.T, test.T, strict=True):
             climbs = len(getattr(choice.tuner, "ends_", ()))
             yield {
                 "method": name,
                 "setting": choice.tuner.best_params_,
-                "train": float(own.mean()),
+                "train": float(on_train.mean()),
                 "values": values.tolist(),
                 **{work: getattr(choice, work) for work in _WORK},
                 "climbs": climbs,
@@ -164,21 +164,22 @@ class Parameters(Experiment):
         methods, and a fold's mean work. ``models`` has each pair of models by Direct's choices,
         corrected over the pairs of a collection. ``folds`` has settings, and climbs that agree.
         """
-        folds = pd.DataFrame([row for found in results.values() for row in found["rows"]])
+        folds = pd.DataFrame([row for result in results.values() for row in result["rows"]])
         by = ["dataset", "model", "parameters"]
         rows, values = [], {}
-        for place, model in folds.groupby(by, sort=False):
-            own = {
+        for keys, model in folds.groupby(by, sort=False):
+            by_method = {
                 str(method): np.concatenate(part["values"].tolist())
                 for method, part in model.groupby("method", sort=False)
             }
-            values[place[:2]] = own[DIRECT]
-            rows += _against_direct(dict(zip(by, place, strict=True)), model, own)
+            values[keys[:2]] = by_method[DIRECT]
+            rows += _against_direct(dict(zip(by, keys, strict=True)), model, by_method)
         shown = folds.assign(
             setting=[
-                " ".join(f"{name}={value:.6g}" for name, value in own.items()) for own in folds["setting"]
+                " ".join(f"{name}={value:.6g}" for name, value in setting.items())
+                for setting in folds["setting"]
             ],
-            test=[float(np.mean(own)) for own in folds["values"]],
+            test=[float(np.mean(topics)) for topics in folds["values"]],
         )
         pairs = [row for dataset in folds["dataset"].unique() for row in _between_models(dataset, values)]
         return {
@@ -248,21 +249,21 @@ def _is_provable(over: Methods) -> bool:
 
 
 def _against_direct(
-    place: dict[str, Any], model: pd.DataFrame, values: Mapping[str, Any]
+    keys: dict[str, Any], model: pd.DataFrame, values: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     others = [method for method in values if method not in (DIRECT, OPTIMAL)]
     p_values = [paired_t_test(values[method], values[DIRECT]) for method in others]
     tested = dict(zip(others, zip(p_values, adjusted(p_values), strict=True), strict=True))
     rows = []
-    for method, own in values.items():
+    for method, mine in values.items():
         part = model[model["method"] == method]
         p_value, p_holm = tested.get(method, (np.nan, np.nan))
         sizes = part["values"].map(len)
         bounds = part["bound"].astype(float) if "bound" in part else None
         rows.append(
-            place
-            | {"method": method, "topics": own.size, "train": part["train"].mean(), "test": own.mean()}
-            | {"difference": own.mean() - values[DIRECT].mean(), "p_value": p_value, "p_holm": p_holm}
+            keys
+            | {"method": method, "topics": mine.size, "train": part["train"].mean(), "test": mine.mean()}
+            | {"difference": mine.mean() - values[DIRECT].mean(), "p_value": p_value, "p_holm": p_holm}
             | {work: part[work].mean() for work in _WORK}
             | {"bound": np.nan if bounds is None else float((bounds * sizes).sum(skipna=False) / sizes.sum())}
         )
@@ -270,15 +271,15 @@ def _against_direct(
 
 
 def _between_models(dataset: str, values: Mapping[Any, Any]) -> list[dict[str, Any]]:
-    own = {model: of for (name, model), of in values.items() if name == dataset}
-    pairs = list(combinations(own, 2))
-    p_values = [paired_t_test(own[b], own[a]) for a, b in pairs]
+    by_model = {model: of for (name, model), of in values.items() if name == dataset}
+    pairs = list(combinations(by_model, 2))
+    p_values = [paired_t_test(by_model[b], by_model[a]) for a, b in pairs]
     return [
         {
             "dataset": dataset,
             "baseline": a,
             "model": b,
-            "difference": own[b].mean() - own[a].mean(),
+            "difference": by_model[b].mean() - by_model[a].mean(),
             "p_value": p_value,
             "p_holm": p_holm,
         }

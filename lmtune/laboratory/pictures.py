@@ -77,11 +77,11 @@ def draw_panels(
         list(dict.fromkeys(table[x])) if table[x].dtype == object or str(table[x].dtype) == "str" else None
     )
     for method, points in table.groupby(lines, sort=False):
-        at = points[x] if places is None else [places.index(place) for place in points[x]]
+        at = points[x] if places is None else [places.index(word) for word in points[x]]
         for column, ax in axes.items():
             ax.plot(at, points[column], label=method, **look[str(method)].options())
             shown = ", ".join(
-                f"{value:.4g} ({place})" for place, value in zip(points[x], points[column], strict=True)
+                f"{value:.4g} ({word})" for word, value in zip(points[x], points[column], strict=True)
             )
             words.append(f"{y[column]}, {method}: {shown}.")
     for column, ax in axes.items():
@@ -95,7 +95,7 @@ def draw_panels(
             ax.set_xscale("log")
             log_ticks(ax.xaxis, *ax.get_xlim())
         elif places is not None:
-            ax.set_xticks(range(len(places)), [fill(place, 16) for place in places])
+            ax.set_xticks(range(len(places)), [fill(word, 16) for word in places])
         else:
             ax.set_xticks(sorted(table[x].unique().tolist()))
     for ax in grid[-1]:
@@ -189,11 +189,11 @@ def draw_roughness(table: pd.DataFrame, name: str, measure: str, smooth: float, 
     figure, [axes] = new_figure(PAGE, 2.9, columns=2, sharey=True)
     described = []
     for ax, line in zip(axes, LINES, strict=True):
-        own = table[table["line"] == line]
-        steps = sorted(own["step"].unique().tolist())
+        rows = table[table["line"] == line]
+        steps = sorted(rows["step"].unique().tolist())
         look = looks([str(step) for step in steps])
         for step in steps:
-            part = own[own["step"] == step].sort_values("topics")
+            part = rows[rows["step"] == step].sort_values("topics")
             drawn = {**look[str(step)].options(), "clip_on": False}
             ax.plot(part["topics"], 100.0 * part["excess"], label=f"{step:.2g}", **drawn)
             described.append(
@@ -307,15 +307,15 @@ def draw_sweeps(sweeps: pd.DataFrame, *, title: str) -> Picture:
     words = []
     for row, network in zip(axes, networks, strict=True):
         for panel, loss in zip(row, losses, strict=True):
-            own = sweeps[(sweeps["network"] == network) & (sweeps["loss"] == loss)]
+            curves = sweeps[(sweeps["network"] == network) & (sweeps["loss"] == loss)]
             panel.axhline(0.0, color="0.8", linewidth=0.6, zorder=0)
             panel.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
-            for _, curve in own.groupby("weight", sort=False):
+            for _, curve in curves.groupby("weight", sort=False):
                 [each] = panel.plot(curve["shift"], curve["gain"], linewidth=0.5, color="#0072B2", alpha=0.45)
-            best = own.groupby("shift")["gain"].max()
+            best = curves.groupby("shift")["gain"].max()
             [highest] = panel.plot(best.index, best, linewidth=1.2, color="#D55E00")
             panel.set_title(f"{network}, {loss}")
-            words.append(f"{network} by {loss} {own['gain'].max():.5f}")
+            words.append(f"{network} by {loss} {curves['gain'].max():.5f}")
         row[0].set_ylabel(f"change of mean\n{title}")
     figure.legend([each, highest], ["one weight", "the highest of all"], loc="outside upper right", ncols=2)
     figure.supxlabel("shift of one weight (% of its trained value)", fontsize=8.0)

@@ -216,8 +216,8 @@ class MapSmoothness(Experiment):
                     }
                     curves.append(pd.DataFrame({**keys, "part": part, **points}))
                 width = _width(line) / (self.points - 1)
-                own = pd.DataFrame(line_curves["roughness"])
-                rough.append(own.assign(**keys, step=own["stride"] * width))
+                samples = pd.DataFrame(line_curves["roughness"])
+                rough.append(samples.assign(**keys, step=samples["stride"] * width))
                 single += [
                     {**keys, "step": int(stride) * width, "total_variation": variation}
                     for stride, variation in line_curves["single"].items()
@@ -313,7 +313,7 @@ def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -
     >>> round(smooth_from([10, 100, 1000], [1.0, 0.4, 0.025], 0.1))
     316
     """
-    rough = [place for place, value in enumerate(excess) if value > smooth]
+    rough = [number for number, value in enumerate(excess) if value > smooth]
     if not rough:
         return float(topics[0])
     before = rough[-1]

@@ -82,7 +82,7 @@ class Study:
         for case, options in self.cases.items():
             if len(options) > 1 and "validation" in table:
                 mine = table[table["case"] == case]
-                means = [float(np.mean(own["validation"].tolist())) for _, own in mine.groupby("option")]
+                means = [float(np.mean(runs["validation"].tolist())) for _, runs in mine.groupby("option")]
                 table.loc[mine.index, "chosen"] = mine["option"] == int(np.argmax(means))
         return table
 
@@ -101,6 +101,6 @@ def choose_by_first(
         ``chosen``, the option's place; ``tried``, the first trial of each option; ``runs``, of the chosen.
     """
     tried = [run(trials[0], *option) for option in options]
-    chosen = int(np.argmax([value(own) for own in tried]))
+    chosen = int(np.argmax([value(first) for first in tried]))
     others = [run(trial, *options[chosen]) for trial in trials[1:]]
     return {"chosen": chosen, "tried": tried, "runs": [tried[chosen], *others]}

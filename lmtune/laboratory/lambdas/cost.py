@@ -48,8 +48,8 @@ class RebuiltCost:
     def with_error(self, scores: ArrayLike) -> tuple[float, float]:
         """Return the cost, and an estimate of the integral's error."""
         end = _vector("scores", scores, self.labels.size)
-        found = work(self.function, self.labels, self.origin, end, _FINE)
-        return -found.value, found.error
+        done = work(self.function, self.labels, self.origin, end, _FINE)
+        return -done.value, done.error
 
 
 def rebuild_cost(
@@ -93,9 +93,9 @@ def rebuild_cost(
     >>> round(cost([0.7, 0.2]), 12)
     -0.375
     """
-    own = _vector("labels", labels, None)
-    start = np.zeros(own.size) if origin is None else _vector("origin", origin, own.size)
-    return RebuiltCost(checked(function), own, start)
+    grades = _vector("labels", labels, None)
+    start = np.zeros(grades.size) if origin is None else _vector("origin", origin, grades.size)
+    return RebuiltCost(checked(function), grades, start)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class CostCheck:
 
 
 def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
-    """Hold a rebuilt cost's gradient, by differences, against the lambdas.
+    """Compare a rebuilt cost's gradient, by differences, with the lambdas.
 
     The origin should be no tie, such as a random place: see `rebuild_cost` for what the origin 0
     does not show.
@@ -153,14 +153,14 @@ def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
         raise InputError("no points to check a cost at", accepted="one at least")
     places = [_vector("scores", point, cost.labels.size) for point in points]
     lambdas = [cost.function(scores, cost.labels) for scores in places]
-    size = max((float(np.abs(own).max()) for own in lambdas), default=0.0) or 1.0
+    size = max((float(np.abs(forces).max()) for forces in lambdas), default=0.0) or 1.0
     worst = CostCheck(len(points), -np.inf, 0.0, cost.origin)
-    for scores, own in zip(places, lambdas, strict=True):
+    for scores, forces in zip(places, lambdas, strict=True):
         for i in range(scores.size):
             slope, error = _slope(cost, scores, i)
-            found = CostCheck(len(points), abs(slope + own[i]) / size, error / size, scores)
-            if found.excess > worst.excess:
-                worst = found
+            check = CostCheck(len(points), abs(slope + forces[i]) / size, error / size, scores)
+            if check.excess > worst.excess:
+                worst = check
     return worst
 
 
@@ -230,7 +230,7 @@ class Regulariser:
     reason: str
 
 
-def needed_alpha(found: Examination) -> Regulariser:
+def needed_alpha(examination: Examination) -> Regulariser:
     """Tell how much regularisation makes an examined cost convex.
 
     The smallest eigenvalue says it for smooth lambdas. Where lambdas jump the wrong way, so that
@@ -239,12 +239,12 @@ def needed_alpha(found: Examination) -> Regulariser:
 
     Parameters
     ----------
-    found : Examination
+    examination : Examination
         What `examine` returned.
     """
-    if found.has_cost == "no":
+    if examination.has_cost == "no":
         return Regulariser(math.nan, "There is no cost.")
-    kinks, curvature = found.evidence["kinks"], found.evidence["curvature"]
+    kinks, curvature = examination.evidence["kinks"], examination.evidence["curvature"]
     if kinks.outcome == "violated":
         assert kinks.worst is not None
         return Regulariser(
@@ -252,7 +252,7 @@ def needed_alpha(found: Examination) -> Regulariser:
             "No finite alpha will do: across a tie the cost's slope falls by "
             f"{kinks.worst.violation:.3g} at once ({kinks.worst.where()}).",
         )
-    worst = found.lowest
+    worst = examination.lowest
     if worst is None or curvature.outcome != "violated":
         return Regulariser(0.0, "No eigenvalue is below 0 at the examined places.")
     rounded_up = worst.violation + SAFETY * worst.error

@@ -190,10 +190,10 @@ def _refined(
     best: tuple[Estimate, float] | None = None
     for attempt in range(_TRIES):
         step = first / _SHRINK**attempt
-        found = _extrapolated(sample, step, factors, rounding)
-        if best is None or found.error.max() < best[0].error.max():
-            best = found, step
-        if (found.doubt <= np.maximum(found.blurred, 1e-9 * np.abs(found.value).max())).all():
+        estimate = _extrapolated(sample, step, factors, rounding)
+        if best is None or estimate.error.max() < best[0].error.max():
+            best = estimate, step
+        if (estimate.doubt <= np.maximum(estimate.blurred, 1e-9 * np.abs(estimate.value).max())).all():
             break
     assert best is not None
     return best
@@ -274,12 +274,12 @@ def draw_points(
             raise InputError(f"bad number of {name}", value=value, accepted=f"{low} or more")
     rng = np.random.default_rng(seed)
     if labels is None:
-        given = [_labels(rng, size, n) for size in documents for n in range(label_vectors)]
+        vectors = [_labels(rng, size, n) for size in documents for n in range(label_vectors)]
     else:
-        given = [_checked_labels(one) for one in labels]
+        vectors = [_checked_labels(one) for one in labels]
     return [
-        Points(own, tuple(_scores(rng, own.size, _KINDS[p % len(_KINDS)]) for p in range(points)))
-        for own in given
+        Points(vector, tuple(_scores(rng, vector.size, _KINDS[p % len(_KINDS)]) for p in range(points)))
+        for vector in vectors
     ]
 
 
@@ -298,30 +298,30 @@ def tie_of(rng: np.random.Generator, scores: Array, count: int) -> tuple[Array, 
     chosen = [int(one) for one in rng.permutation(scores.size)[:count]]
     others = np.delete(scores, chosen)
     for _ in range(1000):
-        place = float(scores[chosen].mean() + rng.normal() * max(float(scores.std()), 1e-3))
-        clear = min(1.0, float(np.abs(others - place).min())) if others.size else 1.0
+        score = float(scores[chosen].mean() + rng.normal() * max(float(scores.std()), 1e-3))
+        clear = min(1.0, float(np.abs(others - score).min())) if others.size else 1.0
         if clear > 1e-3:
             break
     tied = scores.copy()
-    tied[chosen] = place
+    tied[chosen] = score
     return tied, chosen, clear
 
 
 def _labels(rng: np.random.Generator, size: int, number: int) -> Array:
     # First one relevant document, then grades that all differ, then two kinds half and half.
     if number == 0:
-        own = np.zeros(size)
-        own[0] = 1.0
+        grades = np.zeros(size)
+        grades[0] = 1.0
     elif number == 1:
-        own = (np.arange(size) % GRADES).astype(np.float64)
+        grades = (np.arange(size) % GRADES).astype(np.float64)
     elif number == 2:
-        own = (np.arange(size) < (size + 1) // 2).astype(np.float64)
+        grades = (np.arange(size) < (size + 1) // 2).astype(np.float64)
     else:
         while True:
-            own = rng.integers(0, GRADES, size).astype(np.float64)
-            if np.unique(own).size > 1:
-                return own
-    return rng.permutation(own)
+            grades = rng.integers(0, GRADES, size).astype(np.float64)
+            if np.unique(grades).size > 1:
+                return grades
+    return rng.permutation(grades)
 
 
 def _scores(rng: np.random.Generator, size: int, kind: str) -> Array:

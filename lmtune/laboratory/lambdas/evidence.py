@@ -55,7 +55,7 @@ class Place:
 
     @property
     def outcome(self) -> Outcome:
-        """What this one test says."""
+        """The verdict of this one test."""
         if self.violation > SAFETY * self.error:
             return "violated"
         # Where all numbers are 0 nothing can be violated.
@@ -91,15 +91,15 @@ class Evidence:
     worst: Place | None = None
     _key: tuple[int, float] = field(default=(-1, 0.0), repr=False)
 
-    def add(self, place: Place) -> None:
+    def add(self, result: Place) -> None:
         """Count one test."""
-        outcome = place.outcome
+        outcome = result.outcome
         self.tests += 1
         self.violated += outcome == "violated"
         self.unclear += outcome == "unclear"
-        key = ({"unclear": 0, "holds": 1, "violated": 2}[outcome], place.relative)
+        key = ({"unclear": 0, "holds": 1, "violated": 2}[outcome], result.relative)
         if self.worst is None or key > self._key:
-            self.worst, self._key = place, key
+            self.worst, self._key = result, key
 
     @property
     def outcome(self) -> Outcome:
@@ -119,12 +119,12 @@ Verdict = Literal["yes", "no", "undecided", "no cost"]
 COST_TESTS = ("symmetry", "jumps", "loops", "trios", "paths")
 CONVEXITY_TESTS = ("curvature", "kinks", "midpoints")
 TESTS = (*COST_TESTS, *CONVEXITY_TESTS, "sum")
-"""What they are: see `lmtune.laboratory.lambdas.examine`."""
+"""All tests; see `lmtune.laboratory.lambdas.examine`."""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found about a lambda-function.
+    """Results of the examination of a lambda-function.
 
     Attributes
     ----------
@@ -153,8 +153,8 @@ class Examination:
         """The same of convexity; ``"no cost"`` where there is nothing to be convex."""
         if self.has_cost == "no":
             return "no cost"
-        found = self._verdict(CONVEXITY_TESTS)
-        return "undecided" if found == "yes" and self.has_cost == "undecided" else found
+        verdict = self._verdict(CONVEXITY_TESTS)
+        return "undecided" if verdict == "yes" and self.has_cost == "undecided" else verdict
 
     @property
     def sums_to_zero(self) -> Verdict:
@@ -168,7 +168,7 @@ class Examination:
 
     def refuting(self) -> list[str]:
         """Return the names of the tests that are violated."""
-        return [name for name, own in self.evidence.items() if own.outcome == "violated"]
+        return [name for name, evidence in self.evidence.items() if evidence.outcome == "violated"]
 
     def _verdict(self, names: Sequence[str]) -> Verdict:
         outcomes = {self.evidence[name].outcome for name in names if self.evidence[name].tests}

@@ -61,11 +61,11 @@ class LambdaFunctions(Experiment):
         if self.function:
             split_name(self.function)
         names = [self.function] if self.function else list(BUILTIN)
-        own = [Unit(f"examine-{n}", self.examine, {"name": name}) for n, name in enumerate(names)]
+        units = [Unit(f"examine-{n}", self.examine, {"name": name}) for n, name in enumerate(names)]
         if self.function:
-            return own
+            return units
         return [
-            *own,
+            *units,
             *(
                 Unit(f"lambdarank-{n}-{k or 'all'}", self.examine_lambdarank, {"k": k, "documents": n})
                 for n in self.documents
@@ -88,11 +88,11 @@ class LambdaFunctions(Experiment):
         """
         known = BUILTIN.get(name)
         function = checked(known.function, name) if known else load_function(name)
-        found = self._examined(function, self.documents, name)
-        alpha = needed_alpha(found)
-        record = _record(found) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
+        examination = self._examined(function, self.documents, name)
+        alpha = needed_alpha(examination)
+        record = _record(examination) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
         record |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
-        if found.has_cost == "no":
+        if examination.has_cost == "no":
             return record
         rng = np.random.default_rng([self.seed, 1])
         labels = np.array([2.0, 0.0, 1.0])
@@ -128,33 +128,33 @@ class LambdaFunctions(Experiment):
             for record in records
             for test, numbers in record["evidence"].items()
         ]
-        found = {"functions": pd.DataFrame(map(_row, records)), "evidence": pd.DataFrame(evidence)}
+        tables = {"functions": pd.DataFrame(map(_row, records)), "evidence": pd.DataFrame(evidence)}
         if self.function:
-            return found
+            return tables
         by_size = [
             {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
             for key, result in results.items()
             if key.startswith("lambdarank-")
         ]
-        found["lambdarank"] = pd.DataFrame(by_size).drop(columns=["function", "convex", "where_no_cost"])
+        tables["lambdarank"] = pd.DataFrame(by_size).drop(columns=["function", "convex", "where_no_cost"])
         margins = [
             pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)
         ]
-        found["margin"] = pd.concat(margins, ignore_index=True)
+        tables["margin"] = pd.concat(margins, ignore_index=True)
         walk = results["walk"]
         done = pd.DataFrame({name: walk["work"][name] for name in ("ranknet", "lambdarank")})
-        found["walk"] = done.rename_axis("step").reset_index()
-        found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
-        found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
-        found["across"] = pd.DataFrame(walk["across"])
-        return found
+        tables["walk"] = done.rename_axis("step").reset_index()
+        tables["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
+        tables["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
+        tables["across"] = pd.DataFrame(walk["across"])
+        return tables
 
-    def pictures(self, found: Tables) -> list[Picture]:
+    def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the violations and, for our own functions, the example's costs and the walk."""
-        both = found["evidence"], found["functions"]
+        both = tables["evidence"], tables["functions"]
         if self.function:
             return [pictures.violations(*both)]
-        return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
+        return [pictures.violations(*both), pictures.margin_costs(tables["margin"]), pictures.walk(tables)]
 
     def claims(self) -> Sequence[Claim]:
         """Return the verdicts, and for our own functions the claims of the paper."""
@@ -273,24 +273,24 @@ def walked() -> dict[str, Any]:
     return {"work": done, "corners": flat, "field": field, "across": across}
 
 
-def _record(found: Examination) -> dict[str, Any]:
+def _record(examination: Examination) -> dict[str, Any]:
     tests = {}
-    for name, own in found.evidence.items():
-        if own.worst is not None:
-            counts = {key: getattr(own, key) for key in ("tests", "violated", "unclear", "outcome")}
+    for name, evidence in examination.evidence.items():
+        if evidence.worst is not None:
+            counts = {key: getattr(evidence, key) for key in ("tests", "violated", "unclear", "outcome")}
             sizes = ("relative", "tolerance", "violation", "error", "scale")
-            largest = {key: getattr(own.worst, key) for key in sizes}
-            tests[name] = {**counts, **largest, "where": own.worst.where()}
-    lowest = found.lowest
-    refuting = [name for name in found.refuting() if name in COST_TESTS]
+            largest = {key: getattr(evidence.worst, key) for key in sizes}
+            tests[name] = {**counts, **largest, "where": evidence.worst.where()}
+    lowest = examination.lowest
+    refuting = [name for name in examination.refuting() if name in COST_TESTS]
     return {
-        "function": found.name,
-        "has_cost": found.has_cost,
-        "convex": found.convex,
-        "sums_to_zero": found.sums_to_zero,
+        "function": examination.name,
+        "has_cost": examination.has_cost,
+        "convex": examination.convex,
+        "sums_to_zero": examination.sums_to_zero,
         "refuted_by": ", ".join(refuting),
-        "largest_slope": found.largest_slope,
-        "eigenvalue": found.smallest_eigenvalue,
+        "largest_slope": examination.largest_slope,
+        "eigenvalue": examination.smallest_eigenvalue,
         "eigenvalue_error": np.nan if lowest is None else lowest.error,
         "evidence": tests,
     }

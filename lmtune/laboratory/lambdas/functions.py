@@ -157,15 +157,15 @@ def ranks(scores: Array, labels: Array) -> Array:
     equal = scores[None, :] == scores[:, None]
     before = (scores[None, :] > scores[:, None]) | (equal & (labels[None, :] < labels[:, None]))
     tied = equal & (labels[None, :] == labels[:, None])
-    place: Array = 0.5 + before.sum(axis=1) + 0.5 * tied.sum(axis=1)
-    return place
+    rank: Array = 0.5 + before.sum(axis=1) + 0.5 * tied.sum(axis=1)
+    return rank
 
 
 def swap_values(scores: Array, labels: Array, k: int | None = None) -> Array:
     """Return what swapping documents i and j would change nDCG@k by, shape (n, n), 0 or more."""
-    gain, place = gains(labels), discount(ranks(scores, labels), k)
+    gain, discounts = gains(labels), discount(ranks(scores, labels), k)
     ideal = float((np.sort(gain)[::-1] * discount(np.arange(1.0, gain.size + 1), k)).sum())
-    weights: Array = np.abs((gain[:, None] - gain[None, :]) * (place[:, None] - place[None, :]))
+    weights: Array = np.abs((gain[:, None] - gain[None, :]) * (discounts[:, None] - discounts[None, :]))
     return weights / ideal if ideal > 0.0 else weights
 
 
@@ -175,9 +175,9 @@ def gains(labels: Array) -> Array:
     return gain
 
 
-def discount(place: Array, k: int | None = None) -> Array:
+def discount(rank: Array, k: int | None = None) -> Array:
     """Return 1 / log2(1 + rank), 0 beyond rank k."""
-    return np.where(place <= (np.inf if k is None else k), 1.0 / np.log2(1.0 + place), 0.0)
+    return np.where(rank <= (np.inf if k is None else k), 1.0 / np.log2(1.0 + rank), 0.0)
 
 
 def softmax(values: Array) -> Array:
@@ -218,8 +218,8 @@ def _margin(delta: float) -> Known:
 def _by_rank(direction: float) -> Known:
     def cost(scores: Array, labels: Array) -> float:
         del labels
-        place = np.arange(1, scores.size + 1) - (scores.size + 1) / 2
-        return float(-direction * (np.sort(scores)[::-1] @ place))
+        rank = np.arange(1, scores.size + 1) - (scores.size + 1) / 2
+        return float(-direction * (np.sort(scores)[::-1] @ rank))
 
     return Known(functions.by_rank(direction), cost)
 

@@ -33,7 +33,7 @@ class _Rule(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """What a heap sorts: minus the error, a number that breaks ties, the piece."""
+    """An entry of a heap: minus the error, a number that breaks ties, the piece."""
 
     order: float
     number: int
@@ -51,7 +51,7 @@ def integrate(
 
     Gauss-Legendre rules of 15 nodes against the polynomials through every second node, through the
     even and through the odd ones; the piece with the largest difference is halved until the sum is
-    small enough. Values just inside a piece's ends are held against what its nodes foretell, so
+    small enough. Values just inside a piece's ends are compared with the extrapolation from its nodes, so
     that no jump hides there. Pieces that have been halved twice are cut at a jump or a kink, looked
     for by bisection, instead. (QUADPACK's extrapolated estimates claim far too much at jumps that
     it is not told of.)
@@ -158,7 +158,7 @@ WANTED = 1e-9
 
 @dataclass(frozen=True)
 class Work:
-    """What the lambdas do along a path.
+    """The work of lambdas along a path.
 
     Attributes
     ----------

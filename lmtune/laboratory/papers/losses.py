@@ -92,7 +92,7 @@ class Protocol:
     def set_of(self, data: str) -> PaperSet | None:
         """Return the set whose files these are, by their path; None for another's."""
         path = "/".join(Path(data).absolute().parts[-2:])
-        return next((own for own in self.sets if re.search(own.pattern, path, re.IGNORECASE)), None)
+        return next((each for each in self.sets if re.search(each.pattern, path, re.IGNORECASE)), None)
 
 
 _RAW = Normalisation("none", log1p=False)
@@ -100,7 +100,7 @@ _RAW = Normalisation("none", log1p=False)
 
 @dataclass(frozen=True)
 class LossTable(Experiment):
-    """What to train on, and how.
+    """Experiment: a paper's table of losses.
 
     Attributes
     ----------
@@ -154,10 +154,10 @@ class LossTable(Experiment):
         """Return, by method, the settings that validation chooses from."""
         texts = {method: text for method, text in self.protocol.methods.items() if text}
         known = self.protocol.set_of(self.data)
-        given = {**self.protocol.settings, **(known.settings if known else {})}
+        fixed = {**self.protocol.settings, **(known.settings if known else {})}
         common = Settings.from_record(
             {
-                **given,
+                **fixed,
                 "network": self.network,
                 "epochs": self.warm_up + self.epochs,
                 "warm_up": self.warm_up,
@@ -192,10 +192,12 @@ class LossTable(Experiment):
                 {
                     "method": method,
                     "options": str(settings.loss),
-                    "validation": float(np.mean(own["validation"].tolist())),
-                    "chosen": own["chosen"].all(),
+                    "validation": float(np.mean(mine["validation"].tolist())),
+                    "chosen": mine["chosen"].all(),
                 }
-                for settings, (_, own) in zip(study.cases[str(method)], trials.groupby("option"), strict=True)
+                for settings, (_, mine) in zip(
+                    study.cases[str(method)], trials.groupby("option"), strict=True
+                )
             ]
         known = self.protocol.set_of(self.data)
         labels = self.protocol.methods if known else [outcome.label for outcome in outcomes]
@@ -218,23 +220,23 @@ class LossTable(Experiment):
             "trials": pd.DataFrame(by_trial, columns=["method", "trial", "measure", "value"]),
         }
 
-    def table(self, found: Tables) -> Table:
+    def table(self, tables: Tables) -> Table:
         """Lay it out as the paper does."""
         known = self.protocol.set_of(self.data)
         caption = f"{self.protocol.source}, on {known.name if known else short_name(self.data)}: test queries"
-        return paper_table(found["table"], caption=caption, over=f"{self.trials} trials")
+        return paper_table(tables["table"], caption=caption, over=f"{self.trials} trials")
 
-    def conclusions(self, found: Tables) -> list[str]:
+    def conclusions(self, tables: Tables) -> list[str]:
         """Say whether the paper's order holds, and what differs from its protocol."""
         chosen = parse_list_measure(str(self.protocol.settings["measure"]))
-        said = weighed(found["differences"], self.protocol.claims, chosen)
-        said += [f"{note}." for note in found["notes"]["note"]]
+        said = weighed(tables["differences"], self.protocol.claims, chosen)
+        said += [f"{note}." for note in tables["notes"]["note"]]
         return [*said, *differing(self._otherwise())]
 
     def _otherwise(self) -> Iterator[str]:
         yield from changes(self)
         if self.protocol.set_of(self.data) is None:
-            names = " and ".join(own.name for own in self.protocol.sets)
+            names = " and ".join(each.name for each in self.protocol.sets)
             yield f"its data are {names}, so that none of its figures stand beside ours"
         yield from self.protocol.differences
 

@@ -100,7 +100,7 @@ class SpsaOnNdcg(Experiment):
 
     @property
     def spsa(self) -> str:
-        """What SPSA is called."""
+        """The name of SPSA in the table."""
         return f"SPSA:{self.per_step}"
 
     @property
@@ -175,31 +175,31 @@ class SpsaOnNdcg(Experiment):
             batch_size=self.batch_size,
             seed=seed,
         )
-        found = fit(fold.train, fold.validation, settings)
-        [weights] = found.weights.values()
+        trained = fit(fold.train, fold.validation, settings)
+        [weights] = trained.weights.values()
         nets = _nets(self.data, self.seed, self.cutoff)
-        return {**_reached(nets, weights.double().numpy().ravel()), "evaluations": found.best_epoch}
+        return {**_reached(nets, weights.double().numpy().ravel()), "evaluations": trained.best_epoch}
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return NDCG by method and seed, the table, differences, the choices and SPSA's courses."""
         measure = exponential_ndcg(self.cutoff)
         runs, rows, tried, outcomes = [], [], [], []
         for name in self.methods:
-            own = results[LOSSES.get(name, "spsa")]
-            for seed, run in zip(self.all_seeds, own["runs"], strict=True):
+            record = results[LOSSES.get(name, "spsa")]
+            for seed, run in zip(self.all_seeds, record["runs"], strict=True):
                 reached = {key: run[key] for key in (*PARTS, "evaluations")}
                 runs.append({"method": name, "seed": seed, **reached})
-            values = np.array([run["queries"] for run in own["runs"]])[:, :, None]
+            values = np.array([run["queries"] for run in record["runs"]])[:, :, None]
             outcomes.append(Outcome(name, math.nan, (measure,), values))
             for part in PARTS[:-1]:
-                interval = confidence_interval([run[part] for run in own["runs"]])
+                interval = confidence_interval([run[part] for run in record["runs"]])
                 rows.append(row_of(name, part.title(), interval))
             tried += [
-                {"method": name, **row, "chosen": place == own["chosen"]}
-                for place, row in enumerate(own["tried"])
+                {"method": name, **row, "chosen": number == record["chosen"]}
+                for number, row in enumerate(record["tried"])
             ]
         courses = [run["course"] for run in results["spsa"]["runs"]]
-        course = np.array([own["train"] for own in courses])
+        course = np.array([record["train"] for record in courses])
         spread = {"train": course.mean(axis=0), "lowest": course.min(axis=0), "highest": course.max(axis=0)}
         rows += rows_of(outcomes, measure, over="trials", printed={}, column=PARTS[-1].title())
         return {
@@ -210,17 +210,17 @@ class SpsaOnNdcg(Experiment):
             "courses": pd.DataFrame({"evaluations": courses[0]["evaluations"], **spread}),
         }
 
-    def table(self, found: Tables) -> Table:
+    def table(self, tables: Tables) -> Table:
         """Lay it out as the paper does."""
         data = short_name(self.data)
         caption = f"Yue and Burges (2007), table 1: NDCG@{self.cutoff} of linear nets on {data}"
-        return paper_table(found["table"], caption=caption, over=f"{self.seeds} trainings")
+        return paper_table(tables["table"], caption=caption, over=f"{self.seeds} trainings")
 
-    def conclusions(self, found: Tables) -> list[str]:
+    def conclusions(self, tables: Tables) -> list[str]:
         """Say whether SPSA on NDCG itself is worse than the two losses by gradient."""
         claims = [(name, self.spsa) for name in LOSSES]
-        said = weighed(found["differences"], claims, exponential_ndcg(self.cutoff))
-        spent = found["runs"].groupby("method", sort=False)["evaluations"].mean()
+        said = weighed(tables["differences"], claims, exponential_ndcg(self.cutoff))
+        spent = tables["runs"].groupby("method", sort=False)["evaluations"].mean()
         passes = ", ".join(f"{name} {mean:,.0f}" for name, mean in spent.items())
         return [
             *said,
@@ -238,5 +238,5 @@ def _nets(data: str, seed: int, cutoff: int) -> dict[str, LinearMeasure]:
 
 def _reached(nets: Mapping[str, LinearMeasure], point: NDArray[np.float64]) -> dict[str, Any]:
     values = {name: net.values(point) for name, net in nets.items()}
-    means = {name: float(np.nanmean(own)) for name, own in values.items()}
+    means = {name: float(np.nanmean(by_query)) for name, by_query in values.items()}
     return {**means, "queries": values["test"].tolist()}

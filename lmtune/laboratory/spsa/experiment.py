@@ -135,21 +135,21 @@ def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
         return float(net.exact_costs(w[None])[0]), net.gradient(w)
 
     options: Any = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
-    found = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
+    optimum = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
     rows = []
-    for place, w in (("start", start), ("minimum", found.x)):
+    for name, w in (("start", start), ("minimum", optimum.x)):
         closed = net.gradient(w)
         for c in (width, _SMALL_WIDTH):
             differences = fdsa_gradient(net.exact_costs, w, c, together=True)
             rows.append(
                 {
-                    "weights": place,
+                    "weights": name,
                     "c": c,
                     "largest_slope": float(np.abs(closed).max()),
                     "largest_difference": float(np.abs(differences - closed).max()),
                 }
             )
-    return {"minimum": float(found.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
+    return {"minimum": float(optimum.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
 
 
 def count_evaluations(
@@ -168,7 +168,7 @@ def count_evaluations(
                 asked.append(len(points))
                 return net.costs(points)
 
-            found = minimise(
+            descent = minimise(
                 costs,
                 np.zeros(d),
                 method="spsa" if per_step else "fdsa",
@@ -179,7 +179,7 @@ def count_evaluations(
                 together=True,
             )
             # But for the two ends, which belong to no step.
-            rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // found.steps})
+            rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // descent.steps})
     return rows
 
 
@@ -206,10 +206,10 @@ def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture
     look = looks(list(methods["method"]))
     minimum = float(methods["minimum"].iloc[0])
     for name, part in costs.groupby("method", sort=False):
-        own = look[str(name)]
+        style = look[str(name)]
         x, y = part["evaluations"].to_numpy(), part["cost"].to_numpy()
-        draw_range(ax, x, part, own)
-        ax.plot(x, y, markevery=10, ms=3.5, label=name, **own.options())
+        draw_range(ax, x, part, style)
+        ax.plot(x, y, markevery=10, ms=3.5, label=name, **style.options())
     ax.axhline(minimum, color="black", lw=0.7, ls=":", label="minimum")
     start = float(costs.loc[costs["evaluations"] == 0, "cost"].max())
     margin = 0.05 * (start - minimum)
@@ -315,8 +315,8 @@ class SpsaVersusFdsa(Experiment):
         marks = [0, *marks_of(self.evaluations)]
         curves, methods, rates = [], [], []
         for name in self.methods:
-            own = results[_key(name)]
-            runs = np.array(own["runs"])
+            record = results[_key(name)]
+            runs = np.array(record["runs"])
             mean = runs.mean(axis=0)
             spread = {"cost": mean, "lowest": runs.min(axis=0), "highest": runs.max(axis=0)}
             curves.append(pd.DataFrame({"method": name, "evaluations": marks, **spread}))
@@ -327,7 +327,7 @@ class SpsaVersusFdsa(Experiment):
                 {
                     "method": name,
                     "evaluations_per_step": per_step,
-                    "rate": own["rate"],
+                    "rate": record["rate"],
                     "start": mean[0],
                     "final": mean[-1],
                     "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
@@ -335,7 +335,9 @@ class SpsaVersusFdsa(Experiment):
                     "evaluations_to_95": marks[there[0]] if there.size else math.nan,
                 }
             )
-            rates += [{"method": name, **row, "chosen": row["rate"] == own["rate"]} for row in own["rates"]]
+            rates += [
+                {"method": name, **row, "chosen": row["rate"] == record["rate"]} for row in record["rates"]
+            ]
         return {
             "costs": pd.concat(curves, ignore_index=True),
             "methods": pd.DataFrame(methods),
@@ -344,13 +346,13 @@ class SpsaVersusFdsa(Experiment):
             "steps": pd.DataFrame(results["steps"]),
         }
 
-    def pictures(self, found: Tables) -> list[Picture]:
+    def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the costs by evaluations, and a step's evaluations by weights."""
-        steps = found["steps"].rename(columns={"features": "weights"})
+        steps = tables["steps"].rename(columns={"features": "weights"})
         shape: dict[str, Any] = {"x": "weights", "lines": "method", "log": ("weights", "evaluations")}
         caption, labels = "Function evaluations a step", {"evaluations": "function evaluations a step"}
         return [
-            draw_costs(found["costs"], found["methods"], self.data),
+            draw_costs(tables["costs"], tables["methods"], self.data),
             draw_panels(steps, "steps", caption, y=labels, **shape),
         ]
 

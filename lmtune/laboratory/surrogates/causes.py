@@ -96,13 +96,13 @@ class PairCosts:
         """Return the lowest cost over slopes, in which it is convex, and the slope."""
         from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             lambda x: self.cost(scores, float(np.exp(x)), by_topic=by_topic),
             bounds=_LOG_SLOPES,
             method="bounded",
             options={"xatol": _CLOSE},
         )
-        return float(found.fun), float(np.exp(found.x))
+        return float(optimum.fun), float(np.exp(optimum.x))
 
 
 def find_causes(methods: Methods, alpha: float) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def find_causes(methods: Methods, alpha: float) -> dict[str, Any]:
     smooth = SurrogateCost(methods.lists, parse_objective("approx-ap"), places)
     costs, slopes = np.empty((len(STEPS), len(means))), np.ones((len(STEPS), len(means)))
     for at, setting in enumerate(surface.settings):
-        raw, divided = (judged.scores(setting, divided=own) for own in (False, True))
+        raw, divided = (judged.scores(setting, divided=spread) for spread in (False, True))
         costs[0, at] = judged.cost(raw, 1.0, by_topic=False)
         costs[1, at], slopes[1, at] = judged.fitted(raw, by_topic=False)
         costs[2, at], slopes[2, at] = judged.fitted(raw, by_topic=True)

@@ -111,8 +111,8 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
     qrels: dict[str, dict[str, int]] = {}
     for t, topic in enumerate(pool.topics):
         rows = pool.candidates.rows(t)
-        own = scores[rows]
-        noisy = own + rng.normal(0.0, _NOISE * max(float(own.std()), 1e-9), own.size)
+        exact = scores[rows]
+        noisy = exact + rng.normal(0.0, _NOISE * max(float(exact.std()), 1e-9), exact.size)
         best = np.argsort(-noisy, kind="stable")[:_RELEVANT]
         docs = pool.candidates.doc[rows][best]
         qrels[topic] = dict.fromkeys(pool.index.docnos(docs), 1)

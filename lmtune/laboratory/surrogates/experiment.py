@@ -115,7 +115,7 @@ class Surrogates(Experiment):
     Metzler (SIGIR 2007) finds that RankNet does not reach direct search, and asks for a better gradient.
     Here RankNet, cures of it and smooth measures of `lmtune.tuning.surrogate` choose parameters on many
     small disjoint sets of topics beside Direct, and are measured on the topics outside; what they differ
-    by is held against a margin, with tests that allow for the splits' overlap.
+    by is compared with a margin, with tests that allow for the splits' overlap.
     """
 
     name: ClassVar[str] = "surrogates"
@@ -207,17 +207,17 @@ class Surrogates(Experiment):
         counts = np.zeros(len(topics), np.int64)
         sums: dict[str, dict[str, Vector]] = {}
         sets = disjoint_sets(topics, train, self.fits, seed=self.seed)
-        for number, own in islice(enumerate(sets), first, first + _TOGETHER):
-            found = compare_on(methods, self._fitted(), own)
-            place = {"dataset": short_name(dataset), "size": size, "topics": train, "set": number}
-            rows += [place | row for row in found.rows]
-            counts[found.test] += 1
-            for (measure, method), values in found.differences.items():
+        for number, subset in islice(enumerate(sets), first, first + _TOGETHER):
+            compared = compare_on(methods, self._fitted(), subset)
+            keys = {"dataset": short_name(dataset), "size": size, "topics": train, "set": number}
+            rows += [keys | row for row in compared.rows]
+            counts[compared.test] += 1
+            for (measure, method), values in compared.differences.items():
                 by_topic = sums.setdefault(measure, {}).setdefault(method, np.zeros(len(topics)))
-                by_topic[found.test] += values[found.test]
+                by_topic[compared.test] += values[compared.test]
         listed = {
-            measure: {method: by_topic.tolist() for method, by_topic in own.items()}
-            for measure, own in sums.items()
+            measure: {method: by_topic.tolist() for method, by_topic in subset.items()}
+            for measure, subset in sums.items()
         }
         return {"rows": rows, "sums": listed, "counts": counts.tolist()}
 
@@ -234,21 +234,21 @@ class Surrogates(Experiment):
 
     def _fitted(self) -> dict[Measure, list[Fitted]]:
         """Return each measure's surrogates."""
-        found: dict[Measure, list[Fitted]] = {}
+        fitted: dict[Measure, list[Fitted]] = {}
         for measure in parse_measures(self.measures):
             is_ap = measure == parse_measure("AP")
             objective = parse_objective(f"approx-{measure}")
-            found[measure] = [
+            fitted[measure] = [
                 (f"{objective}, alpha {alpha:g}", str(objective), continuation(alpha))
                 for alpha in (self.alphas if is_ap else self.alphas[:1])
             ]
             if is_ap:
                 further = [parse_objective(name) for name in self.objectives]
-                found[measure] += [
-                    (_NAMES.get(str(own), str(own)), str(own), continuation(self.alphas[0]))
-                    for own in further
+                fitted[measure] += [
+                    (_NAMES.get(str(extra), str(extra)), str(extra), continuation(self.alphas[0]))
+                    for extra in further
                 ]
-        return found
+        return fitted
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make the comparison's tables, those of the causes and that of the made-up models.
@@ -260,30 +260,30 @@ class Surrogates(Experiment):
         ``causes`` and ``surfaces`` are those of `find_causes`, by dataset; ``parameters`` has the rows of
         `lmtune.laboratory.surrogates.dimensions.search`.
         """
-        compared = [found for found in results.values() if "sums" in found]
-        causes = [found for found in results.values() if "surface" in found]
-        made_up = [row for found in results.values() if isinstance(found, list) for row in found]
-        fits = pd.DataFrame([row for found in compared for row in found["rows"]])
+        compared = [result for result in results.values() if "sums" in result]
+        causes = [result for result in results.values() if "surface" in result]
+        made_up = [row for result in results.values() if isinstance(result, list) for row in result]
+        fits = pd.DataFrame([row for result in compared for row in result["rows"]])
         by = ["dataset", "size", "topics", "measure", "method"]
         grouped = fits.groupby(by, sort=False)
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
         rows = []
-        for (dataset, size, topics, measure, method), own in grouped:
+        for (dataset, size, topics, measure, method), group in grouped:
             direct = grouped.get_group((dataset, size, topics, measure, DIRECT))
-            means = {"fits": len(own), "direct": direct["test"].mean(), "test": own["test"].mean()}
-            difference = own["test"].to_numpy() - direct["test"].to_numpy()
+            means = {"fits": len(group), "direct": direct["test"].mean(), "test": group["test"].mean()}
+            difference = group["test"].to_numpy() - direct["test"].to_numpy()
             row = dict(zip(by, (dataset, size, topics, measure, method), strict=True))
             row |= means | {"difference": float(difference.mean())}
-            if method not in (DIRECT, OPTIMAL) and len(own) > 1:
+            if method not in (DIRECT, OPTIMAL) and len(group) > 1:
                 mine = [
-                    found
-                    for found in compared
-                    if (found["rows"][0]["dataset"], found["rows"][0]["size"]) == (dataset, size)
+                    result
+                    for result in compared
+                    if (result["rows"][0]["dataset"], result["rows"][0]["size"]) == (dataset, size)
                 ]
                 row |= self._judged(mine, row, difference)
             rows.append(row)
-        surfaces = [pd.DataFrame({"dataset": own["dataset"], **own["surface"]}) for own in causes]
-        steps = [{"dataset": own["dataset"], **row} for own in causes for row in own["steps"]]
+        surfaces = [pd.DataFrame({"dataset": group["dataset"], **group["surface"]}) for group in causes]
+        steps = [{"dataset": group["dataset"], **row} for group in causes for row in group["steps"]]
         equivalence = pd.DataFrame(rows)
         return {
             "equivalence": equivalence,
@@ -299,8 +299,8 @@ class Surrogates(Experiment):
         self, units: list[Mapping[str, Any]], row: Mapping[str, Any], difference: Vector
     ) -> dict[str, float]:
         """Return p-values and intervals of a method's differences to Direct."""
-        counts = np.sum([found["counts"] for found in units], axis=0)
-        sums = np.sum([found["sums"][row["measure"]][row["method"]] for found in units], axis=0)
+        counts = np.sum([unit["counts"] for unit in units], axis=0)
+        sums = np.sum([unit["sums"][row["measure"]][row["method"]] for unit in units], axis=0)
         train, topics = row["topics"], counts.size
         estimates = {
             "": corrected_resampling(difference, train=train, test=topics - train),

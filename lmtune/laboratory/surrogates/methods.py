@@ -33,7 +33,7 @@ Fitted = tuple[str, str, tuple[float, ...]]
 
 
 class Choice(NamedTuple):
-    """What a method chose, and what that took.
+    """The choice of a method, and its work.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What the methods came to with one training set.
+    """Results of the methods with one training set.
 
     Attributes
     ----------
@@ -109,7 +109,9 @@ class Methods:
         space: ParameterSpace | None = None,
     ) -> Methods:
         """Prepare what does not depend on the training topics."""
-        objectives = [objective_for(parse_objective(f"approx-{own}"), pool, DEPTH) for own in measures]
+        objectives = [
+            objective_for(parse_objective(f"approx-{measure}"), pool, DEPTH) for measure in measures
+        ]
         depth = max(lists_depth(objective, pool, DEPTH) for objective in objectives)
         space = space_for(space, pool)
         surface = Surface.compute(pool, measures, space=space, shape=shape)
@@ -195,21 +197,21 @@ def compare_on(
             chosen[name] = methods.surrogate(objective, alphas, train)
         settings = [choice.tuner.best_params_ for choice in chosen.values()]
         values = measure_settings(pool, settings, [measure])[:, :, 0]
-        for (name, choice), own in zip(chosen.items(), values.T, strict=True):
+        for (name, choice), by_topic in zip(chosen.items(), values.T, strict=True):
             rows.append(
                 {
                     "measure": str(measure),
                     "method": name,
                     **choice.tuner.best_params_,
-                    "train": float(own[places].mean()),
-                    "test": float(own[test].mean()),
+                    "train": float(by_topic[places].mean()),
+                    "test": float(by_topic[test].mean()),
                     "evaluations": choice.evaluations,
                     "documents": choice.documents,
                     "seconds": choice.seconds,
                     "at_edge": ", ".join(choice.tuner.at_edge_),
                 }
             )
-            differences[str(measure), name] = own - values[:, 0]
+            differences[str(measure), name] = by_topic - values[:, 0]
         best = best_known(methods.surface, measure, settings, values[test].mean(axis=0), test)
         rows.append({"measure": str(measure), "method": OPTIMAL, **best})
     return Compared(rows, differences, test)
@@ -223,10 +225,10 @@ def best_known(
     test: NDArray[np.int64],
 ) -> dict[str, float]:
     """Return the best setting on the test topics, of the grid or of the choices, and its mean."""
-    [place] = surface.best(measure, test)
-    on_grid = float(surface.means(measure, test)[place])
+    [point] = surface.best(measure, test)
+    on_grid = float(surface.means(measure, test)[point])
     if on_grid >= means.max():
-        return {**surface.setting(place), "test": on_grid}
+        return {**surface.setting(point), "test": on_grid}
     return {**settings[int(means.argmax())], "test": float(means.max())}
 
 
@@ -249,4 +251,4 @@ def disjoint_sets(topics: Sequence[str], size: int, fits: int, *, seed: int) -> 
         rng = np.random.default_rng([seed, size, number // each])
         order = rng.permutation(len(topics))
         first = number % each * size
-        yield tuple(topics[place] for place in sorted(order[first : first + size]))
+        yield tuple(topics[topic] for topic in sorted(order[first : first + size]))

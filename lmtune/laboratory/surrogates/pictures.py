@@ -47,12 +47,12 @@ def differences(table: pd.DataFrame, *, margin: float) -> Figure:
     look = looks(methods)
     described = []
     for ax, dataset in zip(axes, datasets, strict=False):
-        own = judged[judged["dataset"] == dataset]
-        sizes = own["topics"].unique().tolist()
+        here = judged[judged["dataset"] == dataset]
+        sizes = here["topics"].unique().tolist()
         ax.axhspan(-margin, margin, color="#eeeeee", zorder=0)
         ax.axhline(0.0, color="#666666", lw=0.6, zorder=1)
         for number, method in enumerate(methods):
-            mine = own[own["method"] == method]
+            mine = here[here["method"] == method]
             at = [sizes.index(topics) for topics in mine["topics"]]
             x = np.array(at) + 0.7 * ((number + 0.5) / len(methods) - 0.5)
             ends = np.abs(mine[["low_crossed", "high_crossed"]].to_numpy().T - mine["difference"].to_numpy())

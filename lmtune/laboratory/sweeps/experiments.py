@@ -44,13 +44,14 @@ class Alpha(Sweep):
 
     def cases(self) -> list[Case]:
         """Return one training an alpha."""
-        for own in (*self.alike, self.reference):
-            if own not in self.alphas:
+        for alpha in (*self.alike, self.reference):
+            if alpha not in self.alphas:
                 accepted = ", ".join(map(number, self.alphas))
-                raise InputError("an alpha to compare is not swept", value=own, accepted=accepted)
+                raise InputError("an alpha to compare is not swept", value=alpha, accepted=accepted)
         trained = {"loss": "approxndcg", "network": self.network, "learning_rate": self.learning_rate}
         return [
-            self.network_case(number(own), {**trained, "loss_options": {"alpha": own}}) for own in self.alphas
+            self.network_case(number(alpha), {**trained, "loss_options": {"alpha": alpha}})
+            for alpha in self.alphas
         ]
 
     def comparisons(self) -> list[list[Pair]]:
@@ -61,8 +62,8 @@ class Alpha(Sweep):
         return list(combinations(map(number, self.alike), 2))
 
     def _others(self) -> list[Pair]:
-        rest = [own for own in self.alphas if own not in (*self.alike, self.reference)]
-        return [(number(own), number(self.reference)) for own in rest]
+        rest = [alpha for alpha in self.alphas if alpha not in (*self.alike, self.reference)]
+        return [(number(alpha), number(self.reference)) for alpha in rest]
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ class Depth(Sweep):
             "loss_options": {"alpha": self.alpha},
             "learning_rate": self.learning_rate,
         }
-        return [self.network_case(own.upper(), {**trained, "network": own}) for own in self.networks]
+        return [
+            self.network_case(network.upper(), {**trained, "network": network}) for network in self.networks
+        ]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare each network with the shallowest and with the one before it."""
@@ -107,12 +110,12 @@ class Depth(Sweep):
         return self.measured_at
 
     def _with_first(self) -> list[Pair]:
-        first, *rest = (own.upper() for own in self.networks)
-        return [(own, first) for own in rest]
+        first, *rest = (network.upper() for network in self.networks)
+        return [(network, first) for network in rest]
 
     def _with_previous(self) -> list[Pair]:
         """Pair neighbours, but for the first two, which are a pair already."""
-        names = [own.upper() for own in self.networks]
+        names = [network.upper() for network in self.networks]
         return [(later, before) for before, later in pairwise(names[1:])]
 
 
@@ -152,7 +155,7 @@ class Sets(Sweep):
     @property
     def sets(self) -> list[str]:
         """The names of the data."""
-        names = [own.strip() for own in self.data.split(",")]
+        names = [name.strip() for name in self.data.split(",")]
         if len(names) < 2 or len(set(names)) < len(names):
             raise InputError("bad sets", value=self.data, accepted="two or more, each once")
         return names
@@ -174,7 +177,7 @@ class Sets(Sweep):
     def comparisons(self) -> list[list[Pair]]:
         """Compare all losses with the first."""
         first, *others = self.losses
-        return [[(own, first) for own in others]]
+        return [[(loss, first) for loss in others]]
 
     @property
     def folds(self) -> Sequence[str]:
@@ -215,16 +218,16 @@ QUICK: dict[str, Any] = {
     "batch_size": 10,
     "learning_rate": 0.005,
 }
-"""What small runs have in common."""
+"""Options of small runs."""
 
 _RATINGS = "movielens:"
 TRAINED = ("song", "k-song", "cross-entropy")
-"""What sweeps may train by: the last is the warm-up's loss."""
+"""Losses to train by: the last is the warm-up's."""
 
 
 @dataclass(frozen=True)
 class LongLists(Sweep):
-    """What sweeps over long lists have."""
+    """Sweeps over long lists."""
 
     data: str = option(
         "artificial:100x1000", "artificial:QUERIES[xDOCUMENTS], a LETOR folder, or movielens:FILE of ratings"
@@ -350,11 +353,11 @@ class Gamma(LongLists):
         """Return one training an estimator and gamma."""
         return [
             self.song_case(
-                self._label(own, gamma),
-                {"gamma": gamma} | ({} if own == "moving-average" else {"estimator": own}),
+                self._label(estimator, gamma),
+                {"gamma": gamma} | ({} if estimator == "moving-average" else {"estimator": estimator}),
                 loss=self.loss,
             )
-            for own in self.estimators
+            for estimator in self.estimators
             for gamma in self.gammas
         ]
 
@@ -362,14 +365,14 @@ class Gamma(LongLists):
         """Compare every gamma with the largest, and at each gamma every estimator with the first."""
         last, first = max(self.gammas), self.estimators[0]
         by_gamma = [
-            (self._label(own, gamma), self._label(own, last))
-            for own in self.estimators
+            (self._label(estimator, gamma), self._label(estimator, last))
+            for estimator in self.estimators
             for gamma in self.gammas
             if gamma != last
         ]
         by_estimator = [
-            (self._label(own, gamma), self._label(first, gamma))
-            for own in self.estimators[1:]
+            (self._label(estimator, gamma), self._label(first, gamma))
+            for estimator in self.estimators[1:]
             for gamma in self.gammas
         ]
         return [by_gamma, by_estimator]
@@ -455,7 +458,7 @@ class KSongForms(LongLists):
     def comparisons(self) -> list[list[Pair]]:
         """Compare the theoretical form with the others at each K."""
         first, *others = _FORMS
-        return [[(_label(first, cutoff), _label(own, cutoff)) for cutoff in self.cutoffs for own in others]]
+        return [[(_label(first, cutoff), _label(form, cutoff)) for cutoff in self.cutoffs for form in others]]
 
 
 def _label(form: str, cutoff: int) -> str:
@@ -488,13 +491,13 @@ class FullItems(LongLists):
         return [
             self.song_case(FULL, {"gamma": 1.0}, loss=self.loss, whole=True),
             self.song_case(BIASED, {"gamma": 1.0}, loss=self.loss),
-            *(self.song_case(_estimated(own), {"gamma": own}, loss=self.loss) for own in self.gammas),
+            *(self.song_case(_estimated(gamma), {"gamma": gamma}, loss=self.loss) for gamma in self.gammas),
         ]
 
     def comparisons(self) -> list[list[Pair]]:
         """Compare all methods."""
         ours = map(_estimated, self.gammas)
-        return [[*((own, other) for own in ours for other in (BIASED, FULL)), (BIASED, FULL)]]
+        return [[*((label, other) for label in ours for other in (BIASED, FULL)), (BIASED, FULL)]]
 
     def claims(self) -> Sequence[Claim]:
         """Return how near running estimates come to training on all items, and the claims of `LongLists`."""

@@ -72,10 +72,10 @@ def value_picture(
     last = summary[summary["cutoff"] == cutoffs[-1]]
     words = []
     for part in queries:
-        own = last[last["queries"] == part]
+        rows = last[last["queries"] == part]
         means = ", ".join(
             f"{value} {short(mean)} ± {short(half)}"
-            for value, mean, half in zip(own["value"], own["mean"], own["half"], strict=True)
+            for value, mean, half in zip(rows["value"], rows["mean"], rows["half"], strict=True)
         )
         words.append(f"{exponential_ndcg(cutoffs[-1])} on the {part} queries: {means}.")
     lead = (
@@ -97,8 +97,8 @@ def _values(
     shifts = np.linspace(-_APART, _APART, len(queries)) if len(queries) > 1 else [0.0]
     for ax, cutoff in zip(panels, cutoffs, strict=True):
         for part, shift in zip(queries, shifts, strict=True):
-            own = summary[(summary["queries"] == part) & (summary["cutoff"] == cutoff)]
-            _intervals(ax, own, part, places + shift, sideways=sideways)
+            rows = summary[(summary["queries"] == part) & (summary["cutoff"] == cutoff)]
+            _intervals(ax, rows, part, places + shift, sideways=sideways)
         along, across = (ax.yaxis, ax.xaxis) if sideways else (ax.xaxis, ax.yaxis)
         along.set_ticks(places, values)
         across.grid(visible=True, color="0.9", lw=0.5)
@@ -117,10 +117,10 @@ def _values(
 
 
 def _intervals(
-    ax: Axes, own: pd.DataFrame, part: str, places: NDArray[np.float64], *, sideways: bool
+    ax: Axes, rows: pd.DataFrame, part: str, places: NDArray[np.float64], *, sideways: bool
 ) -> None:
     look = _PARTS[part]
-    mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
+    mean, half = rows["mean"].to_numpy(), rows["half"].to_numpy()
     x, y = (mean, places) if sideways else (places, mean)
     bars: dict[str, Any] = {"xerr" if sideways else "yerr": half, "capsize": 2.5, "lw": 0, "elinewidth": 1.2}
     ax.errorbar(x, y, color=look.color, marker=look.marker, ms=4, label=f"{part} queries", **bars)
@@ -150,7 +150,8 @@ def course_picture(
     words = [
         f"{_NAMES[course].format(exponential_ndcg(cutoff))} in the last epoch: "
         + ", ".join(
-            f"{value} {short(float(own[course].mean()))}" for value, own in last.groupby("value", sort=False)
+            f"{value} {short(float(rows[course].mean()))}"
+            for value, rows in last.groupby("value", sort=False)
         )
         + "."
         for course in there
@@ -167,9 +168,11 @@ def _courses(table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str
     drawn = looks(values)
     figure, [panels] = new_figure(PAGE, 2.9, columns=len(courses))
     for ax, course in zip(panels, courses, strict=True):
-        ends = [_course(ax, table, value, course, drawn[value], place) for place, value in enumerate(values)]
+        ends = [
+            _course(ax, table, value, course, drawn[value], number) for number, value in enumerate(values)
+        ]
         # Where trainings begin, or begin again after a warm-up, is far from where they end.
-        low, high = min(own[0] for own in ends), max(own[1] for own in ends)
+        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
         room = (high - low) or 1e-3
         upwards = table[course].iloc[0] < low
         ax.set_ylim(low - (_WAY if upwards else _MARGIN) * room, high + (_MARGIN if upwards else _WAY) * room)
@@ -184,15 +187,15 @@ def _courses(table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str
 
 
 def _course(
-    ax: Axes, table: pd.DataFrame, value: str, course: str, look: Look, place: int
+    ax: Axes, table: pd.DataFrame, value: str, course: str, look: Look, number: int
 ) -> tuple[float, float]:
     """Draw one, and return the range of its second half."""
     from scipy.special import stdtrit
 
     rows = table[table["value"] == value].pivot(index="trial", columns="epoch", values=course)
-    found = rows.to_numpy()
-    mean, count = found.mean(axis=0), len(found)
-    half = found.std(axis=0, ddof=1) / np.sqrt(count) * stdtrit(count - 1, 0.975)
-    draw_course(ax, value, look, place, np.array([mean, mean - half, mean + half]))
+    trials = rows.to_numpy()
+    mean, count = trials.mean(axis=0), len(trials)
+    half = trials.std(axis=0, ddof=1) / np.sqrt(count) * stdtrit(count - 1, 0.975)
+    draw_course(ax, value, look, number, np.array([mean, mean - half, mean + half]))
     late = slice(mean.size // 2, None)
     return float((mean - half)[late].min()), float((mean + half)[late].max())

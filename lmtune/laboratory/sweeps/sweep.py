@@ -129,8 +129,8 @@ class Sweep(Experiment):
         from lmtune.reranking.networks import parse_network
         from lmtune.reranking.settings import Settings
 
-        own = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": f"ndcg@{self.main_cutoff}"}
-        settings = {**own, **trained}
+        common = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": f"ndcg@{self.main_cutoff}"}
+        settings = {**common, **trained}
         parse_network(Settings.from_record(settings).network)
         return self.case(label, train, settings, **more)
 
@@ -156,7 +156,7 @@ class Sweep(Experiment):
         keys = [key(label, 0) for label in cases]
         if len(set(keys)) < len(self.cases()):
             twice = next(
-                case.label for place, case in enumerate(self.cases()) if key(case.label, 0) in keys[:place]
+                case.label for number, case in enumerate(self.cases()) if key(case.label, 0) in keys[:number]
             )
             raise InputError("a value comes twice", value=twice)
 
@@ -259,8 +259,8 @@ def summary(trials: pd.DataFrame) -> pd.DataFrame:
     """Average trials: mean and half the 95% interval by value, part of the queries and cutoff."""
     keys = ["value", "queries", "cutoff"]
     rows = [
-        (*own_keys, *confidence_interval(own["ndcg"].tolist()), len(own))
-        for own_keys, own in trials.groupby(keys, sort=False)
+        (*values, *confidence_interval(group["ndcg"].tolist()), len(group))
+        for values, group in trials.groupby(keys, sort=False)
     ]
     return pd.DataFrame(rows, columns=[*keys, "mean", "half", "trials"])
 
@@ -276,8 +276,8 @@ def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
         same queries and cutoff.
     """
     rows = []
-    for (queries, cutoff), own in trials.groupby(["queries", "cutoff"], sort=False):
-        table = own.pivot(index="trial", columns="value", values="ndcg")
+    for (queries, cutoff), part in trials.groupby(["queries", "cutoff"], sort=False):
+        table = part.pivot(index="trial", columns="value", values="ndcg")
         both = [(table[a].to_numpy(), table[b].to_numpy()) for a, b in pairs]
         p_values = [paired_t_test(*values) for values in both]
         rows += [

@@ -139,8 +139,13 @@ def whole_objective(
     """
     # Item ids of `RelevantPairs.from_lists` are rows.
     blocks = (
-        (np.where(own.mask, np.take(scores, own.rows, mode="clip"), 0.0), own.labels, own.queries, own.rows)
-        for own in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
+        (
+            np.where(batch.mask, np.take(scores, batch.rows, mode="clip"), 0.0),
+            batch.labels,
+            batch.queries,
+            batch.rows,
+        )
+        for batch in batches(data, size=_LISTS, seed=0, epoch=0, shuffle=False)
     )
     return _objective(pairs, blocks, loss)
 
@@ -155,9 +160,9 @@ def objective_of_ratings(
             users = pairs.queries[first : first + _LISTS]
             scores = score(users)
             labels = np.zeros(scores.shape)
-            own = slice(pairs.starts[first], pairs.starts[first + len(users)])
+            relevant = slice(pairs.starts[first], pairs.starts[first + len(users)])
             rows = np.repeat(np.arange(len(users)), pairs.counts[first : first + len(users)])
-            labels[rows, pairs.items[own]] = pairs.labels[own]
+            labels[rows, pairs.items[relevant]] = pairs.labels[relevant]
             yield scores, labels, users, np.tile(np.arange(scores.shape[1]), (len(users), 1))
 
     return _objective(pairs, blocks(), loss)
