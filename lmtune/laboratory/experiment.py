@@ -150,9 +150,15 @@ class Experiment(ABC):
     def units(self) -> list[Unit]:
         """Return the pieces of work; raise InputError for options that make no sense together."""
 
-    @abstractmethod
     def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make tables of the units' results by key."""
+        """Make tables of the units' results by key: by default, of their rows by the name of a table."""
+        import pandas as pd
+
+        names = dict.fromkeys(name for result in results.values() for name in result)
+        together = {
+            name: [row for result in results.values() for row in result.get(name, ())] for name in names
+        }
+        return {name: pd.DataFrame(rows) for name, rows in together.items()}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the tables; without pictures if there is nothing to see."""

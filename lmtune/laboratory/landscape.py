@@ -329,7 +329,9 @@ Objective = Callable[[Vector], float]
 Along = Callable[[Vector, Vector, Vector], Vector]
 """Values at ``point + step * direction`` for each step, of (point, direction, steps)."""
 
-_CLEARLY = 3.0
+CLEARLY = 3.0
+"""An ascent by more than so many times the noise is a clear one."""
+
 _FEWEST_POINTS = 5
 _OTHER_SEEDS = 1_000_003
 
@@ -658,7 +660,7 @@ def _count(
 ) -> StepCounts:
     inside = changes[~np.isnan(changes)]
     ascents, descents = int((inside > tolerance).sum()), int((inside < -tolerance).sum())
-    clear = int((inside > max(tolerance, _CLEARLY * noise)).sum())
+    clear = int((inside > max(tolerance, CLEARLY * noise)).sum())
     trials = inside.size
     return StepCounts(
         step=step,

@@ -163,8 +163,9 @@ class MapOptimality(Experiment):
         Returns
         -------
         dict
-            ``point`` (method, lambda, mu, value, at_edge, evaluations), ``ascents`` (`StepCounts`),
-            ``notes`` of the tuning, and for RankNet ``lines``, by column.
+            Rows of tables: ``points``, the choice; ``ascents``, `StepCounts` by step; and for RankNet
+            ``lines`` of `lmtune.tuning.experiment.profiles.measure_profiles`, with the measure as ``train``,
+            and ``notes`` of the tuning.
         """
         pool = load_pool(self.dataset, topics=self.topics, seed=self.seed)
         measure, steps = parse_measure(self.measure), sorted(self.steps)
@@ -177,38 +178,28 @@ class MapOptimality(Experiment):
         mean.remember(np.concatenate([at + np.array(steps)[:, None] * direction for direction in directions]))
         test = count_ascents(mean, at, _SCALE, steps, self.directions, self.seed, _CONFIDENCE)
         record: dict[str, Any] = {
-            "point": {
-                "method": method,
-                **fit.params,
-                "value": test.value,
-                "at_edge": ", ".join(fit.at_edge),
-                "evaluations": fit.evaluations,
-            },
-            "ascents": [{"method": method, **asdict(counts)} for counts in test.steps],
-            "notes": list(result.notes),
+            "points": [
+                {
+                    **{"method": method, **fit.params, "value": test.value},
+                    **{"at_edge": ", ".join(fit.at_edge), "evaluations": fit.evaluations},
+                }
+            ],
+            "ascents": [
+                {
+                    "method": method,
+                    "step": counts.step,
+                    "inside": self.directions - counts.outside,
+                    **asdict(counts),
+                }
+                for counts in test.steps
+            ],
         }
         if method == RANKNET:
             [lines] = measure_profiles(pool, result, plan).values()
             # There are no test topics here.
-            record["lines"] = lines.drop(columns="test").to_dict("list")
+            record["lines"] = lines.drop(columns="test").to_dict("records")
+            record["notes"] = [{"note": note} for note in result.notes]
         return record
-
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make the tables ``points``, ``ascents``, ``lines`` and ``notes``.
-
-        ``ascents`` holds `StepCounts` by method and step; ``lines`` is one of
-        `lmtune.tuning.experiment.profiles.measure_profiles`, with the measure as ``train``.
-        """
-        by_ranknet = results[RANKNET.lower()]
-        ascents = pd.DataFrame([row for result in results.values() for row in result["ascents"]])
-        inside = ascents["ascents"] + ascents["descents"] + ascents["unchanged"]
-        ascents.insert(2, "inside", inside)
-        return {
-            "points": pd.DataFrame([result["point"] for result in results.values()]),
-            "ascents": ascents,
-            "lines": pd.DataFrame(by_ranknet["lines"]),
-            "notes": pd.DataFrame({"note": by_ranknet["notes"]}),
-        }
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw cost and measure along lines, and the share of ascending directions by step."""
@@ -365,64 +356,42 @@ class Optimality(Experiment):
             objective, flat.point, flat.scale(), self.steps, directions, self.seed, self.confidence
         )
         sign = 1.0 if measure.higher_is_better else -1.0
-        factors = 1 + np.array(self._shifts()) / 100
-        return {
-            "network": network,
-            "loss": loss,
-            "weights": flat.point.size,
-            "train": sign * test.value,
-            "test": sign * NetworkMeasure(flat, held_out, measure)(flat.point),
-            "gradient": trained.gradient,
-            "first_gradient": trained.first_gradient,
-            "directions": test.directions,
-            "steps": [asdict(step) for step in test.steps],
-            "sweeps": {
-                # Gains, so that more is better for costs as well.
-                flat.name(weight): (
-                    objective.at_weight(flat.point, weight, factors * flat.point[weight]) - test.value
-                ).tolist()
-                for weight in _largest(flat, self.weights)
-            },
-        }
-
-    def _shifts(self) -> list[float]:
-        shifts: list[float] = np.linspace(-self.shift, self.shift, self.shifts).tolist()
-        return shifts
-
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Put nets, counts of directions, and single weights' gains in tables."""
-        nets, directions, sweeps, shifts = [], [], [], self._shifts()
-        for result in results.values():
-            key = {"network": result["network"], "loss": result["loss"]}
-            best = {name: max(gains) for name, gains in result["sweeps"].items()}
-            top = max(best, key=best.__getitem__)
-            nets.append(
-                {
-                    **{name: value for name, value in result.items() if name not in ("steps", "sweeps")},
-                    "swept": len(best),
-                    "best_as_trained": sum(gain <= 0.0 for gain in best.values()),
-                    "best_shifted": top,
-                    "best_shift": shifts[int(np.argmax(result["sweeps"][top]))],
-                    "best_gain": best[top],
-                }
+        shifts = np.linspace(-self.shift, self.shift, self.shifts)
+        # Gains, so that more is better for costs as well.
+        gains = {
+            flat.name(weight): objective.at_weight(
+                flat.point, weight, (1 + shifts / 100) * flat.point[weight]
             )
-            directions += [
-                {
-                    **key,
-                    "directions": result["directions"],
-                    **step,
-                    "fewer": step["bound"] < self.share,
-                    "clearly_fewer": step["clear_bound"] < self.share,
-                }
-                for step in result["steps"]
-            ]
-            sweeps += [
-                {**key, "weight": name, "shift": shift, "gain": gain}
-                for name, gains in result["sweeps"].items()
-                for shift, gain in zip(shifts, gains, strict=True)
-            ]
-        parts = {"nets": nets, "directions": directions, "sweeps": sweeps}
-        return {name: pd.DataFrame(rows) for name, rows in parts.items()}
+            - test.value
+            for weight in _largest(flat, self.weights)
+        }
+        top = max(gains, key=lambda name: gains[name].max())
+        key = {"network": network, "loss": loss}
+        net = {
+            **{**key, "weights": flat.point.size, "train": sign * test.value},
+            "test": sign * NetworkMeasure(flat, held_out, measure)(flat.point),
+            **{"gradient": trained.gradient, "first_gradient": trained.first_gradient},
+            **{"directions": test.directions, "swept": len(gains)},
+            "best_as_trained": sum(bool((gain <= 0.0).all()) for gain in gains.values()),
+            **{"best_shifted": top, "best_shift": float(shifts[np.argmax(gains[top])])},
+            "best_gain": float(gains[top].max()),
+        }
+        bounds = {"fewer": "bound", "clearly_fewer": "clear_bound"}
+        counts = [
+            {
+                **key,
+                "directions": test.directions,
+                **step,
+                **{n: step[bound] < self.share for n, bound in bounds.items()},
+            }
+            for step in map(asdict, test.steps)
+        ]
+        sweeps = [
+            {**key, "weight": name, "shift": shift, "gain": value}
+            for name, gain in gains.items()
+            for shift, value in zip(shifts.tolist(), gain.tolist(), strict=True)
+        ]
+        return {"nets": [net], "directions": counts, "sweeps": sweeps}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the share of directions that ascend by step size, and the gains of single weights."""

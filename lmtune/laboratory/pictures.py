@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from lmtune.laboratory.landscape import CLEARLY
 from lmtune.reporting.figures.style import (
     LAMBDA,
     MU,
@@ -32,8 +33,6 @@ LINES = {"lambda": LAMBDA, "mu": MU_LABEL}
 # Dark to light, told apart by lightness alone; the weights have no names of interest.
 _SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", "--", "-.", ":")
-# Ascents of so many times the noise are clear ones.
-_CLEARLY = 3.0
 
 
 @in_style
@@ -258,7 +257,7 @@ def draw_directions(counts: pd.DataFrame, name: str, *, title: str, share: float
             words.append(f"{panel} by {point} {listed}")
         top.set_title(panel)
         _line(top, 100.0 * share, f"{100.0 * share:g}%", 1.0)
-        _line(bottom, _CLEARLY, "what jumps come to", _CLEARLY)
+        _line(bottom, CLEARLY, "what jumps come to", CLEARLY)
         bottom.set_xscale("log")
         log_ticks(bottom.xaxis, float(counts["step"].min()), float(counts["step"].max()))
         bottom.set_xlabel(step)

@@ -389,70 +389,36 @@ class Smoothness(Experiment):
         order = np.random.default_rng([self.seed, 52]).permutation(len(data.queries))
         sign = 1.0 if measure.higher_is_better else -1.0
         chosen = _weights(flat, self.weights)
-        lines = [*(("shift", weight) for weight in chosen)]
-        lines.insert(1, ("zoom", chosen[0]))
-        curves = []
+        lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
+        curves, rough = [], []
         for count in sorted({min(count, order.size) for count in self.queries}):
             objective = NetworkMeasure(flat, data.take(np.sort(order[:count])), measure)
             for part, weight in lines:
-                factors = 1.0 + self._shifts(part) / 100.0
-                values = objective.at_weight(flat.point, weight, factors * flat.point[weight])
-                curves.append(
-                    {
-                        "part": part,
-                        "queries": count,
-                        "weight": flat.name(weight),
-                        "trained": float(flat.point[weight]),
-                        "values": (sign * values).tolist(),
-                    }
-                )
-        return {
-            "network": network,
-            "queries": len(data.queries),
-            "gradient": trained.gradient,
-            "first_gradient": trained.first_gradient,
-            "value": sign * NetworkMeasure(flat, data, measure)(flat.point),
-            "curves": curves,
-        }
-
-    def _shifts(self, part: str) -> NDArray[np.float64]:
-        """Return the whole grid's or the section's shifts, in percent."""
-        far = getattr(self, part)
-        return np.linspace(-far, far, self.points)
-
-    def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Put curves, numbers for their roughness, and the nets in tables."""
-        sign = 1.0 if parse_list_measure(self.measure).higher_is_better else -1.0
-        curves, rough, nets = [], [], []
-        for result in results.values():
-            nets.append({name: value for name, value in result.items() if name != "curves"})
-            for curve in result["curves"]:
-                key = {"network": result["network"]} | {
-                    name: curve[name] for name in ("part", "queries", "weight")
-                }
-                shifts, values = self._shifts(curve["part"]), np.array(curve["values"])
+                shifts = np.linspace(-getattr(self, part), getattr(self, part), self.points)
+                # Of costs minus them: higher is better.
+                values = objective.at_weight(flat.point, weight, (1.0 + shifts / 100.0) * flat.point[weight])
+                key = {"network": network, "part": part, "queries": count, "weight": flat.name(weight)}
                 curves += [
                     {**key, "shift": shift, "value": value}
-                    for shift, value in zip(shifts.tolist(), curve["values"], strict=True)
+                    for shift, value in zip(shifts.tolist(), (sign * values).tolist(), strict=True)
                 ]
-                numbers = roughness(sign * values)
-                best = int(np.argmax(sign * values))
+                numbers, best = roughness(values), int(np.argmax(values))
+                # The noise is that of a shift by 1%, whatever the grid.
+                noise = jump_noise(sign * values) * np.sqrt((self.points - 1) / (2 * shifts[-1]))
                 rough.append(
                     {
-                        **key,
-                        "trained": curve["trained"],
-                        "variation": numbers.ratio,
-                        "excess": numbers.excess,
-                        "optima": numbers.maxima,
-                        # Of a shift by 1%, whatever the grid.
-                        "noise": jump_noise(values) * np.sqrt((self.points - 1) / (2 * shifts[-1])),
-                        "range": float(np.ptp(values)),
-                        "best_shift": float(shifts[best]),
-                        "gain": float(sign * (values[best] - values[self.points // 2])),
+                        **{**key, "trained": float(flat.point[weight]), "variation": numbers.ratio},
+                        **{"excess": numbers.excess, "optima": numbers.maxima, "noise": float(noise)},
+                        **{"range": float(np.ptp(values)), "best_shift": float(shifts[best])},
+                        "gain": float(values[best] - values[self.points // 2]),
                     }
                 )
-        parts = {"curves": curves, "roughness": rough, "nets": nets}
-        return {name: pd.DataFrame(rows) for name, rows in parts.items()}
+        net = {
+            **{"network": network, "queries": len(data.queries), "gradient": trained.gradient},
+            "first_gradient": trained.first_gradient,
+            "value": sign * NetworkMeasure(flat, data, measure)(flat.point),
+        }
+        return {"curves": curves, "roughness": rough, "nets": [net]}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the measure against the shifts of single weights."""
