@@ -19,7 +19,7 @@ from tiny_bert import WORDS, tiny_bert
 from lmtune.cli.main import app
 from lmtune.formats.frames import as_run
 from lmtune.formats.runs import read_run
-from lmtune.laboratory import collections
+from lmtune.laboratory import data
 from lmtune.reranking.sources import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,11 +114,11 @@ def test_the_commands_of_the_page_on_text_run(home: Path) -> None:
 @pytest.fixture
 def few_topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Show the laboratory the first 150 topics of a collection alone."""
-    usable = collections._usable
-    monkeypatch.setattr(collections, "_usable", lambda *given: usable(*given)[:150])
-    collections.load_pool.cache_clear()
+    usable = data._usable
+    monkeypatch.setattr(data, "_usable", lambda *given: usable(*given)[:150])
+    data.load_pool.cache_clear()
     yield
-    collections.load_pool.cache_clear()
+    data.load_pool.cache_clear()
 
 
 @pytest.mark.parametrize(

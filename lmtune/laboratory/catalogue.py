@@ -12,27 +12,27 @@ from lmtune.laboratory.experiment import Experiment
 
 # Modules of `lmtune.laboratory`, imported when asked for; their classes; whether they need torch.
 _EXPERIMENTS: dict[str, tuple[str, str, bool]] = {
-    "map-smoothness": ("smoothing.map_smoothness", "MapSmoothness", False),
-    "map-optimality": ("smoothing.map_optimality", "MapOptimality", False),
-    "estimators": ("smoothing.estimators", "Estimators", False),
-    "parameters": ("smoothing.parameters", "Parameters", False),
-    "surrogates": ("smoothing.surrogates", "Surrogates", False),
-    "spsa": ("spsa.spsa", "SpsaVersusFdsa", False),
-    "smoothness": ("spsa.smoothness", "Smoothness", True),
-    "optimality": ("spsa.optimality", "Optimality", True),
+    "map-smoothness": ("smoothness", "MapSmoothness", False),
+    "map-optimality": ("optimality", "MapOptimality", False),
+    "estimators": ("estimators", "Estimators", False),
+    "parameters": ("parameters", "Parameters", False),
+    "surrogates": ("surrogates.experiment", "Surrogates", False),
+    "spsa": ("spsa.experiment", "SpsaVersusFdsa", False),
+    "smoothness": ("smoothness", "Smoothness", True),
+    "optimality": ("optimality", "Optimality", True),
     "lambdas": ("lambdas.experiment", "LambdaFunctions", False),
-    "alpha": ("surrogates.alpha", "Alpha", True),
-    "depth": ("surrogates.depth", "Depth", True),
-    "sets": ("surrogates.sets", "Sets", True),
-    "gamma": ("surrogates.gamma", "Gamma", True),
-    "warm-up": ("surrogates.warm_up", "WarmUp", True),
-    "k-song": ("surrogates.k_song", "KSongForms", True),
-    "full-items": ("surrogates.full_items", "FullItems", True),
+    "alpha": ("sweeps.experiments", "Alpha", True),
+    "depth": ("sweeps.experiments", "Depth", True),
+    "sets": ("sweeps.experiments", "Sets", True),
+    "gamma": ("sweeps.experiments", "Gamma", True),
+    "warm-up": ("sweeps.experiments", "WarmUp", True),
+    "k-song": ("sweeps.experiments", "KSongForms", True),
+    "full-items": ("sweeps.experiments", "FullItems", True),
 }
 
 _PAPERS = {
-    "bruch": ("papers.bruch", "Bruch", True),
-    "qiu": ("papers.qiu", "Qiu", True),
+    "bruch": ("papers.loss_tables", "Bruch", True),
+    "qiu": ("papers.loss_tables", "Qiu", True),
     "yue": ("papers.yue", "SpsaOnNdcg", True),
     "metzler": ("papers.metzler", "Metzler", False),
 }
@@ -64,12 +64,16 @@ def find_experiment(name: str) -> type[Experiment]:
     module, kind, neural = _ALL[name]
     if neural and any(find_spec(needed) is None for needed in ("torch", "safetensors")):
         raise MissingExtraError(f"the experiment {name}", "neural")
-    found: type[Experiment] = getattr(import_module(f"lmtune.laboratory.{module}"), kind)
-    return found
+    experiment: type[Experiment] = getattr(import_module(f"lmtune.laboratory.{module}"), kind)
+    return experiment
 
 
 def summary(name: str) -> str:
-    """Say what an experiment shows: the first line of its module, which is not imported for it."""
-    source = Path(__file__).parent / f"{_ALL[name][0].replace('.', '/')}.py"
-    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
-    return (text or "").partition("\n")[0].rstrip(".")
+    """Say what an experiment shows: the second paragraph of its class, which is not imported for it."""
+    module, kind, _ = _ALL[name]
+    source = Path(__file__).parent / f"{module.replace('.', '/')}.py"
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    [text] = (
+        ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind
+    )
+    return (text or "").split("\n")[2].rstrip(".")

@@ -1,11 +1,13 @@
-"""What an experiment is: options, independent pieces of work, tables, pictures, conclusions."""
+"""Experiments: options, independent pieces of work, tables, pictures, and claims that are data."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from lmtune.options import check
 
@@ -17,6 +19,83 @@ if TYPE_CHECKING:
 
 Tables = dict[str, "pd.DataFrame"]
 """Named tables of numbers; a name becomes a file's."""
+
+
+Statistic = Callable[[Tables], "pd.DataFrame"]
+"""From an experiment's tables to figures: a column each, a row a case, whose name is the index."""
+
+
+class Claim(NamedTuple):
+    """Something that an experiment's tables are asked for.
+
+    Attributes
+    ----------
+    text : str
+        What it is about.
+    statistic : callable
+        Its figures. Cases that differ in the last level of the index alone stand in one sentence.
+    test : callable, optional
+        From the figures to whether it holds, a case each.
+    """
+
+    text: str
+    statistic: Statistic
+    test: Callable[[pd.DataFrame], pd.Series[bool]] | None = None
+
+    def sentences(self, tables: Tables) -> Iterator[str]:
+        """Yield a sentence a group of cases, and in how many cases the claim holds."""
+        figures = self.statistic(tables)
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for case, row in zip(figures.index, figures.to_dict("records"), strict=True):
+            *group, name = map(written, case if isinstance(case, tuple) else (case,))
+            known = {key: value for key, value in row.items() if value == value and value != ""}
+            shown = ", ".join(f"{key} {written(value)}".replace("_", " ") for key, value in known.items())
+            groups.setdefault(tuple(group), []).append(f"{name} {shown}".strip())
+        for keys, cases in groups.items():
+            yield f"{', '.join([self.text, *keys])}: {'; '.join(cases).rstrip('.')}."
+        if self.test is not None and len(figures):
+            yield f"{self.text}: holds in {int(self.test(figures).sum())} of {len(figures)}."
+
+
+def figures(
+    table: str, case: str, shown: str = "", how: Any = "first", where: str = "", **more: tuple[str, Any]
+) -> Statistic:
+    """Make a statistic of a table's rows.
+
+    Parameters
+    ----------
+    table : str
+        Its name.
+    case : str
+        The columns, with spaces between, whose values name a case.
+    shown : str
+        The figures: columns, or ``NAME=COLUMN``, with spaces between.
+    how : str or callable
+        How a case's rows are summed up in them, as pandas aggregates.
+    where : str
+        Which rows, as `pandas.DataFrame.query` takes it; all by default.
+    **more
+        Figures that are summed up otherwise: each one's column, and how.
+    """
+    parts = (word.rpartition("=") for word in shown.split())
+    columns = {name or column: (column, how) for name, _, column in parts} | more
+
+    def statistic(tables: Tables) -> pd.DataFrame:
+        rows = tables[table].query(where) if where and len(tables[table]) else tables[table]
+        if not len(rows) or not columns:
+            return rows.set_index(case.split())[[]] if len(rows) else rows
+        return rows.groupby(case.split(), sort=False, dropna=False).agg(**columns)
+
+    return statistic
+
+
+def written(value: Any) -> str:
+    """Write a figure or a name down."""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, float) and abs(value) < 1000.0:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if isinstance(value, (int, float, np.integer)) else str(value)
 
 
 @dataclass(frozen=True)
@@ -71,20 +150,30 @@ class Experiment(ABC):
     def units(self) -> list[Unit]:
         """Return the pieces of work; raise InputError for options that make no sense together."""
 
-    @abstractmethod
     def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Make tables of the units' results by key."""
+        """Make tables of the units' results by key: by default, of their rows by the name of a table."""
+        import pandas as pd
 
-    def pictures(self, found: Tables) -> list[Picture]:
+        names = dict.fromkeys(name for result in results.values() for name in result)
+        together = {
+            name: [row for result in results.values() for row in result.get(name, ())] for name in names
+        }
+        return {name: pd.DataFrame(rows) for name, rows in together.items()}
+
+    def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the tables; without pictures if there is nothing to see."""
-        del found
+        del tables
         return []
 
-    def table(self, found: Tables) -> Table | None:
+    def table(self, tables: Tables) -> Table | None:
         """Lay the numbers out as a table to print, where the experiment has one."""
-        del found
+        del tables
         return None
 
-    @abstractmethod
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say in sentences what was found, with figures."""
+    def claims(self) -> Sequence[Claim]:
+        """Return the claims that the tables are asked for."""
+        return ()
+
+    def conclusions(self, tables: Tables) -> list[str]:
+        """Say in sentences what the tables show, with figures: by default, of each claim."""
+        return [sentence for claim in self.claims() for sentence in claim.sentences(tables)]

@@ -34,7 +34,7 @@ _PICTURES = ("png", "svg")
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment came to.
+    """The result of an experiment.
 
     Attributes
     ----------
@@ -153,8 +153,8 @@ def _run_all(
             yield plan.order, plan.finish()
     here = {} if progress is None or parallel.width(workers) else {"progress": progress}
     calls = [(unit.function, {**unit.arguments, **(here if unit.reports else {})}) for _, unit in tasks]
-    for place, result in parallel.run_all(calls, workers):
-        plan, unit = tasks[place]
+    for number, result in parallel.run_all(calls, workers):
+        plan, unit = tasks[number]
         plan.keep(unit, result)
         if progress is not None:
             progress(plan.name, len(plan.results), len(plan.units))
@@ -242,7 +242,7 @@ class _Plan:
 def _identity(order: Order) -> dict[str, Any]:
     """Return what the units' results depend on."""
     settings = dataclasses.asdict(order.experiment)
-    given = [
+    texts = [
         text
         for value in settings.values()
         for text in (value if isinstance(value, tuple) else (value,))
@@ -250,7 +250,7 @@ def _identity(order: Order) -> dict[str, Any]:
         for text in text.split(",")
     ]
     # FILE.py:NAME and movielens:FILE name files as well, and there may be several.
-    paths = [path for text in given for path in (text, text.rpartition(":")[0], text.partition(":")[2])]
+    paths = [path for text in texts for path in (text, text.rpartition(":")[0], text.partition(":")[2])]
     identity = {
         "experiment": order.experiment.name,
         "settings": settings,
@@ -321,7 +321,7 @@ def _write_json(path: Path, content: Any) -> None:
         stream.write("\n")
 
 
-def settings_of(experiment: type[E], given: Mapping[str, Any], *, quick: bool = False) -> E:
+def settings_of(experiment: type[E], options: Mapping[str, Any], *, quick: bool = False) -> E:
     """Make an experiment of its defaults, its quick options if asked for, and given ones.
 
     Raises
@@ -330,6 +330,6 @@ def settings_of(experiment: type[E], given: Mapping[str, Any], *, quick: bool = 
         For a name that is no option, or a value out of bounds.
     """
     names = [field.name for field in dataclasses.fields(experiment)]
-    for name in given:
+    for name in options:
         check_choice(f"{experiment.name} has no such setting", name, names)
-    return experiment(**{**(experiment.quick if quick else {}), **given})
+    return experiment(**{**(experiment.quick if quick else {}), **options})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.laboratory.artificial import FEATURES, Polynomial, artificial_data, artificial_fold
+from lmtune.laboratory.data import FEATURES, Polynomial, artificial_data, artificial_fold
 
 
 def test_shares_of_labels_and_range_of_features() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lmtune.datasets.loading import load
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import index_collection, load_pool, short_name
+from lmtune.laboratory.data import index_collection, load_pool, short_name
 
 NAME = "synthetic:1000x40"
 
@@ -34,7 +34,7 @@ def test_impossible_collections_are_refused(tmp_path: Path, monkeypatch: pytest.
         index_collection("nowhere", tmp_path)
     # Such as one of the paper's, which only an index stands for.
     without = replace(load(NAME), documents=None)
-    monkeypatch.setattr("lmtune.laboratory.collections.load", lambda _: without)
+    monkeypatch.setattr("lmtune.laboratory.data.load", lambda _: without)
     with pytest.raises(InputError, match="no documents"):
         index_collection("without", tmp_path)
 

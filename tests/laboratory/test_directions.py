@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.directions import (
+from lmtune.laboratory.landscape import (
     ascent_test,
     directions_needed,
     line_noise,

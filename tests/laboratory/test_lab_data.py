@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.laboratory.data import digest, load
+from lmtune.laboratory.data import digest, load_split
 
 
 def test_artificial_names() -> None:
-    fold = load("artificial:4x20", 2)
+    fold = load_split("artificial:4x20", 2)
     assert (len(fold.train.queries), fold.train.labels.size) == (4, 80)
-    assert load("artificial:4x20", 2) is fold
-    assert load("artificial:4", 2).train.labels.size == 200
+    assert load_split("artificial:4x20", 2) is fold
+    assert load_split("artificial:4", 2).train.labels.size == 200
 
 
 def test_a_letor_folder_is_scaled_by_its_training_part(shared_data: Path) -> None:
-    fold = load(str(shared_data / "ltr" / "mq2008"))
+    fold = load_split(str(shared_data / "ltr" / "mq2008"))
     assert fold.name == "Fold1"
     varied = fold.train.features[:, np.ptp(fold.train.features, axis=0) > 0]
     np.testing.assert_allclose(varied.mean(axis=0, dtype=float), 0.0, atol=1e-4)
@@ -29,7 +29,7 @@ def test_a_letor_folder_is_scaled_by_its_training_part(shared_data: Path) -> Non
 @pytest.mark.parametrize("name", ["artificial", "artificial:0", "artificial:5x", "nowhere"])
 def test_unknown_names(name: str) -> None:
     with pytest.raises(InputError, match=f"{name}: no such folder"):
-        load(name)
+        load_split(name)
 
 
 def test_digests_know_names_and_content_but_no_hidden_files(tmp_path: Path) -> None:

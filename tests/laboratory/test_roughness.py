@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.laboratory.roughness import (
+from lmtune.laboratory.landscape import (
     jump_noise,
     local_maxima,
     needless_variation,

@@ -6,10 +6,9 @@ that push its documents up, lambda_i = -dC/ds_i where there is a cost C.
 
 from __future__ import annotations
 
-from lmtune.laboratory.lambdas.cost import RebuiltCost, check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examination import Examination
+from lmtune.laboratory.lambdas.cost import RebuiltCost, check_cost, needed_alpha, rebuild_cost, regularise
+from lmtune.laboratory.lambdas.evidence import Examination
 from lmtune.laboratory.lambdas.examine import examine
-from lmtune.laboratory.lambdas.regularise import needed_alpha, regularise
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, load_function
 
 __all__ = [

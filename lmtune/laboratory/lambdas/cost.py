@@ -1,7 +1,13 @@
-"""The cost that lambdas are the forces of, rebuilt by a line integral."""
+r"""The cost behind lambdas, rebuilt by a line integral, and the regulariser that makes it convex.
+
+Burges (2005) adds :math:`\alpha s_i` to lambda_i, "a positive constant along the diagonal of the
+Hessian". With lambda = -dC that takes the other sign: :math:`\lambda_i - \alpha s_i`, the force of
+the cost :math:`C + \alpha |s|^2 / 2`. It keeps J symmetric, and makes no cost where there is none.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.evidence import SAFETY
-from lmtune.laboratory.lambdas.paths import work
+from lmtune.laboratory.lambdas.evidence import SAFETY, Examination
+from lmtune.laboratory.lambdas.integrals import work
 from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
@@ -42,8 +48,8 @@ class RebuiltCost:
     def with_error(self, scores: ArrayLike) -> tuple[float, float]:
         """Return the cost, and an estimate of the integral's error."""
         end = _vector("scores", scores, self.labels.size)
-        found = work(self.function, self.labels, self.origin, end, _FINE)
-        return -found.value, found.error
+        done = work(self.function, self.labels, self.origin, end, _FINE)
+        return -done.value, done.error
 
 
 def rebuild_cost(
@@ -87,9 +93,9 @@ def rebuild_cost(
     >>> round(cost([0.7, 0.2]), 12)
     -0.375
     """
-    own = _vector("labels", labels, None)
-    start = np.zeros(own.size) if origin is None else _vector("origin", origin, own.size)
-    return RebuiltCost(checked(function), own, start)
+    grades = _vector("labels", labels, None)
+    start = np.zeros(grades.size) if origin is None else _vector("origin", origin, grades.size)
+    return RebuiltCost(checked(function), grades, start)
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ class CostCheck:
 
 
 def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
-    """Hold a rebuilt cost's gradient, by differences, against the lambdas.
+    """Compare a rebuilt cost's gradient, by differences, with the lambdas.
 
     The origin should be no tie, such as a random place: see `rebuild_cost` for what the origin 0
     does not show.
@@ -147,14 +153,14 @@ def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
         raise InputError("no points to check a cost at", accepted="one at least")
     places = [_vector("scores", point, cost.labels.size) for point in points]
     lambdas = [cost.function(scores, cost.labels) for scores in places]
-    size = max((float(np.abs(own).max()) for own in lambdas), default=0.0) or 1.0
+    size = max((float(np.abs(forces).max()) for forces in lambdas), default=0.0) or 1.0
     worst = CostCheck(len(points), -np.inf, 0.0, cost.origin)
-    for scores, own in zip(places, lambdas, strict=True):
+    for scores, forces in zip(places, lambdas, strict=True):
         for i in range(scores.size):
             slope, error = _slope(cost, scores, i)
-            found = CostCheck(len(points), abs(slope + own[i]) / size, error / size, scores)
-            if found.excess > worst.excess:
-                worst = found
+            check = CostCheck(len(points), abs(slope + forces[i]) / size, error / size, scores)
+            if check.excess > worst.excess:
+                worst = check
     return worst
 
 
@@ -179,3 +185,75 @@ def _vector(name: str, values: ArrayLike, size: int | None) -> Array:
         accepted = "finite numbers, one a document" + ("" if size is None else f" ({size})")
         raise InputError(f"bad {name}", value=values, accepted=accepted)
     return array
+
+
+def regularise(function: LambdaFunction, alpha: float) -> CheckedFunction:
+    """Return the lambda-function (scores, labels) -> lambdas - alpha scores.
+
+    Parameters
+    ----------
+    function : callable
+        (scores, labels) -> lambdas.
+    alpha : float
+        0 or more. The lambdas no longer add up to 0.
+
+    Raises
+    ------
+    InputError
+        For another alpha.
+    """
+    if not 0.0 <= alpha < math.inf:
+        raise InputError("bad alpha", value=alpha, accepted="a finite number, 0 or more")
+    called = checked(function)
+
+    def lambdas(scores: Array, labels: Array) -> Array:
+        return called(scores, labels) - alpha * scores
+
+    return CheckedFunction(lambdas, f"{called.name} regularised by {alpha:g}", called.file, called.line)
+
+
+@dataclass(frozen=True)
+class Regulariser:
+    """How much regularisation a cost needs.
+
+    Attributes
+    ----------
+    alpha : float
+        The least that leaves no eigenvalue below 0 at the examined places, rounded up by what the
+        error estimate there leaves open; 0 for what is convex there already; infinite where no
+        alpha will do; NaN where there is no cost.
+    reason : str
+        Why, in a sentence.
+    """
+
+    alpha: float
+    reason: str
+
+
+def needed_alpha(examination: Examination) -> Regulariser:
+    """Tell how much regularisation makes an examined cost convex.
+
+    The smallest eigenvalue says it for smooth lambdas. Where lambdas jump the wrong way, so that
+    the cost has a ridge, its slope falls by a finite amount over no distance, and no finite alpha
+    makes up for that. More places may ask for more.
+
+    Parameters
+    ----------
+    examination : Examination
+        What `examine` returned.
+    """
+    if examination.has_cost == "no":
+        return Regulariser(math.nan, "There is no cost.")
+    kinks, curvature = examination.evidence["kinks"], examination.evidence["curvature"]
+    if kinks.outcome == "violated":
+        assert kinks.worst is not None
+        return Regulariser(
+            math.inf,
+            "No finite alpha will do: across a tie the cost's slope falls by "
+            f"{kinks.worst.violation:.3g} at once ({kinks.worst.where()}).",
+        )
+    worst = examination.lowest
+    if worst is None or curvature.outcome != "violated":
+        return Regulariser(0.0, "No eigenvalue is below 0 at the examined places.")
+    rounded_up = worst.violation + SAFETY * worst.error
+    return Regulariser(rounded_up, f"The smallest eigenvalue is {-worst.violation:.6g}.")

@@ -1,8 +1,8 @@
-"""What tests of a lambda-function came to, and what that says."""
+"""Results of the tests of a lambda-function: by point, by test, and the verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def outcome(self) -> Outcome:
-        """What this one test says."""
+        """The verdict of this one test."""
         if self.violation > SAFETY * self.error:
             return "violated"
         # Where all numbers are 0 nothing can be violated.
@@ -91,15 +91,15 @@ class Evidence:
     worst: Place | None = None
     _key: tuple[int, float] = field(default=(-1, 0.0), repr=False)
 
-    def add(self, place: Place) -> None:
+    def add(self, result: Place) -> None:
         """Count one test."""
-        outcome = place.outcome
+        outcome = result.outcome
         self.tests += 1
         self.violated += outcome == "violated"
         self.unclear += outcome == "unclear"
-        key = ({"unclear": 0, "holds": 1, "violated": 2}[outcome], place.relative)
+        key = ({"unclear": 0, "holds": 1, "violated": 2}[outcome], result.relative)
         if self.worst is None or key > self._key:
-            self.worst, self._key = place, key
+            self.worst, self._key = result, key
 
     @property
     def outcome(self) -> Outcome:
@@ -112,3 +112,66 @@ class Evidence:
 def in_brackets(values: Iterable[float]) -> str:
     """Write numbers down."""
     return "(" + ", ".join(f"{value:.6g}" for value in values) + ")"
+
+
+Verdict = Literal["yes", "no", "undecided", "no cost"]
+
+COST_TESTS = ("symmetry", "jumps", "loops", "trios", "paths")
+CONVEXITY_TESTS = ("curvature", "kinks", "midpoints")
+TESTS = (*COST_TESTS, *CONVEXITY_TESTS, "sum")
+"""All tests; see `lmtune.laboratory.lambdas.examine`."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Results of the examination of a lambda-function.
+
+    Attributes
+    ----------
+    name : str
+        The function's.
+    evidence : dict of str to Evidence
+        By test, as `TESTS` names them; "trios" have no tests where no query has three documents.
+    largest_slope : float
+        The largest entry of J met, with its sign taken off: 0 for piecewise constant lambdas.
+    lowest : Place
+        Where the smallest eigenvalue of -(J + J') / 2 was met; its violation is minus that one.
+    """
+
+    name: str
+    evidence: dict[str, Evidence]
+    largest_slope: float
+    lowest: Place | None
+
+    @property
+    def has_cost(self) -> Verdict:
+        """``"no"`` if a test refutes it, ``"undecided"`` where tests cannot tell, or ``"yes"``."""
+        return self._verdict(COST_TESTS)
+
+    @property
+    def convex(self) -> Verdict:
+        """The same of convexity; ``"no cost"`` where there is nothing to be convex."""
+        if self.has_cost == "no":
+            return "no cost"
+        verdict = self._verdict(CONVEXITY_TESTS)
+        return "undecided" if verdict == "yes" and self.has_cost == "undecided" else verdict
+
+    @property
+    def sums_to_zero(self) -> Verdict:
+        """Whether the lambdas of a query add up to 0."""
+        return self._verdict(("sum",))
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        """Of -(J + J') / 2, over all places."""
+        return float("nan") if self.lowest is None else -self.lowest.violation
+
+    def refuting(self) -> list[str]:
+        """Return the names of the tests that are violated."""
+        return [name for name, evidence in self.evidence.items() if evidence.outcome == "violated"]
+
+    def _verdict(self, names: Sequence[str]) -> Verdict:
+        outcomes = {self.evidence[name].outcome for name in names if self.evidence[name].tests}
+        if "violated" in outcomes:
+            return "no"
+        return "undecided" if "unclear" in outcomes else "yes"

@@ -16,7 +16,7 @@ symmetry    J against its transpose, within rankings
 jumps       the part of the jump at a tie that is not along e_i - e_j
 loops       work done around small squares that cross a tie twice
 trios       work done around s_i = s_j = s_k, through all six orders
-paths       work done around large triangles: two ways between two places
+paths       work done around large triangles: two paths between two points
 curvature   the smallest eigenvalue of -(J + J') / 2, within rankings
 kinks       the part of the jump at a tie along e_i - e_j: below 0 for i, the one that rises
 midpoints   the cost half way between two places against the mean of theirs
@@ -36,11 +36,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.errors import InputError
-from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
-from lmtune.laboratory.lambdas.evidence import SAFETY, Evidence, Place, in_brackets
-from lmtune.laboratory.lambdas.examination import TESTS, Examination
-from lmtune.laboratory.lambdas.paths import WANTED, circulation, loop_across, loop_around, work
-from lmtune.laboratory.lambdas.points import draw_points, tie_of
+from lmtune.laboratory.lambdas.differences import draw_points, jacobian, jump, noise, tie_of
+from lmtune.laboratory.lambdas.evidence import SAFETY, TESTS, Evidence, Examination, Place, in_brackets
+from lmtune.laboratory.lambdas.integrals import WANTED, circulation, loop_across, loop_around, work
 from lmtune.reranking.losses.lambda_functions import CheckedFunction, LambdaFunction, checked
 
 Array = NDArray[np.float64]
@@ -101,21 +99,21 @@ def examine(
     called = checked(function, name)
     evidence = {test: Evidence(test) for test in TESTS}
     slope, lowest = 0.0, None
-    for number, own in enumerate(draw_points(labels, documents, label_vectors, points, seed)):
-        first = own.scores[0]
-        if not np.array_equal(called(first, own.labels), called(first, own.labels)):
+    for number, drawn in enumerate(draw_points(labels, documents, label_vectors, points, seed)):
+        first = drawn.scores[0]
+        if not np.array_equal(called(first, drawn.labels), called(first, drawn.labels)):
             raise InputError(
                 f"{called.name} gives other lambdas for the same scores and labels",
                 file=called.file,
                 line=called.line,
                 accepted="a function of the two alone",
             )
-        spread = float(np.median([np.ptp(one) for one in own.scores]))
+        spread = float(np.median([np.ptp(one) for one in drawn.scores]))
         rng = np.random.default_rng([seed, number])
-        examiner = _Examiner(called, own.labels, evidence, called.precision(first, own.labels), rng)
-        for at, scores in enumerate(own.scores):
-            blur = noise(called, scores, own.labels, examiner.precision)
-            size = float(np.abs(called(scores, own.labels)).max())
+        examiner = _Examiner(called, drawn.labels, evidence, called.precision(first, drawn.labels), rng)
+        for at, scores in enumerate(drawn.scores):
+            blur = noise(called, scores, drawn.labels, examiner.precision)
+            size = float(np.abs(called(scores, drawn.labels)).max())
             # Integrals cannot come closer than the lambdas' own rounding lets them.
             wanted = max(WANTED, 100.0 * float(blur.max()) / size if size > 0.0 else 0.0)
             own_slope, own_lowest = examiner.within(scores, blur, spread)
@@ -125,7 +123,7 @@ def examine(
             examiner.at_tie(scores, wanted)
             if scores.size >= _TRIO:
                 examiner.around_trio(scores, wanted)
-            examiner.far([own.scores[(at + step) % points] for step in range(3)], wanted)
+            examiner.far([drawn.scores[(at + step) % points] for step in range(3)], wanted)
     return Examination(name or called.name, evidence, slope, lowest)
 
 
@@ -142,17 +140,17 @@ class _Examiner:
     def add(
         self,
         test: str,
-        found: tuple[float, float, float],
+        measured: tuple[float, float, float],
         scores: Array,
         documents: Sequence[int] = (),
         note: str = "",
     ) -> Place:
         """Add a violation, its error and its scale; documents count from 0 here."""
-        violation, error, scale = map(float, found)
+        violation, error, scale = map(float, measured)
         where = (tuple(self.labels.tolist()), tuple(scores.tolist()), tuple(one + 1 for one in documents))
-        place = Place(violation, error, scale, *where, note)
-        self.evidence[test].add(place)
-        return place
+        result = Place(violation, error, scale, *where, note)
+        self.evidence[test].add(result)
+        return result
 
     def within(self, scores: Array, blur: Array, spread: float) -> tuple[float, Place]:
         """Test symmetry, curvature and the sum within a ranking.
@@ -160,23 +158,23 @@ class _Examiner:
         Return the largest slope, and the place with its smallest eigenvalue.
         """
         lambdas = self.function(scores, self.labels)
-        found = jacobian(self.function, scores, self.labels, blur)
-        slope = float(np.abs(found.value).max())
+        slopes = jacobian(self.function, scores, self.labels, blur)
+        slope = float(np.abs(slopes.value).max())
         # Forces over distances: something to hold errors against where the lambdas are constant.
         scale = max(slope, float(np.abs(lambdas).max()) / spread)
-        skew, doubt = np.abs(found.value - found.value.T), found.error + found.error.T
+        skew, doubt = np.abs(slopes.value - slopes.value.T), slopes.error + slopes.error.T
         beyond = np.where(np.eye(scores.size) > 0, -np.inf, skew - SAFETY * doubt)
-        i, j = (int(place) for place in np.unravel_index(np.argmax(beyond), skew.shape))
-        one, two = found.value[i, j], found.value[j, i]
+        i, j = (int(index) for index in np.unravel_index(np.argmax(beyond), skew.shape))
+        one, two = slopes.value[i, j], slopes.value[j, i]
         note = f"dl{i + 1}/ds{j + 1} = {one:.6g}, dl{j + 1}/ds{i + 1} = {two:.6g}"
         self.add("symmetry", (skew[i, j], doubt[i, j], scale), scores, (i, j), note)
-        lowest = float(np.linalg.eigvalsh(-(found.value + found.value.T) / 2.0)[0])
+        lowest = float(np.linalg.eigvalsh(-(slopes.value + slopes.value.T) / 2.0)[0])
         # Weyl: eigenvalues move by no more than the norm of what is added.
         shift = float(np.linalg.norm(doubt / 2.0)) + scores.size * np.finfo(np.float64).eps * slope
         curved = self.add("curvature", (-lowest, shift, scale), scores, note=f"eigenvalue {lowest:.6g}")
         total, size = abs(float(lambdas.sum())), float(np.abs(lambdas).sum())
         self.add("sum", (total, float(blur.sum()), size), scores, note=f"sum {lambdas.sum():.6g}")
-        return (slope if slope > SAFETY * float(found.error.max()) else 0.0), curved
+        return (slope if slope > SAFETY * float(slopes.error.max()) else 0.0), curved
 
     def at_tie(self, scores: Array, wanted: float) -> None:
         """Test the jumps at a few ties of two documents, and a small loop across the last."""
@@ -194,16 +192,16 @@ class _Examiner:
         beside = tied.copy()
         beside[[i, j]] += np.array([0.1, -0.1]) * clear
         blur = noise(self.function, beside, self.labels, self.precision)
-        found = jump(self.function, tied, self.labels, (i, j), blur, self.precision)
+        step = jump(self.function, tied, self.labels, (i, j), blur, self.precision)
         size = max(
-            float(np.linalg.norm(self.function(beside, self.labels))), float(np.linalg.norm(found.value))
+            float(np.linalg.norm(self.function(beside, self.labels))), float(np.linalg.norm(step.value))
         )
-        apart = found.value[i] - found.value[j]
-        rest = found.value.copy()
+        apart = step.value[i] - step.value[j]
+        rest = step.value.copy()
         rest[i] -= apart / 2.0
         rest[j] += apart / 2.0
-        error = float(np.linalg.norm(found.error))
-        where = (tied, (i, j), f"jump {in_brackets(found.value)}")
+        error = float(np.linalg.norm(step.error))
+        where = (tied, (i, j), f"jump {in_brackets(step.value)}")
         self.add("jumps", (float(np.linalg.norm(rest)), error, size), *where)
         self.add("kinks", (apart / np.sqrt(2.0), error, size), *where)
 
@@ -225,8 +223,8 @@ class _Examiner:
         """Test a large triangle, and the cost half way along its first side."""
         first, second, third = corners
         middle = (first + second) / 2.0
-        ways = ((first, middle), (middle, second), (second, third), (third, first))
-        parts = [work(self.function, self.labels, *ends, wanted) for ends in ways]
+        sides = ((first, middle), (middle, second), (second, third), (third, first))
+        parts = [work(self.function, self.labels, *ends, wanted) for ends in sides]
         loop = parts[0] + parts[1] + parts[2] + parts[3]
         note = f"to {in_brackets(second)}, {in_brackets(third)} and back: work {loop.value:.6g}"
         self.add("paths", (abs(loop.value), loop.error, loop.scale), first, note=note)

@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
-from lmtune.laboratory.experiment import Experiment, Tables, Unit
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
 from lmtune.laboratory.lambdas import functions, pictures
-from lmtune.laboratory.lambdas.builtin import BUILTIN
-from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
-from lmtune.laboratory.lambdas.examination import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.cost import check_cost, needed_alpha, rebuild_cost
+from lmtune.laboratory.lambdas.evidence import COST_TESTS, Examination
 from lmtune.laboratory.lambdas.examine import examine
-from lmtune.laboratory.lambdas.paths import loop_across, trio_plane, work
-from lmtune.laboratory.lambdas.regularise import needed_alpha
+from lmtune.laboratory.lambdas.functions import BUILTIN
+from lmtune.laboratory.lambdas.integrals import loop_across, trio_plane, work
 from lmtune.options import option
+from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function, split_name
-
-if TYPE_CHECKING:
-    from lmtune.reporting.figures.style import Picture
 
 _LOOPS = ("loops", "trios", "paths")
 # Three documents, of which the two that tie are the two that are relevant.
@@ -36,7 +34,14 @@ _FIELD = 13
 
 @dataclass(frozen=True)
 class LambdaFunctions(Experiment):
-    """What to examine, and where."""
+    """Experiment.
+
+    Lambda-functions: which come from a cost, which cost is convex, and how far others are from one.
+
+    Burges, Ranking as Learning Structured Outputs (2005): the two-document example, the two conditions
+    on lambdas, his claim that piecewise constant ones fulfil both trivially, and RankNet's and
+    LambdaRank's own lambdas. Or a function of the user's.
+    """
 
     name: ClassVar[str] = "lambdas"
     quick: ClassVar[Mapping[str, Any]] = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
@@ -56,11 +61,11 @@ class LambdaFunctions(Experiment):
         if self.function:
             split_name(self.function)
         names = [self.function] if self.function else list(BUILTIN)
-        own = [Unit(f"examine-{n}", self.examine, {"name": name}) for n, name in enumerate(names)]
+        units = [Unit(f"examine-{n}", self.examine, {"name": name}) for n, name in enumerate(names)]
         if self.function:
-            return own
+            return units
         return [
-            *own,
+            *units,
             *(
                 Unit(f"lambdarank-{n}-{k or 'all'}", self.examine_lambdarank, {"k": k, "documents": n})
                 for n in self.documents
@@ -83,11 +88,11 @@ class LambdaFunctions(Experiment):
         """
         known = BUILTIN.get(name)
         function = checked(known.function, name) if known else load_function(name)
-        found = self._examined(function, self.documents, name)
-        alpha = needed_alpha(found)
-        record = _record(found) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
+        examination = self._examined(function, self.documents, name)
+        alpha = needed_alpha(examination)
+        record = _record(examination) | {"alpha": alpha.alpha, "alpha_reason": alpha.reason}
         record |= {"gradient": np.nan, "gradient_error": np.nan, "closed_form": np.nan}
-        if found.has_cost == "no":
+        if examination.has_cost == "no":
             return record
         rng = np.random.default_rng([self.seed, 1])
         labels = np.array([2.0, 0.0, 1.0])
@@ -117,47 +122,99 @@ class LambdaFunctions(Experiment):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make tables: functions, all their tests, LambdaRank by size, the margin's costs, the walk."""
-        import pandas as pd
-
         records = [result for key, result in results.items() if key.startswith("examine-")]
         evidence = [
             {"function": record["function"], "test": test, **numbers}
             for record in records
             for test, numbers in record["evidence"].items()
         ]
-        found = {"functions": pd.DataFrame(map(_row, records)), "evidence": pd.DataFrame(evidence)}
+        tables = {"functions": pd.DataFrame(map(_row, records)), "evidence": pd.DataFrame(evidence)}
         if self.function:
-            return found
+            return tables
         by_size = [
             {"documents": int(key.split("-")[1]), "cutoff": key.split("-")[2], **_row(result)}
             for key, result in results.items()
             if key.startswith("lambdarank-")
         ]
-        found["lambdarank"] = pd.DataFrame(by_size).drop(columns=["function", "convex", "where_no_cost"])
+        tables["lambdarank"] = pd.DataFrame(by_size).drop(columns=["function", "convex", "where_no_cost"])
         margins = [
             pd.DataFrame(results[f"margin-{n}"]).assign(delta=delta) for n, delta in enumerate(self.deltas)
         ]
-        found["margin"] = pd.concat(margins, ignore_index=True)
+        tables["margin"] = pd.concat(margins, ignore_index=True)
         walk = results["walk"]
         done = pd.DataFrame({name: walk["work"][name] for name in ("ranknet", "lambdarank")})
-        found["walk"] = done.rename_axis("step").reset_index()
-        found["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
-        found["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
-        found["across"] = pd.DataFrame(walk["across"])
-        return found
+        tables["walk"] = done.rename_axis("step").reset_index()
+        tables["corners"] = pd.DataFrame(walk["corners"], columns=["x", "y"])
+        tables["field"] = pd.DataFrame(walk["field"], columns=["x", "y", "force_x", "force_y"])
+        tables["across"] = pd.DataFrame(walk["across"])
+        return tables
 
-    def pictures(self, found: Tables) -> list[Picture]:
+    def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the violations and, for our own functions, the example's costs and the walk."""
-        both = found["evidence"], found["functions"]
+        both = tables["evidence"], tables["functions"]
         if self.function:
-            return [pictures.one_function(*both)]
-        return [pictures.violations(*both), pictures.margin_costs(found["margin"]), pictures.walk(found)]
+            return [pictures.violations(*both)]
+        return [pictures.violations(*both), pictures.margin_costs(tables["margin"]), pictures.walk(tables)]
 
-    def conclusions(self, found: Tables) -> list[str]:
-        """Say what was found."""
-        from lmtune.laboratory.lambdas.sentences import on_one, on_ours
+    def claims(self) -> Sequence[Claim]:
+        """Return the verdicts, and for our own functions the claims of the paper."""
+        return _VERDICTS if self.function else (*_VERDICTS, *_PAPER)
 
-        return on_one(found) if self.function else on_ours(found)
+
+def _distances(tables: Tables) -> pd.DataFrame:
+    margin = tables["margin"].assign(distance=lambda rows: (rows["rebuilt"] - rows["paper"]).abs())
+    return margin.groupby("delta").agg(
+        places=("x", "size"), distance=("distance", "max"), error=("error", "max")
+    )
+
+
+def _gradients(tables: Tables) -> pd.DataFrame:
+    rows = tables["functions"].query("has_cost != 'no'").set_index("function")
+    return rows[["gradient", "gradient_error", "closed_form"]]
+
+
+_VERDICTS = (
+    Claim(
+        "Is there a cost, and is it convex", figures("functions", "has_cost convex function", "refuted_by")
+    ),
+    Claim(
+        "Largest violations relative to their scale, and the tolerance that errors explain",
+        figures(
+            "functions",
+            "function",
+            "symmetry symmetry_tolerance jump jump_tolerance circulation circulation_tolerance wrong_jump",
+        ),
+    ),
+    Claim(
+        "The smallest eigenvalue of the Hessian, and the alpha that makes it convex",
+        figures("functions", "function", "smallest_eigenvalue alpha alpha_reason", where="has_cost != 'no'"),
+    ),
+    Claim(
+        "No cost, for example", figures("functions", "function", "at=where_no_cost", where="has_cost == 'no'")
+    ),
+    Claim("Lambdas that do not add up to 0", figures("functions", "function", where="sums_to_zero == 'no'")),
+    Claim(
+        "The rebuilt cost has the lambdas as its negative gradient",
+        _gradients,
+        lambda rows: rows["gradient"] <= 10 * rows["gradient_error"],
+    ),
+)
+_PAPER = (
+    Claim("The two-document example's cost, rebuilt, against equations 7 to 9", _distances),
+    Claim(
+        "Work around a square across a tie",
+        figures("walk", "step", "ranknet lambdarank", where="step == step.max()"),
+    ),
+    Claim(
+        "LambdaRank by documents and cutoff",
+        figures("lambdarank", "documents cutoff", "has_cost refuted_by jump"),
+    ),
+    Claim(
+        "Piecewise constant lambdas trivially have a convex cost",
+        figures("functions", "function", "has_cost convex jump", where="largest_slope == 0"),
+        lambda rows: (rows["has_cost"] == "yes") & (rows["convex"] == "yes"),
+    ),
+)
 
 
 def margin_costs(delta: float, places: int) -> dict[str, list[float]]:
@@ -216,24 +273,24 @@ def walked() -> dict[str, Any]:
     return {"work": done, "corners": flat, "field": field, "across": across}
 
 
-def _record(found: Examination) -> dict[str, Any]:
+def _record(examination: Examination) -> dict[str, Any]:
     tests = {}
-    for name, own in found.evidence.items():
-        if own.worst is not None:
-            counts = {key: getattr(own, key) for key in ("tests", "violated", "unclear", "outcome")}
+    for name, evidence in examination.evidence.items():
+        if evidence.worst is not None:
+            counts = {key: getattr(evidence, key) for key in ("tests", "violated", "unclear", "outcome")}
             sizes = ("relative", "tolerance", "violation", "error", "scale")
-            largest = {key: getattr(own.worst, key) for key in sizes}
-            tests[name] = {**counts, **largest, "where": own.worst.where()}
-    lowest = found.lowest
-    refuting = [name for name in found.refuting() if name in COST_TESTS]
+            largest = {key: getattr(evidence.worst, key) for key in sizes}
+            tests[name] = {**counts, **largest, "where": evidence.worst.where()}
+    lowest = examination.lowest
+    refuting = [name for name in examination.refuting() if name in COST_TESTS]
     return {
-        "function": found.name,
-        "has_cost": found.has_cost,
-        "convex": found.convex,
-        "sums_to_zero": found.sums_to_zero,
+        "function": examination.name,
+        "has_cost": examination.has_cost,
+        "convex": examination.convex,
+        "sums_to_zero": examination.sums_to_zero,
         "refuted_by": ", ".join(refuting),
-        "largest_slope": found.largest_slope,
-        "eigenvalue": found.smallest_eigenvalue,
+        "largest_slope": examination.largest_slope,
+        "eigenvalue": examination.smallest_eigenvalue,
         "eigenvalue_error": np.nan if lowest is None else lowest.error,
         "evidence": tests,
     }

@@ -1,17 +1,15 @@
-r"""Lambda-functions to examine, each with what is known of it.
-
-All take (scores, labels) of one query, shape (documents,), and return lambdas of the same shape,
-:math:`\lambda_i = -\partial C / \partial s_i` where there is a cost C: above 0 pushes up.
-"""
+"""Lambda-functions with their costs where they have one, and those that are examined, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from lmtune.laboratory.lambdas import examples, functions
 from lmtune.reranking.losses.lambda_functions import LambdaFunction
 
 Array = NDArray[np.float64]
@@ -159,15 +157,15 @@ def ranks(scores: Array, labels: Array) -> Array:
     equal = scores[None, :] == scores[:, None]
     before = (scores[None, :] > scores[:, None]) | (equal & (labels[None, :] < labels[:, None]))
     tied = equal & (labels[None, :] == labels[:, None])
-    place: Array = 0.5 + before.sum(axis=1) + 0.5 * tied.sum(axis=1)
-    return place
+    rank: Array = 0.5 + before.sum(axis=1) + 0.5 * tied.sum(axis=1)
+    return rank
 
 
 def swap_values(scores: Array, labels: Array, k: int | None = None) -> Array:
     """Return what swapping documents i and j would change nDCG@k by, shape (n, n), 0 or more."""
-    gain, place = gains(labels), discount(ranks(scores, labels), k)
+    gain, discounts = gains(labels), discount(ranks(scores, labels), k)
     ideal = float((np.sort(gain)[::-1] * discount(np.arange(1.0, gain.size + 1), k)).sum())
-    weights: Array = np.abs((gain[:, None] - gain[None, :]) * (place[:, None] - place[None, :]))
+    weights: Array = np.abs((gain[:, None] - gain[None, :]) * (discounts[:, None] - discounts[None, :]))
     return weights / ideal if ideal > 0.0 else weights
 
 
@@ -177,9 +175,9 @@ def gains(labels: Array) -> Array:
     return gain
 
 
-def discount(place: Array, k: int | None = None) -> Array:
+def discount(rank: Array, k: int | None = None) -> Array:
     """Return 1 / log2(1 + rank), 0 beyond rank k."""
-    return np.where(place <= (np.inf if k is None else k), 1.0 / np.log2(1.0 + place), 0.0)
+    return np.where(rank <= (np.inf if k is None else k), 1.0 / np.log2(1.0 + rank), 0.0)
 
 
 def softmax(values: Array) -> Array:
@@ -192,3 +190,57 @@ def softmax(values: Array) -> Array:
 def _pairs(scores: Array, labels: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return s_i - s_j, and where y_i > y_j."""
     return scores[:, None] - scores[None, :], labels[:, None] > labels[None, :]
+
+
+Cost = Callable[[Array, Array], float]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A lambda-function with what is known of it beforehand.
+
+    Attributes
+    ----------
+    function : callable
+        (scores, labels) -> lambdas.
+    cost : callable, optional
+        (scores, labels) -> its cost, in closed form.
+    """
+
+    function: LambdaFunction
+    cost: Cost | None = None
+
+
+def _margin(delta: float) -> Known:
+    return Known(functions.margin(delta), lambda scores, labels: functions.margin_cost(scores, labels, delta))
+
+
+def _by_rank(direction: float) -> Known:
+    def cost(scores: Array, labels: Array) -> float:
+        del labels
+        rank = np.arange(1, scores.size + 1) - (scores.size + 1) / 2
+        return float(-direction * (np.sort(scores)[::-1] @ rank))
+
+    return Known(functions.by_rank(direction), cost)
+
+
+BUILTIN: dict[str, Known] = {
+    "margin 0.5": _margin(0.5),
+    "margin 1": _margin(1.0),
+    "margin 2": _margin(2.0),
+    "ranknet": Known(functions.ranknet(), functions.ranknet_cost),
+    "listnet": Known(functions.listnet(), functions.listnet_cost),
+    "lambdarank": Known(functions.lambdarank()),
+    "lambdarank@1": Known(functions.lambdarank(1)),
+    "lambdarank@3": Known(functions.lambdarank(3)),
+    "constant pairs": Known(functions.constant_pairs()),
+    "by rank": _by_rank(1.0),
+    "by rank, reversed": _by_rank(-1.0),
+    "gain by rank": Known(functions.gain_by_rank()),
+    "winner": Known(examples.winner),
+    "soft_errors": Known(examples.soft_errors),
+    "squared_hinge": Known(examples.squared_hinge),
+    "soft_swaps": Known(examples.soft_swaps),
+    "swap_pull": Known(examples.swap_pull),
+}
+"""The last five are those of `lmtune.laboratory.lambdas.examples`."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from lmtune.laboratory.lambdas.examination import CONVEXITY_TESTS, in_words
 from lmtune.reporting.figures.style import (
     PAGE,
     Picture,
@@ -20,7 +20,6 @@ from lmtune.reporting.figures.style import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 _FLOOR = 1e-17
@@ -59,16 +58,16 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
     verdicts = functions.set_index("function")
     for (title, tests), ax, verdict in zip(_PANELS.items(), axes, ("has_cost", "convex"), strict=True):
         _rows(ax, len(names))
-        for place, test in enumerate(tests):
-            own = evidence[evidence["test"] == test]
+        for position, test in enumerate(tests):
+            rows = evidence[evidence["test"] == test]
             if verdict == "convex":
-                own = own[own["function"].map(verdicts["has_cost"]) != "no"]
-            shift = (place - (len(tests) - 1) / 2) * 0.15
-            height = np.array([names.index(name) for name in own["function"]]) + shift
-            value = np.maximum(own["relative"].to_numpy(np.float64), _FLOOR)
-            bad = (own["outcome"] == "violated").to_numpy()
-            line = np.maximum(own["tolerance"].to_numpy(np.float64), _FLOOR)
-            name = "what errors explain" if ax is axes[0] and place == 0 else None
+                rows = rows[rows["function"].map(verdicts["has_cost"]) != "no"]
+            shift = (position - (len(tests) - 1) / 2) * 0.15
+            height = np.array([names.index(name) for name in rows["function"]]) + shift
+            value = np.maximum(rows["relative"].to_numpy(np.float64), _FLOOR)
+            bad = (rows["outcome"] == "violated").to_numpy()
+            line = np.maximum(rows["tolerance"].to_numpy(np.float64), _FLOOR)
+            name = "what errors explain" if ax is axes[0] and position == 0 else None
             ax.plot(line, height, ls="none", marker="|", ms=4, color="0.55", zorder=2, label=name)
             style = look[test]
             for chosen, fill in ((bad, style.color), (~bad, "white")):
@@ -96,45 +95,6 @@ def violations(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
 
 
 @in_style
-def one_function(evidence: pd.DataFrame, functions: pd.DataFrame) -> Picture:
-    """Draw one function's tests, a row each.
-
-    Parameters
-    ----------
-    evidence, functions : pandas.DataFrame
-        Of the experiment.
-
-    Returns
-    -------
-    Picture
-    """
-    own, row = evidence.set_index("test"), functions.iloc[0]
-    hidden = CONVEXITY_TESTS if row["has_cost"] == "no" else ()
-    tests = [test for test in (*_WORDS, "sum") if test in own.index and test not in hidden]
-    figure, [[ax]] = new_figure(PAGE * 0.8, 0.9 + 0.22 * len(tests))
-    style = looks(["tests"])["tests"]
-    _rows(ax, len(tests))
-    for place, test in enumerate(tests):
-        numbers = own.loc[[test]].iloc[0]
-        value, line = (max(float(numbers[name]), _FLOOR) for name in ("relative", "tolerance"))
-        bad = numbers["outcome"] == "violated"
-        ax.plot([line], [place], marker="|", ms=8, color="0.45", ls="none")
-        ax.plot(
-            [value], [place], marker="o", color=style.color, ls="none", mfc=style.color if bad else "white"
-        )
-        _beside(ax, place, f"{numbers['violated']} of {numbers['tests']} violated")
-    ax.set_yticks(range(len(tests)), [{**_WORDS, "sum": "sum of the lambdas"}[t] for t in tests])
-    ax.set_xlabel("largest violation, relative; filled: beyond errors; |: what errors explain")
-    name = _short(str(row["function"]))
-    verdict = in_words(str(row["has_cost"]), str(row["convex"]))
-    ax.set_title(f"{name}: {verdict}", loc="left")
-    bad_tests = [_WORDS.get(t, t) for t in tests if own.loc[t, "outcome"] == "violated"]
-    alt = f"Relative violations of {name}, test by test: {verdict}. Beyond errors: {_list(bad_tests)}."
-    title = f"Does {name} come from a cost?"
-    return Picture("violations", title, finish(figure, alt))
-
-
-@in_style
 def margin_costs(margin: pd.DataFrame) -> Picture:
     """Draw the two-document example: lambdas, and rebuilt costs over equations 7 to 9.
 
@@ -151,16 +111,16 @@ def margin_costs(margin: pd.DataFrame) -> Picture:
     deltas = sorted(set(margin["delta"]))
     styles = looks([f"{delta:g}" for delta in deltas])
     for delta in deltas:
-        own, style = margin[margin["delta"] == delta], styles[f"{delta:g}"]
-        x = own["x"].to_numpy()
+        rows, style = margin[margin["delta"] == delta], styles[f"{delta:g}"]
+        x = rows["x"].to_numpy()
         for part in (x < 0.0, x >= 0.0):
             # Not through the jump at 0.
             label = f"δ = {delta:g}" if part[0] else None
-            left.plot(x[part], own["lambda"].to_numpy()[part], color=style.color, ls=style.line, label=label)
-        right.plot(x, own["paper"], color=style.color, ls=style.line, label=f"equations 7–9, δ = {delta:g}")
+            left.plot(x[part], rows["lambda"].to_numpy()[part], color=style.color, ls=style.line, label=label)
+        right.plot(x, rows["paper"], color=style.color, ls=style.line, label=f"equations 7–9, δ = {delta:g}")
         dots: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 2.6, "mfc": "white", "mew": 0.7}
         label = "rebuilt from the λ's" if delta == deltas[-1] else None
-        right.plot(x, own["rebuilt"], color=style.color, label=label, **dots)
+        right.plot(x, rows["rebuilt"], color=style.color, label=label, **dots)
     for ax, name in ((left, "λ₁ = −λ₂"), (right, "cost")):
         ax.axvline(0.0, color="0.7", lw=0.6, zorder=0)
         ax.set_xlabel("x = s₁ − s₂")
@@ -178,12 +138,12 @@ def margin_costs(margin: pd.DataFrame) -> Picture:
 
 
 @in_style
-def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
+def walk(tables: Mapping[str, pd.DataFrame]) -> Picture:
     """Draw LambdaRank's forces on three documents, a walk around a tie, and the cost's gap there.
 
     Parameters
     ----------
-    found : mapping of str to pandas.DataFrame
+    tables : mapping of str to pandas.DataFrame
         The experiment's tables; ``field``, ``corners``, ``walk`` and ``across`` are drawn.
 
     Returns
@@ -191,14 +151,14 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
     Picture
     """
     figure, [[plane, round_, gap]] = new_figure(PAGE, 2.75, columns=3, width_ratios=(1.25, 1, 1))
-    _plane(plane, found)
-    done = found["walk"]
+    _plane(plane, tables)
+    done = tables["walk"]
     styles = looks(["RankNet", "LambdaRank"])
     steps = done["step"].to_numpy()
     for name in ("RankNet", "LambdaRank"):
         style = styles[name]
         round_.plot(steps / steps[-1] * 4, done[name.lower()], color=style.color, ls=style.line)
-        gap.plot(*_broken(found["across"], name.lower()), color=style.color, ls=style.line, label=name)
+        gap.plot(*_broken(tables["across"], name.lower()), color=style.color, ls=style.line, label=name)
     end = float(done["lambdarank"].iloc[-1])
     round_.plot([4, 4], [0, end], color="black", lw=2, solid_capstyle="butt")
     round_.text(4.1, end / 2, f"{end:.4f}", va="center")
@@ -211,7 +171,7 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
     gap.set_ylabel("cost rebuilt from s = 0")
     gap.axvline(0.0, color="0.7", lw=0.6, zorder=0)
     legend_below(figure, 2)
-    across = found["across"]
+    across = tables["across"]
     sides = across["lambdarank"].to_numpy()
     middle = int(np.searchsorted(across["difference"], 0.0))
     alt = (
@@ -226,8 +186,8 @@ def walk(found: Mapping[str, pd.DataFrame]) -> Picture:
     return Picture("walk", title, finish(figure, alt))
 
 
-def _plane(ax: Axes, found: Mapping[str, pd.DataFrame]) -> None:
-    field, corners = found["field"], found["corners"].to_numpy()
+def _plane(ax: Axes, tables: Mapping[str, pd.DataFrame]) -> None:
+    field, corners = tables["field"], tables["corners"].to_numpy()
     reach = float(field["x"].max()) * 1.08
     middle: dict[str, Any] = {"ha": "center", "va": "center"}
     # In these coordinates the ties are the lines at 90, 150 and 30 degrees.

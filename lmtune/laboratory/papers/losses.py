@@ -1,20 +1,23 @@
-"""A paper's comparison of losses: its protocol turned into trainings, and these into its table."""
+"""Tables that compare losses: a paper's protocol as data, its trainings, and its table."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from lmtune.errors import InputError
-from lmtune.laboratory.collections import short_name
-from lmtune.laboratory.data import HELP, check_name, load
+from lmtune.laboratory.data import HELP, check_name, load_split, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.papers.protocol import Protocol
 from lmtune.laboratory.papers.table import changes, differences, differing, paper_table, rows_of, weighed
+from lmtune.laboratory.study import Run, Study
+from lmtune.measures.lists import Empty
 from lmtune.measures.measure import exponential_ndcg, parse_list_measure
 from lmtune.options import option
 from lmtune.reporting.table import Table
@@ -23,12 +26,81 @@ from lmtune.reranking.losses.names import Loss
 from lmtune.reranking.normalisation import Normalisation
 from lmtune.reranking.settings import Settings
 
+
+@dataclass(frozen=True)
+class PaperSet:
+    """A set of data that a paper reports on.
+
+    Attributes
+    ----------
+    name : str
+        The paper's.
+    pattern : str
+        What the last two parts of its path look like, as it is distributed; a regular expression.
+    printed : mapping of str to tuple of str
+        The table's cells by method.
+    settings : mapping
+        Of `lmtune.reranking.settings.Settings`, those that the paper sets for these data alone.
+    """
+
+    name: str
+    pattern: str
+    printed: Mapping[str, tuple[str, ...]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a paper compares losses.
+
+    Attributes
+    ----------
+    source : str
+        The paper, and the number of its table.
+    methods : mapping of str to str
+        By the table's names, losses as `lmtune.reranking.losses.names.parse_losses` takes them; empty for
+        what cannot be run here.
+    cutoffs : tuple of int
+        The columns, of nDCG.
+    settings : mapping
+        Of `lmtune.reranking.settings.Settings`, for all methods.
+    falls : float or None
+        The share of the epochs, warm-up aside, after which the rate falls to a tenth.
+    normalisation : Normalisation
+        Of a network's features.
+    empty : {"skip", "zero", "one"}
+        What test queries without a relevant document count.
+    claims : tuple of (str, str)
+        What the paper says is better than what.
+    sets : tuple of PaperSet
+        The data with their figures.
+    differences : tuple of str
+        What is done otherwise, or had to be assumed.
+    """
+
+    source: str
+    methods: Mapping[str, str]
+    cutoffs: tuple[int, ...]
+    settings: Mapping[str, Any]
+    falls: float | None
+    normalisation: Normalisation
+    empty: Empty
+    claims: tuple[tuple[str, str], ...]
+    sets: tuple[PaperSet, ...]
+    differences: tuple[str, ...]
+
+    def set_of(self, data: str) -> PaperSet | None:
+        """Return the set whose files these are, by their path; None for another's."""
+        path = "/".join(Path(data).absolute().parts[-2:])
+        return next((each for each in self.sets if re.search(each.pattern, path, re.IGNORECASE)), None)
+
+
 _RAW = Normalisation("none", log1p=False)
 
 
 @dataclass(frozen=True)
 class LossTable(Experiment):
-    """What to train on, and how.
+    """Experiment: a paper's table of losses.
 
     Attributes
     ----------
@@ -50,15 +122,21 @@ class LossTable(Experiment):
     device: str = option("cpu", "cpu or cuda.")
     seed: int = option(0, "The first trial's; draws artificial data.", low=0)
 
-    def units(self) -> list[Unit]:
+    def study(self) -> Study:
         """Return a training a method, point of its grid, and trial."""
+        asked = self._asked()
+
+        def unit(run: Run) -> Unit:
+            settings = replace(list(asked.values())[run.case][run.option], seed=self.seed + run.trial)
+            key = f"method{run.case + 1}-options{run.option + 1}-trial{run.trial + 1}"
+            return Unit(key, train, self._arguments(settings))
+
+        return Study(asked, self.trials, unit)
+
+    def units(self) -> list[Unit]:
+        """Return the study's units."""
         check_name(self.data)
-        return [
-            Unit(_key(place, number, trial), train, self._arguments(replace(own, seed=self.seed + trial)))
-            for place, asked in enumerate(self._asked().values())
-            for number, own in enumerate(asked)
-            for trial in range(self.trials)
-        ]
+        return self.study().units()
 
     def _arguments(self, settings: Settings) -> dict[str, Any]:
         from lmtune.reranking.reranker import learner_of
@@ -78,10 +156,10 @@ class LossTable(Experiment):
         """Return, by method, the settings that validation chooses from."""
         texts = {method: text for method, text in self.protocol.methods.items() if text}
         known = self.protocol.set_of(self.data)
-        given = {**self.protocol.settings, **(known.settings if known else {})}
+        fixed = {**self.protocol.settings, **(known.settings if known else {})}
         common = Settings.from_record(
             {
-                **given,
+                **fixed,
                 "network": self.network,
                 "epochs": self.warm_up + self.epochs,
                 "warm_up": self.warm_up,
@@ -99,67 +177,68 @@ class LossTable(Experiment):
         return "constant" if falls is None else f"step:{self.warm_up + math.ceil(falls * self.epochs)}"
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
-        """Choose each method's options by validation, and hold the methods against each other."""
-        import pandas as pd
-
+        """Choose each method's options by validation, and compare the methods."""
         measures = tuple(map(exponential_ndcg, self.protocol.cutoffs))
         fill = {"skip": math.nan, "zero": 0.0, "one": 1.0}[self.protocol.empty]
+        study = self.study()
+        runs = study.table(results)
         outcomes, tried, notes = [], [], list[str]()
-        for place, (method, asked) in enumerate(self._asked().items()):
-            every = [
-                [results[_key(place, number, trial)] for trial in range(self.trials)]
-                for number in range(len(asked))
-            ]
-            if failed := [own["failed"] for some in every for own in some if "failed" in own]:
-                notes.append(f"{method} is not there: {failed[0]}")
+        for method, trials in runs.groupby("case", sort=False):
+            if "failed" in trials and len(failed := trials["failed"].dropna()):
+                notes.append(f"{method} is not there: {failed.iloc[0]}")
                 continue
-            means = [float(np.mean([own["validation"] for own in some])) for some in every]
-            best = int(np.argmax(means))
-            values = np.array([own["test"] for own in every[best]])
+            values = np.array(trials.loc[trials["chosen"], "test"].tolist())
             values[np.isnan(values)] = fill
-            outcomes.append(Outcome(method, math.nan, measures, values))
+            outcomes.append(Outcome(str(method), math.nan, measures, values))
             tried += [
-                {"method": method, "options": str(own.loss), "validation": mean, "chosen": number == best}
-                for number, (own, mean) in enumerate(zip(asked, means, strict=True))
+                {
+                    "method": method,
+                    "options": str(settings.loss),
+                    "validation": float(np.mean(mine["validation"].tolist())),
+                    "chosen": mine["chosen"].all(),
+                }
+                for settings, (_, mine) in zip(
+                    study.cases[str(method)], trials.groupby("option"), strict=True
+                )
             ]
         known = self.protocol.set_of(self.data)
+        labels = self.protocol.methods if known else [outcome.label for outcome in outcomes]
         rows = []
         for column, (cutoff, measure) in enumerate(zip(self.protocol.cutoffs, measures, strict=True)):
-            printed = dict.fromkeys(self.protocol.methods if known else (own.label for own in outcomes), "")
-            if known:
-                printed |= {method: figures[column] for method, figures in known.printed.items()}
+            cells = {method: texts[column] for method, texts in known.printed.items()} if known else {}
+            printed = dict.fromkeys(labels, "") | cells
             rows += rows_of(outcomes, measure, over="trials", printed=printed, column=f"NDCG@{cutoff}")
-        trials = [
-            (own.label, trial, str(measure), value)
-            for own in outcomes
+        by_trial = [
+            (outcome.label, trial, str(measure), value)
+            for outcome in outcomes
             for measure in measures
-            for trial, value in enumerate(own.by_trial("skip", measure).tolist(), 1)
+            for trial, value in enumerate(outcome.by_trial("skip", measure).tolist(), 1)
         ]
         return {
             "table": pd.DataFrame(rows),
             "differences": differences(outcomes),
             "tried": pd.DataFrame(tried),
             "notes": pd.DataFrame({"note": notes}),
-            "trials": pd.DataFrame(trials, columns=["method", "trial", "measure", "value"]),
+            "trials": pd.DataFrame(by_trial, columns=["method", "trial", "measure", "value"]),
         }
 
-    def table(self, found: Tables) -> Table:
+    def table(self, tables: Tables) -> Table:
         """Lay it out as the paper does."""
         known = self.protocol.set_of(self.data)
         caption = f"{self.protocol.source}, on {known.name if known else short_name(self.data)}: test queries"
-        return paper_table(found["table"], caption=caption, over=f"{self.trials} trials")
+        return paper_table(tables["table"], caption=caption, over=f"{self.trials} trials")
 
-    def conclusions(self, found: Tables) -> list[str]:
+    def conclusions(self, tables: Tables) -> list[str]:
         """Say whether the paper's order holds, and what differs from its protocol."""
         chosen = parse_list_measure(str(self.protocol.settings["measure"]))
-        said = weighed(found["differences"], self.protocol.claims, chosen)
-        said += [f"{note}." for note in found["notes"]["note"]]
+        said = weighed(tables["differences"], self.protocol.claims, chosen)
+        said += [f"{note}." for note in tables["notes"]["note"]]
         return [*said, *differing(self._otherwise())]
 
     def _otherwise(self) -> Iterator[str]:
         yield from changes(self)
         if self.protocol.set_of(self.data) is None:
-            names = " and ".join(own.name for own in self.protocol.sets)
+            names = " and ".join(each.name for each in self.protocol.sets)
             yield f"its data are {names}, so that none of its figures stand beside ours"
         yield from self.protocol.differences
 
@@ -178,7 +257,7 @@ def train(
     Parameters
     ----------
     data, data_seed, validation, normalisation
-        As `lmtune.laboratory.data.load` takes them; of the last, the fields.
+        As `lmtune.laboratory.data.load_split` takes them; of the last, the fields.
     settings : mapping
         A record of `lmtune.reranking.settings.Settings`.
     cutoffs : list of int
@@ -194,8 +273,8 @@ def train(
     """
     from lmtune.reranking.reranker import learner_of, measured
 
-    split = load(data, data_seed, Normalisation(**normalisation), validation)
     learner = learner_of(Settings.from_record(settings))
+    split = load_split(data, data_seed, Normalisation(**normalisation), validation)
     try:
         scorer = learner.fit(split.train, split.validation, device=device)
     except InputError as error:
@@ -205,7 +284,3 @@ def train(
     scores = scorer.score(split.test, device=device)
     values = measured([(split.test, scores)], [exponential_ndcg(cutoff) for cutoff in cutoffs])
     return {"validation": scorer.validation, "test": values.tolist()}
-
-
-def _key(place: int, number: int, trial: int) -> str:
-    return f"method{place + 1}-options{number + 1}-trial{trial + 1}"

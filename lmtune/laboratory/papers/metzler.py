@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from lmtune.datasets.collection import Collection, named_collections
-from lmtune.laboratory.collections import short_name
+from lmtune.laboratory.data import short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.table import changes, differing, paper_table, rows_of
 from lmtune.measures.measure import parse_measures
@@ -45,7 +46,10 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Metzler(Experiment):
-    """How to search."""
+    """Experiment.
+
+    Metzler 2007, table 1: two-stage smoothing tuned by direct search and by RankNet's cost.
+    """
 
     name: ClassVar[str] = "metzler"
     quick: ClassVar[Mapping[str, Any]] = {"points": (8, 10), "ascents": 1, "restarts": 0, "starts": 1}
@@ -62,11 +66,16 @@ class Metzler(Experiment):
         check_names([short_name(dataset) for dataset in self.datasets])
         self._plan()
         collections = named_collections(self.datasets, Collection())
-        for own in collections:
-            own.load(need=("topics", "qrels"))
+        for collection in collections:
+            collection.load(need=("topics", "qrels"))
         return [
-            Unit(file_name(short_name(str(own.name))), self.compare, {"collection": own}, reports=True)
-            for own in collections
+            Unit(
+                file_name(short_name(str(collection.name))),
+                self.compare,
+                {"collection": collection},
+                reports=True,
+            )
+            for collection in collections
         ]
 
     def compare(
@@ -109,15 +118,13 @@ class Metzler(Experiment):
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table``, ``fits`` and ``notes``."""
-        import pandas as pd
-
         named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
         rows = []
-        for place, measure in enumerate(parse_measures(PROTOCOL["measures"])):
-            for name, own in named:
-                column = PRINTED.get(name, "").split()[3 * place : 3 * place + 3]
+        for number, measure in enumerate(parse_measures(PROTOCOL["measures"])):
+            for name, result in named:
+                column = PRINTED.get(name, "").split()[3 * number : 3 * number + 3]
                 printed = dict(zip(METHODS, column or [""] * 3, strict=True))
-                values = {} if str(measure) in own["undefined"] else own["values"][str(measure)]
+                values = {} if str(measure) in result["undefined"] else result["values"][str(measure)]
                 outcomes = [
                     Outcome(method, math.nan, (measure,), np.array(of_topics)[None, :, None])
                     for method, of_topics in values.items()
@@ -125,29 +132,29 @@ class Metzler(Experiment):
                 rows += rows_of(
                     outcomes, measure, over="queries", printed=printed, column=name, group=measure.title
                 )
-        fits = [{"collection": name, **row} for name, own in named for row in own["fits"]]
-        notes = [(name, note) for name, own in named for note in own["notes"]]
+        fits = [{"collection": name, **row} for name, result in named for row in result["fits"]]
+        notes = [(name, note) for name, result in named for note in result["notes"]]
         return {
             "table": pd.DataFrame(rows),
             "fits": pd.DataFrame(fits),
             "notes": pd.DataFrame(notes, columns=["collection", "note"]),
         }
 
-    def table(self, found: Tables) -> Table:
+    def table(self, tables: Tables) -> Table:
         """Lay it out as the paper does."""
         caption = "Metzler (2007), table 1: means over test topics"
-        return paper_table(found["table"], caption=caption, over="test topics", first="Metric")
+        return paper_table(tables["table"], caption=caption, over="test topics", first="Metric")
 
-    def conclusions(self, found: Tables) -> list[str]:
+    def conclusions(self, tables: Tables) -> list[str]:
         """Say whether the paper's claim holds, and what differs from its protocol."""
-        mine = found["table"][found["table"]["method"] == RANKNET]
+        mine = tables["table"][tables["table"]["method"] == RANKNET]
         cells = int(mine["mean"].notna().sum())
         better = int(mine["better_than"].str.contains(DIRECT).sum())
-        direct = found["table"][found["table"]["method"] == DIRECT]
+        direct = tables["table"][tables["table"]["method"] == DIRECT]
         worse = int(direct["better_than"].str.contains(RANKNET).sum())
         said = [
             f"Of {cells} cells {RANKNET} is significantly better than {DIRECT} in {better}, worse in "
             f"{worse}; the paper: never better, worse in MAP and BPREF on WSJ and ROBUST and in P@10 on WSJ.",
-            *(f"{row['collection']}: {row['note']}." for row in found["notes"].to_dict("records")),
+            *(f"{row['collection']}: {row['note']}." for row in tables["notes"].to_dict("records")),
         ]
         return [*said, *differing([*changes(self), *DIFFERENCES])]

@@ -6,7 +6,9 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from lmtune.laboratory.experiment import Experiment
 from lmtune.measures.measure import Measure
@@ -14,9 +16,6 @@ from lmtune.measures.significance.effects import MeanInterval, confidence_interv
 from lmtune.reporting.comparison_tables import letters
 from lmtune.reporting.table import Cell, Column, Table, name_columns, short
 from lmtune.reranking.comparison import Outcome, Over, contrasts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DASH = "–"
 _LEVEL = 0.05
@@ -48,14 +47,14 @@ def rows_of(
         Where the row stands in the table.
     """
     tested = contrasts(outcomes, "skip", measure, over="queries") if outcomes else None
-    found = {own.label: own for own in outcomes}
+    by_method = {outcome.label: outcome for outcome in outcomes}
     rows = []
-    for method in dict.fromkeys([*printed, *found]):
+    for method in dict.fromkeys([*printed, *by_method]):
         interval = MeanInterval(math.nan, math.nan)
-        if method in found:
-            means = found[method].by_query if over == "queries" else found[method].by_trial
+        if method in by_method:
+            means = by_method[method].by_query if over == "queries" else by_method[method].by_trial
             interval = confidence_interval(means("skip", measure).tolist())
-        better = [other for other in found if tested and tested.beats(str(measure), method, other)]
+        better = [other for other in by_method if tested and tested.beats(str(measure), method, other)]
         row = row_of(method, column, interval)
         rows.append(
             {**row, "group": group, "printed": printed.get(method, ""), "better_than": "; ".join(better)}
@@ -65,33 +64,31 @@ def rows_of(
 
 def row_of(method: str, column: str, interval: MeanInterval) -> dict[str, Any]:
     """Return a row of which nothing is tested or printed."""
-    place = {"group": "", "column": column, "method": method}
-    return {**place, "printed": "", **interval._asdict(), "better_than": ""}
+    cell = {"group": "", "column": column, "method": method}
+    return {**cell, "printed": "", **interval._asdict(), "better_than": ""}
 
 
 def differences(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """Return all pairs' differences over queries, either way round, by measure."""
-    import pandas as pd
-
     rows = []
     for measure in outcomes[0].measures:
         tested = contrasts(outcomes, "skip", measure, over="queries")
-        for own in tested.contrasts if tested else ():
-            (low, high), p = own.interval, own.adjusted["t"]
+        for contrast in tested.contrasts if tested else ():
+            (low, high), p = contrast.interval, contrast.adjusted["t"]
             rows += [
-                (str(measure), own.system, own.against, own.difference, low, high, p),
-                (str(measure), own.against, own.system, -own.difference, -high, -low, p),
+                (str(measure), contrast.system, contrast.against, contrast.difference, low, high, p),
+                (str(measure), contrast.against, contrast.system, -contrast.difference, -high, -low, p),
             ]
     return pd.DataFrame(rows, columns=["measure", "a", "b", "difference", "low", "high", "p_holm"])
 
 
-def weighed(found: pd.DataFrame, claims: Sequence[tuple[str, str]], measure: Measure) -> list[str]:
+def weighed(rows: pd.DataFrame, claims: Sequence[tuple[str, str]], measure: Measure) -> list[str]:
     """Say of each claim, that a method is better than another, what `differences` say of it."""
     return [
         f"NDCG@{measure.cutoff}, {row['a']} minus {row['b']}: {short(row['difference'])} "
         f"({short(row['low'])} to {short(row['high'])}, "
         f"{'significant' if row['p_holm'] < _LEVEL else 'not significant'})."
-        for row in found[found["measure"] == str(measure)].to_dict("records")
+        for row in rows[rows["measure"] == str(measure)].to_dict("records")
         if (row["a"], row["b"]) in claims
     ]
 
@@ -118,17 +115,17 @@ def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "")
     columns, methods = (list(dict.fromkeys(rows[name])) for name in ("column", "method"))
     names = dict(zip(methods, letters(len(methods)), strict=True))
     beside = [column for column in columns if any(rows[rows["column"] == column]["printed"])]
-    cells = {(own["group"], own["method"], own["column"]): own for own in rows.to_dict("records")}
+    cells = {(row["group"], row["method"], row["column"]): row for row in rows.to_dict("records")}
     groups = []
-    for group, keys in groupby(dict.fromkeys((own[0], own[1]) for own in cells), key=lambda key: key[0]):
+    for group, keys in groupby(dict.fromkeys((row[0], row[1]) for row in cells), key=lambda key: key[0]):
         lines = []
-        for place, (_, method) in enumerate(keys):
-            line = [Cell(group, repeated=place > 0)] if first else []
+        for number, (_, method) in enumerate(keys):
+            line = [Cell(group, repeated=number > 0)] if first else []
             line += [Cell(names[method]), Cell(method)]
             for column in columns:
-                own = cells[group, method, column]
-                line.append(_cell(own, names))
-                line += [Cell(own["printed"] or DASH)] if column in beside else []
+                row = cells[group, method, column]
+                line.append(_cell(row, names))
+                line += [Cell(row["printed"] or DASH)] if column in beside else []
             lines.append(line)
         groups.append(lines)
     headers = [Column(text) for column in columns for text in [column, "printed"][: 1 + (column in beside)]]
@@ -144,21 +141,21 @@ def paper_table(rows: pd.DataFrame, *, caption: str, over: str, first: str = "")
     )
 
 
-def _cell(own: Mapping[Hashable, Any], names: Mapping[str, str]) -> Cell:
-    if math.isnan(own["mean"]):
+def _cell(row: Mapping[Hashable, Any], names: Mapping[str, str]) -> Cell:
+    if math.isnan(row["mean"]):
         return Cell(DASH)
-    spread = "" if math.isnan(own["half"]) else f" ± {short(own['half'])}"
-    better = [names[other] for other in own["better_than"].split("; ") if other]
-    return Cell(short(own["mean"]) + spread, "".join(better))
+    spread = "" if math.isnan(row["half"]) else f" ± {short(row['half'])}"
+    better = [names[other] for other in row["better_than"].split("; ") if other]
+    return Cell(short(row["mean"]) + spread, "".join(better))
 
 
 def changes(experiment: Experiment) -> Iterator[str]:
     """Say which options are not those of the paper's protocol, their defaults."""
     usual = type(experiment)()
     changed = [
-        f"{own.name.replace('_', ' ')} {getattr(experiment, own.name)} instead of {getattr(usual, own.name)}"
-        for own in fields(experiment)
-        if own.name not in _FREE and getattr(experiment, own.name) != getattr(usual, own.name)
+        f"{name.replace('_', ' ')} {getattr(experiment, name)} instead of {getattr(usual, name)}"
+        for name in (field.name for field in fields(experiment))
+        if name not in _FREE and getattr(experiment, name) != getattr(usual, name)
     ]
     if changed:
         yield f"this run has {', '.join(changed)}"

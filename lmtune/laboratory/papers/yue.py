@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
 from lmtune.gradient_free import minimise
-from lmtune.laboratory.collections import short_name
-from lmtune.laboratory.data import HELP, load
+from lmtune.laboratory.data import HELP, load_split, short_name
 from lmtune.laboratory.experiment import Experiment, Tables, Unit
 from lmtune.laboratory.papers.table import (
     changes,
@@ -26,8 +27,9 @@ from lmtune.laboratory.papers.table import (
     rows_of,
     weighed,
 )
-from lmtune.laboratory.spsa.descents import first_weights, gains_of
+from lmtune.laboratory.spsa.experiment import first_weights, gains_of
 from lmtune.laboratory.spsa.linear_net import LinearMeasure
+from lmtune.laboratory.study import choose_by_first
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.measures.significance.effects import confidence_interval
 from lmtune.options import option
@@ -54,7 +56,10 @@ _DIFFERENCES = (
 
 @dataclass(frozen=True)
 class SpsaOnNdcg(Experiment):
-    """What to run."""
+    """Experiment.
+
+    Yue and Burges 2007, table 1: a linear net trained on NDCG itself by SPSA, against LambdaRank.
+    """
 
     name: ClassVar[str] = "yue"
     quick: ClassVar[Mapping[str, Any]] = {
@@ -95,7 +100,7 @@ class SpsaOnNdcg(Experiment):
 
     @property
     def spsa(self) -> str:
-        """What SPSA is called."""
+        """The name of SPSA in the table."""
         return f"SPSA:{self.per_step}"
 
     @property
@@ -122,16 +127,14 @@ class SpsaOnNdcg(Experiment):
         return self._chosen(partial(self._training, loss), [(rate, math.nan) for rate in self.learning_rates])
 
     def _chosen(
-        self, run: Callable[[int, float, float], dict[str, Any]], choices: Sequence[tuple[float, float]]
+        self, run: Callable[..., dict[str, Any]], choices: Sequence[tuple[float, float]]
     ) -> dict[str, Any]:
-        first = [run(self.seed, *choice) for choice in choices]
-        best = int(np.argmax([own["validation"] for own in first]))
+        record = choose_by_first(run, choices, self.all_seeds, itemgetter("validation"))
         tried = [
-            {"rate": rate, "width": width, "validation": own["validation"], "train": own["train"]}
-            for (rate, width), own in zip(choices, first, strict=True)
+            {"rate": rate, "width": width, "validation": first["validation"], "train": first["train"]}
+            for (rate, width), first in zip(choices, record["tried"], strict=True)
         ]
-        others = [run(seed, *choices[best]) for seed in self.all_seeds[1:]]
-        return {"chosen": best, "tried": tried, "runs": [first[best], *others]}
+        return {**record, "tried": tried}
 
     def _descent(self, seed: int, rate: float, width: float) -> dict[str, Any]:
         nets = _nets(self.data, self.seed, self.cutoff)
@@ -161,7 +164,7 @@ class SpsaOnNdcg(Experiment):
 
     def _training(self, loss: str, seed: int, rate: float, width: float) -> dict[str, Any]:
         del width
-        fold = load(self.data, self.seed)
+        fold = load_split(self.data, self.seed)
         settings = Settings(
             loss=make_loss(loss),
             network="linear",
@@ -172,33 +175,31 @@ class SpsaOnNdcg(Experiment):
             batch_size=self.batch_size,
             seed=seed,
         )
-        found = fit(fold.train, fold.validation, settings)
-        [weights] = found.weights.values()
+        trained = fit(fold.train, fold.validation, settings)
+        [weights] = trained.weights.values()
         nets = _nets(self.data, self.seed, self.cutoff)
-        return {**_reached(nets, weights.double().numpy().ravel()), "evaluations": found.best_epoch}
+        return {**_reached(nets, weights.double().numpy().ravel()), "evaluations": trained.best_epoch}
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return NDCG by method and seed, the table, differences, the choices and SPSA's courses."""
-        import pandas as pd
-
         measure = exponential_ndcg(self.cutoff)
         runs, rows, tried, outcomes = [], [], [], []
         for name in self.methods:
-            own = results[LOSSES.get(name, "spsa")]
-            for seed, run in zip(self.all_seeds, own["runs"], strict=True):
+            record = results[LOSSES.get(name, "spsa")]
+            for seed, run in zip(self.all_seeds, record["runs"], strict=True):
                 reached = {key: run[key] for key in (*PARTS, "evaluations")}
                 runs.append({"method": name, "seed": seed, **reached})
-            values = np.array([run["queries"] for run in own["runs"]])[:, :, None]
+            values = np.array([run["queries"] for run in record["runs"]])[:, :, None]
             outcomes.append(Outcome(name, math.nan, (measure,), values))
             for part in PARTS[:-1]:
-                interval = confidence_interval([run[part] for run in own["runs"]])
+                interval = confidence_interval([run[part] for run in record["runs"]])
                 rows.append(row_of(name, part.title(), interval))
             tried += [
-                {"method": name, **row, "chosen": place == own["chosen"]}
-                for place, row in enumerate(own["tried"])
+                {"method": name, **row, "chosen": number == record["chosen"]}
+                for number, row in enumerate(record["tried"])
             ]
         courses = [run["course"] for run in results["spsa"]["runs"]]
-        course = np.array([own["train"] for own in courses])
+        course = np.array([record["train"] for record in courses])
         spread = {"train": course.mean(axis=0), "lowest": course.min(axis=0), "highest": course.max(axis=0)}
         rows += rows_of(outcomes, measure, over="trials", printed={}, column=PARTS[-1].title())
         return {
@@ -209,17 +210,17 @@ class SpsaOnNdcg(Experiment):
             "courses": pd.DataFrame({"evaluations": courses[0]["evaluations"], **spread}),
         }
 
-    def table(self, found: Tables) -> Table:
+    def table(self, tables: Tables) -> Table:
         """Lay it out as the paper does."""
         data = short_name(self.data)
         caption = f"Yue and Burges (2007), table 1: NDCG@{self.cutoff} of linear nets on {data}"
-        return paper_table(found["table"], caption=caption, over=f"{self.seeds} trainings")
+        return paper_table(tables["table"], caption=caption, over=f"{self.seeds} trainings")
 
-    def conclusions(self, found: Tables) -> list[str]:
+    def conclusions(self, tables: Tables) -> list[str]:
         """Say whether SPSA on NDCG itself is worse than the two losses by gradient."""
         claims = [(name, self.spsa) for name in LOSSES]
-        said = weighed(found["differences"], claims, exponential_ndcg(self.cutoff))
-        spent = found["runs"].groupby("method", sort=False)["evaluations"].mean()
+        said = weighed(tables["differences"], claims, exponential_ndcg(self.cutoff))
+        spent = tables["runs"].groupby("method", sort=False)["evaluations"].mean()
         passes = ", ".join(f"{name} {mean:,.0f}" for name, mean in spent.items())
         return [
             *said,
@@ -231,11 +232,11 @@ class SpsaOnNdcg(Experiment):
 
 @lru_cache(maxsize=1)
 def _nets(data: str, seed: int, cutoff: int) -> dict[str, LinearMeasure]:
-    fold = load(data, seed)
+    fold = load_split(data, seed)
     return {name: LinearMeasure(getattr(fold, name), f"ndcg@{cutoff}") for name in PARTS}
 
 
 def _reached(nets: Mapping[str, LinearMeasure], point: NDArray[np.float64]) -> dict[str, Any]:
     values = {name: net.values(point) for name, net in nets.items()}
-    means = {name: float(np.nanmean(own)) for name, own in values.items()}
+    means = {name: float(np.nanmean(by_query)) for name, by_query in values.items()}
     return {**means, "queries": values["test"].tolist()}

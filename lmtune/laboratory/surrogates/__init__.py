@@ -1,1 +1,1 @@
-"""Bruch et al. (2019) and Qiu et al. (2022): training by ApproxNDCG and SONG, as sweeps."""
+"""Metzler (2007) continued: lambda and mu by the gradients of smooth measures."""

@@ -1,197 +1,135 @@
-"""Pictures of sweeps: measures by value with intervals, and courses by epoch with bands."""
+"""How far surrogates' choices are from direct search's, and why RankNet's are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from lmtune.measures.measure import exponential_ndcg
-from lmtune.reporting.figures.style import (
-    PAGE,
-    Look,
-    Picture,
-    finish,
-    in_style,
-    legend_below,
-    looks,
-    new_figure,
-    short,
-)
-from lmtune.reporting.figures.training import draw_course
+from lmtune.laboratory.pictures import draw_panels
+from lmtune.laboratory.surrogates.causes import PAIRS, SMOOTH
+from lmtune.laboratory.surrogates.dimensions import HIDDEN
+from lmtune.measures.measure import parse_measure
+from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, legend_below, looks, new_figure
+from lmtune.reporting.figures.surfaces import SurfacePanel, surface
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL, RANKNET
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_PARTS = {"validation": Look("#0072B2", "-", "o"), "test": Look("#D55E00", "--", "s")}
-_NAMES = {
-    "objective": "objective, all training items",
-    "training": "{}, training queries",
-    "validation": "{}, validation",
-}
-# Room on the side where trainings begin, and on the other, to the range of their second half.
-_WAY, _MARGIN = 0.8, 0.1
-_APART = 0.16
-# Letters of a value that go beside others.
-_SHORT = 8
-
-
-def value_picture(
-    summary: pd.DataFrame,
-    *,
-    name: str,
-    title: str,
-    cutoffs: Sequence[int],
-    queries: Sequence[str],
-    axis: str = "",
-    over: str = "trials",
-) -> Picture:
-    """Draw means with 95% intervals by value, a panel a cutoff.
-
-    Parameters
-    ----------
-    summary : pandas.DataFrame
-        From `lmtune.laboratory.surrogates.sweeps.summary`.
-    name, title : str
-        The picture's.
-    cutoffs : sequence of int
-        Panels, from left to right.
-    queries : sequence of str
-        Parts of the queries to draw.
-    axis : str
-        What the values are, such as ``"alpha"``; empty where they speak for themselves. Long values
-        stand below each other.
-    over : str
-        What the intervals are over.
-    """
-    last = summary[summary["cutoff"] == cutoffs[-1]]
-    words = []
-    for part in queries:
-        own = last[last["queries"] == part]
-        means = ", ".join(
-            f"{value} {short(mean)} ± {short(half)}"
-            for value, mean, half in zip(own["value"], own["mean"], own["half"], strict=True)
-        )
-        words.append(f"{exponential_ndcg(cutoffs[-1])} on the {part} queries: {means}.")
-    lead = (
-        f"Mean nDCG{f' by {axis}' if axis else ''} with 95% intervals over {last['trials'].iloc[0]} {over}."
-    )
-    alt = " ".join([lead, *words])
-    return Picture(name, title, _values(summary, axis, cutoffs, queries, alt))
 
 
 @in_style
-def _values(
-    summary: pd.DataFrame, axis: str, cutoffs: Sequence[int], queries: Sequence[str], alt: str
-) -> Figure:
-    values = list(summary["value"].unique())
-    places = np.arange(len(values), dtype=np.float64)
-    sideways = not axis or max(map(len, values)) > _SHORT
-    height = 1.1 + 0.22 * len(values) if sideways else 2.5
-    figure, [panels] = new_figure(PAGE, height, columns=len(cutoffs), sharey=sideways, sharex=not sideways)
-    shifts = np.linspace(-_APART, _APART, len(queries)) if len(queries) > 1 else [0.0]
-    for ax, cutoff in zip(panels, cutoffs, strict=True):
-        for part, shift in zip(queries, shifts, strict=True):
-            own = summary[(summary["queries"] == part) & (summary["cutoff"] == cutoff)]
-            _intervals(ax, own, part, places + shift, sideways=sideways)
-        along, across = (ax.yaxis, ax.xaxis) if sideways else (ax.xaxis, ax.yaxis)
-        along.set_ticks(places, values)
-        across.grid(visible=True, color="0.9", lw=0.5)
-        ax.set_axisbelow(True)
-        ax.set_title(str(exponential_ndcg(cutoff)))
-        if sideways:
-            ax.set_ylim(len(values) - 0.5, -0.5)
-        else:
-            ax.set_xlim(-0.6, len(values) - 0.4)
-            ax.set_xlabel(axis)
-    if sideways:
-        panels[0].set_ylabel(axis)
-    if len(queries) > 1:
-        legend_below(figure, len(queries))
-    return finish(figure, alt)
-
-
-def _intervals(
-    ax: Axes, own: pd.DataFrame, part: str, places: NDArray[np.float64], *, sideways: bool
-) -> None:
-    look = _PARTS[part]
-    mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
-    x, y = (mean, places) if sideways else (places, mean)
-    bars: dict[str, Any] = {"xerr" if sideways else "yerr": half, "capsize": 2.5, "lw": 0, "elinewidth": 1.2}
-    ax.errorbar(x, y, color=look.color, marker=look.marker, ms=4, label=f"{part} queries", **bars)
-
-
-def course_picture(
-    table: pd.DataFrame, *, name: str, title: str, courses: Sequence[str], cutoff: int, axis: str = ""
-) -> Picture:
-    """Draw means by epoch with 95% intervals as bands, a panel a course, a line a value.
+def differences(table: pd.DataFrame, *, margin: float) -> Figure:
+    """Draw the differences to Direct with their intervals, a panel a collection.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The table ``courses`` of `lmtune.laboratory.surrogates.sweeps.Sweep`.
-    name, title : str
-        The picture's.
-    courses : sequence of str
-        Of ``"objective"``, ``"training"`` and ``"validation"``; those that the table lacks are
-        left out.
-    cutoff : int
-        Of the courses' NDCG.
-    axis : str
-        What the values are.
+        Rows of the table ``equivalence`` of one measure.
+    margin : float
+        Drawn as a band about 0; beyond five times as much the axis is logarithmic.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Intervals are those with topics and training sets crossed, of 90%.
     """
-    there = [course for course in courses if course in table.columns]
-    last = table[table["epoch"] == table["epoch"].max()]
-    words = [
-        f"{_NAMES[course].format(exponential_ndcg(cutoff))} in the last epoch: "
-        + ", ".join(
-            f"{value} {short(float(own[course].mean()))}" for value, own in last.groupby("value", sort=False)
-        )
-        + "."
-        for course in there
+    from matplotlib.ticker import NullLocator
+
+    datasets = table["dataset"].unique().tolist()
+    judged = table[~table["method"].isin([DIRECT, OPTIMAL])]
+    methods = judged["method"].unique().tolist()
+    columns = min(len(datasets), 3)
+    rows = -(-len(datasets) // columns)
+    figure, panes = new_figure(PAGE, 2.3 * rows + 0.6, rows=rows, columns=columns, sharey=True)
+    axes = [ax for line in panes for ax in line]
+    look = looks(methods)
+    described = []
+    for ax, dataset in zip(axes, datasets, strict=False):
+        here = judged[judged["dataset"] == dataset]
+        sizes = here["topics"].unique().tolist()
+        ax.axhspan(-margin, margin, color="#eeeeee", zorder=0)
+        ax.axhline(0.0, color="#666666", lw=0.6, zorder=1)
+        for number, method in enumerate(methods):
+            mine = here[here["method"] == method]
+            at = [sizes.index(topics) for topics in mine["topics"]]
+            x = np.array(at) + 0.7 * ((number + 0.5) / len(methods) - 0.5)
+            ends = np.abs(mine[["low_crossed", "high_crossed"]].to_numpy().T - mine["difference"].to_numpy())
+            drawn = {**look[method].options(), "ls": "none", "ms": 3.0, "lw": 0.8}
+            ax.errorbar(x, mine["difference"], yerr=ends, elinewidth=0.6, label=method, **drawn)
+            shown = ", ".join(
+                f"{difference:+.4f} with {topics}"
+                for difference, topics in zip(mine["difference"], mine["topics"], strict=True)
+            )
+            described.append(f"{dataset}, {method}: {shown}.")
+        ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+        ax.set_xlabel("training topics")
+        ax.set_title(dataset)
+    axes[0].set_yscale("symlog", linthresh=5.0 * margin, linscale=2.0)
+    ends = [-0.2, -0.05, -0.01, -margin, 0.0, margin, 0.01, 0.05]
+    axes[0].set_yticks(ends, [f"{end:+.3g}" if end else "0" for end in ends])
+    axes[0].yaxis.set_minor_locator(NullLocator())
+    for ax in axes[len(datasets) :]:
+        ax.set_visible(False)
+    name = parse_measure(str(table["measure"].iloc[0])).title
+    for line in panes:
+        line[0].set_ylabel(f"{name} minus Direct's")
+    legend_below(figure, 3)
+    return finish(
+        figure,
+        f"{name} on test topics minus Direct's, with intervals of 90 %; the band is {margin:g} wide on "
+        "either side. " + " ".join(described),
+    )
+
+
+def mends(table: pd.DataFrame) -> Picture:
+    """Draw the loss at the lowest point of each objective, a line a collection, from the table ``causes``."""
+    losses = table.assign(loss=100.0 * (1.0 - table["AP"] / table["best"]))
+    labels = {"loss": "MAP below the grid's best, %"}
+    caption = "RankNet's cost mended step by step"
+    return draw_panels(losses, "causes", caption, x="objective", y=labels, lines="dataset")
+
+
+def cost_surfaces(table: pd.DataFrame) -> Figure:
+    """Draw MAP, RankNet's cost and the smooth AP over the parameters, with their best points.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Rows of the table ``surfaces`` of one collection.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Of RankNet its lowest cost over its cost, so that higher is better on all panels; each best
+        point is drawn on its own panel, RankNet's and Direct's on the other's too.
+    """
+    settings = list(zip(table["lambda"], table["mu"], strict=True))
+    direct = {DIRECT: settings[int(table["AP"].argmax())]}
+    ranknet = {RANKNET: settings[int(table[PAIRS].argmin())]}
+    smooth = {SMOOTH: settings[int(table[SMOOTH].argmin())]}
+    x, y = table["lambda"], table["mu"]
+    panels = [
+        SurfacePanel("MAP", x, y, table["AP"], points={**ranknet, **direct}),
+        SurfacePanel(RANKNET, x, y, table[PAIRS].min() / table[PAIRS], points={**direct, **ranknet}),
+        SurfacePanel(SMOOTH, x, y, -table[SMOOTH], points={**ranknet, **smooth}),
     ]
-    alt = " ".join([f"Courses over {table['epoch'].max()} epochs, means over trials.", *words])
-    return Picture(name, title, _courses(table, there, cutoff, axis, alt))
+    return surface(panels, measure="each objective", title=str(table["dataset"].iloc[0]))
 
 
-@in_style
-def _courses(table: pd.DataFrame, courses: Sequence[str], cutoff: int, axis: str, alt: str) -> Figure:
-    from matplotlib.ticker import MaxNLocator
-
-    values = list(table["value"].unique())
-    drawn = looks(values)
-    figure, [panels] = new_figure(PAGE, 2.9, columns=len(courses))
-    for ax, course in zip(panels, courses, strict=True):
-        ends = [_course(ax, table, value, course, drawn[value], place) for place, value in enumerate(values)]
-        # Where trainings begin, or begin again after a warm-up, is far from where they end.
-        low, high = min(own[0] for own in ends), max(own[1] for own in ends)
-        room = (high - low) or 1e-3
-        upwards = table[course].iloc[0] < low
-        ax.set_ylim(low - (_WAY if upwards else _MARGIN) * room, high + (_MARGIN if upwards else _WAY) * room)
-        ax.set_ylabel(_NAMES[course].format(exponential_ndcg(cutoff)).replace(", ", ",\n"))
-        ax.set_xlabel("epoch")
-        ax.margins(x=0.02)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles, labels = panels[0].get_legend_handles_labels()
-    named = [f"{axis} {label}".strip() for label in labels]
-    figure.legend(handles, named, loc="outside lower center", ncols=min(6, len(named)))
-    return finish(figure, alt)
-
-
-def _course(
-    ax: Axes, table: pd.DataFrame, value: str, course: str, look: Look, place: int
-) -> tuple[float, float]:
-    """Draw one, and return the range of its second half."""
-    from scipy.special import stdtrit
-
-    rows = table[table["value"] == value].pivot(index="trial", columns="epoch", values=course)
-    found = rows.to_numpy()
-    mean, count = found.mean(axis=0), len(found)
-    half = found.std(axis=0, ddof=1) / np.sqrt(count) * stdtrit(count - 1, 0.975)
-    draw_course(ax, value, look, place, np.array([mean, mean - half, mean + half]))
-    late = slice(mean.size // 2, None)
-    return float((mean - half)[late].min()), float((mean + half)[late].max())
+def dimensions(table: pd.DataFrame) -> Picture:
+    """Draw the measure reached on made-up models, and evaluations, from the table ``parameters``."""
+    means = table.groupby(["parameters", "method"], sort=False).mean(numeric_only=True).reset_index()
+    hidden = means[means["method"] == HIDDEN].set_index("parameters")
+    rest = means[means["method"] != HIDDEN].copy()
+    for part in ("train", "test"):
+        rest[part] -= hidden.loc[rest["parameters"], part].to_numpy()
+    labels = {
+        "train": "MAP minus the hidden weights'",
+        "test": "the same, other topics",
+        "evaluations": "evaluations",
+    }
+    caption = "MAP on made-up models as parameters grow in number"
+    axes: dict[str, Any] = {"log": ("parameters", "evaluations"), "zero": ("train", "test")}
+    return draw_panels(rest, "parameters", caption, x="parameters", y=labels, lines="method", **axes)

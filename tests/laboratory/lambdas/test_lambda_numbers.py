@@ -15,8 +15,14 @@ from lmtune.laboratory.lambdas import examples, functions
 from lmtune.laboratory.lambdas.cost import check_cost, rebuild_cost
 from lmtune.laboratory.lambdas.differences import jacobian, jump, noise
 from lmtune.laboratory.lambdas.evidence import SAFETY
-from lmtune.laboratory.lambdas.paths import circulation, loop_across, loop_around, ties_between, work
-from lmtune.laboratory.lambdas.quadrature import integrate
+from lmtune.laboratory.lambdas.integrals import (
+    circulation,
+    integrate,
+    loop_across,
+    loop_around,
+    ties_between,
+    work,
+)
 from lmtune.reranking.losses.lambda_functions import checked
 
 Array = NDArray[np.float64]

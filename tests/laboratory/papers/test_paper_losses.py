@@ -20,10 +20,9 @@ pytest.importorskip("lightgbm", reason="the extra 'neural' is not installed")
 from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.formats.letor import write_letor
-from lmtune.laboratory.papers import bruch, losses, qiu
-from lmtune.laboratory.papers.bruch import Bruch
+from lmtune.laboratory.papers import losses
+from lmtune.laboratory.papers.loss_tables import BRUCH, QIU, Bruch, Qiu
 from lmtune.laboratory.papers.losses import LossTable
-from lmtune.laboratory.papers.qiu import Qiu
 from lmtune.laboratory.running import run, settings_of
 from lmtune.measures.lists import ndcg
 from lmtune.reranking.learners.feature_networks import fit
@@ -140,7 +139,7 @@ def test_validation_chooses_and_holm_marks() -> None:
 def test_protocols_as_they_are_printed(tmp_path: Path) -> None:
     (tmp_path / "yahoo").mkdir()
     (tmp_path / "yahoo" / "set1.train.txt").touch()
-    known = qiu.PROTOCOL.set_of(str(tmp_path / "yahoo" / "set1"))
+    known = QIU.set_of(str(tmp_path / "yahoo" / "set1"))
     assert known is not None
     experiment = Qiu(data=str(tmp_path / "yahoo" / "set1"))
     by_loss = {unit.arguments["settings"]["loss"]: unit.arguments["settings"] for unit in experiment.units()}
@@ -153,11 +152,11 @@ def test_protocols_as_they_are_printed(tmp_path: Path) -> None:
     trees = [unit.arguments for unit in units if unit.arguments["settings"]["loss"] == "lambdamart"]
     assert momenta == {0.99}
     assert trees[0]["settings"]["loss_options"]["leaves"] == 200
-    assert bruch.PROTOCOL.set_of("/yahoo-user/data/web/mine") is None
+    assert BRUCH.set_of("/yahoo-user/data/web/mine") is None
 
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the papers are not beside the checkout")
-@pytest.mark.parametrize(("protocol", "file"), [(bruch.PROTOCOL, "bruch"), (qiu.PROTOCOL, "qiu")])
+@pytest.mark.parametrize(("protocol", "file"), [(BRUCH, "bruch"), (QIU, "qiu")])
 def test_printed_figures_are_the_papers(protocol: Any, file: str) -> None:
     [path] = PAPERS.glob(f"{file}-*.txt")
     tokens = re.sub(r"[^0-9.\n]+", " ", path.read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 from scipy import stats
 
 from lmtune.errors import InputError
-from lmtune.laboratory.data import load
+from lmtune.laboratory.data import load_split
 from lmtune.laboratory.papers import yue
 from lmtune.laboratory.running import Result, run
 from lmtune.measures.lists import ndcg
@@ -47,7 +47,7 @@ def test_the_same_bytes_again(found: Result) -> None:
 
 
 def test_a_loss_is_trained_as_on_the_command_line(found: Result) -> None:
-    fold = load(SETTINGS.data, 3)
+    fold = load_split(SETTINGS.data, 3)
     tried = found.tables["tried"].query("method == 'RankNet'")
     values = []
     for rate in SETTINGS.learning_rates:

@@ -1,0 +1,396 @@
+"""Metzler's table: direct search against RankNet for lambda and mu, and its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.datasets.folds import Fold, cross_validation
+from lmtune.errors import InputError
+from lmtune.laboratory.data import index_collection, load_pool, short_name
+from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
+from lmtune.laboratory.landscape import concavity
+from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.measures.significance.tests import paired_t_test
+from lmtune.options import option
+from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, legend_below, looks, new_figure
+from lmtune.reporting.results_files import check_names, file_name
+from lmtune.reporting.tuning_tables import as_records
+from lmtune.tuning.experiment.plan import Plan
+from lmtune.tuning.experiment.result import (
+    DIRECT,
+    OPTIMAL,
+    RANKNET,
+    SIGNIFICANCE,
+    STOPPED,
+    UNDEFINED,
+    CollectionResult,
+)
+from lmtune.tuning.experiment.run import run_experiment
+from lmtune.tuning.grid import Surface
+from lmtune.tuning.pairs import Pairs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@in_style
+def losses(table: pd.DataFrame, *, what: str) -> Figure:
+    """Draw each fold's loss, method beside method, joined where they are of one fold.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From `lmtune.laboratory.estimators.relative_losses`.
+    what : str
+        What the folds are, for the alternative text.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel a measure; black bars are means.
+    """
+    measures = table["measure"].unique().tolist()
+    datasets = table["dataset"].unique().tolist()
+    methods = table["method"].unique().tolist()
+    figure, [axes] = new_figure(PAGE, 2.6, columns=len(measures), sharey=True)
+    look = looks(methods)
+    described = []
+    for ax, measure in zip(axes, measures, strict=True):
+        for position, dataset in enumerate(datasets):
+            rows = table[(table["measure"] == measure) & (table["dataset"] == dataset)]
+            at = [position * (len(methods) + 1) + number for number in range(len(methods))]
+            values = np.array(
+                [100.0 * rows[rows["method"] == method]["loss"].to_numpy() for method in methods]
+            )
+            ax.plot(at, values, color="#999999", lw=0.5, zorder=1)
+            for x, method, losses_ in zip(at, methods, values, strict=True):
+                dots = {**look[method].options(), "ls": "none", "mfc": "none", "zorder": 2}
+                label = method if position == 0 else None
+                ax.plot(np.full(losses_.size, x), losses_, label=label, **dots)
+                bar = "mean" if position == 0 and method == methods[-1] else None
+                ax.plot(
+                    [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3, label=bar
+                )
+                described.append(
+                    f"{dataset} {parse_measure(measure).title} {method}: {losses_.mean():.2f} % on "
+                    f"average, at worst {losses_.max():.2f} %."
+                )
+        middle = [
+            position * (len(methods) + 1) + 0.5 * (len(methods) - 1) for position in range(len(datasets))
+        ]
+        ax.set_xticks(middle, datasets)
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.7, len(datasets) * (len(methods) + 1) - 1.3)
+        ax.set_title(parse_measure(measure).title)
+    axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))
+    axes[0].set_ylabel("below Optimal, %")
+    legend_below(figure, len(methods) + 1)
+    return finish(
+        figure,
+        f"How far {', '.join(methods)} are below Optimal on the test topics, over {what}. "
+        + " ".join(described),
+    )
+
+
+NEAR = 0.9
+"""How near the best both ends of a pair are, for concavity near the top."""
+
+SLACK = 0.01
+"""A shortfall of this share of the range is hardly more than the steps of a measure."""
+
+
+def _significance(tables: Tables) -> pd.DataFrame:
+    """Count the cells of the table in which RankNet is better or worse."""
+    cells = tables["table1"].pivot(index=["dataset", "measure"], columns="method")
+    cells = cells[~cells["cautions", RANKNET].str.split().map(lambda words: UNDEFINED in words)]
+    marks = {"better": ("beats_direct", RANKNET), "worse": ("beats_ranknet", DIRECT)}
+    marks["worse than Optimal"] = ("beats_ranknet", OPTIMAL)
+    counts = {name: cells[mark].eq(True).sum() for name, mark in marks.items()}
+    return pd.DataFrame([{"cells": len(cells), **counts}], index=[""])
+
+
+def _on_small_sets(tables: Tables) -> pd.DataFrame:
+    """Compare RankNet with Direct on the small sets, measure by measure."""
+    cases = {}
+    for measure, rows in tables["small"].groupby("measure", sort=False) if len(tables["small"]) else ():
+        tests = rows.pivot(index=["dataset", "fold"], columns="method")
+        gain, marked = (
+            tests["test"][RANKNET] - tests["test"][DIRECT],
+            tests["p_value_direct"][RANKNET] < SIGNIFICANCE,
+        )
+        cases[measure] = {
+            "sets": gain.size,
+            **{"higher": (gain > 0).sum(), "significantly higher": (marked & (gain > 0)).sum()},
+            **{"lower": (gain < 0).sum(), "significantly lower": (marked & (gain < 0)).sum()},
+            "mean difference": gain.mean(),
+            "p over the sets": paired_t_test(tests["test"][RANKNET], tests["test"][DIRECT]),
+        }
+    return pd.DataFrame.from_dict(cases, orient="index")
+
+
+def _larger(other: str) -> Statistic:
+    """Count the collections and measures in which RankNet loses more than another method."""
+
+    def statistic(tables: Tables) -> pd.DataFrame:
+        losses = tables["losses"].pivot(index=["sets", "dataset", "measure"], columns="method")
+        losses = losses[losses["folds"][RANKNET] > 1]
+        if other not in losses["mean"]:
+            return pd.DataFrame()
+        larger = {
+            name: losses[name][RANKNET] > losses[name][other] for name in ("mean", "deviation", "worst")
+        }
+        return pd.DataFrame({"cases": 1, **larger}).groupby("sets", sort=False).sum()
+
+    return statistic
+
+
+_NEAR_TOP = f"within {1.0 - NEAR:.0%} of the best"
+CLAIMS = (
+    Claim(
+        "Means on test topics",
+        figures("table1", "dataset measure method", "mean p_against_Direct=p_value_direct"),
+    ),
+    Claim(f"RankNet against Direct (paired t-test, p < {SIGNIFICANCE:g})", _significance),
+    Claim("RankNet against Direct on small disjoint training and test sets", _on_small_sets),
+    Claim("RankNet's loss is larger than Direct's", _larger(DIRECT)),
+    Claim("RankNet's loss is larger than when it is stopped on validation topics", _larger(STOPPED)),
+    Claim("Loss against Optimal", figures("losses", "sets dataset measure method", "mean worst deviation")),
+    Claim(
+        "Work of a fold",
+        figures("work", "dataset method", "evaluations documents pairs documents_scored", "mean"),
+    ),
+    Claim(
+        "Midpoints that are concave, also within so much of the range, over the whole grid and at the top "
+        f"({_NEAR_TOP}; {SLACK:.0%})",
+        figures("concavity", "dataset measure part", "pairs concave concave_within quasi_concave maxima"),
+    ),
+    Claim("Notes", figures("notes", "dataset note")),
+)
+
+
+@dataclass(frozen=True)
+class Estimators(Experiment):
+    """Experiment.
+
+    Direct search against RankNet for lambda and mu: Metzler's table and what it claims.
+
+    Beside the table of ``lmtune tune``, whose two halves of a collection's topics train and test each
+    other, the topics are cut into many small disjoint training and test sets of a TREC collection's
+    size: one collection then says how often either is significantly better, and how consistent each
+    is. The measures over the grid are tested for concavity, which Metzler and Croft found of MAP with
+    two parameters (as Yue and Burges 2007 cite them).
+    """
+
+    name: ClassVar[str] = "estimators"
+    quick: ClassVar[Mapping[str, Any]] = {"topics": 500, "small": 50}
+
+    datasets: tuple[str, ...] = option(("pydocs",), "pydocs, folders, irds:ID, synthetic:NAME", fewest=1)
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all", low=0)
+    measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
+    folds: int = option(2, "cross-validation of the table", low=2)
+    small: int = option(50, "topics in each small training and test set; 0 for none", low=0)
+    validation: float = option(0.2, "share of training topics that RankNet-val stops on; 0 for no such row")
+    seed: int = option(0, "of topics, folds and the methods' starts", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._plan()
+        check_names([short_name(dataset) for dataset in self.datasets])
+        if self.small == 1:
+            raise InputError("bad small", value=self.small, accepted="0, or 2 or more")
+
+    def units(self) -> list[Unit]:
+        """Return a unit a collection."""
+        for dataset in self.datasets:
+            index_collection(dataset, topics=self.topics)
+        return [
+            Unit(file_name(short_name(dataset)), self.compare, {"dataset": dataset})
+            for dataset in self.datasets
+        ]
+
+    def compare(self, dataset: str) -> dict[str, Any]:
+        """Compare Direct, RankNet and Optimal on one collection.
+
+        Returns
+        -------
+        dict
+            ``topics``; ``rows``, the table's; ``fits``, ``small`` (both `_fits`), ``work``,
+            ``concavity`` and ``notes``.
+        """
+        pool = load_pool(dataset, topics=self.topics, seed=self.seed)
+        plan = self._plan()
+        result = run_experiment(pool, cross_validation(pool.topics, self.folds, seed=self.seed), plan)
+        splits = small_splits(pool.topics, self.small, seed=self.seed)
+        assert result.surface is not None
+        return {
+            "topics": len(pool.topics),
+            "rows": as_records([result]),
+            "fits": list(_fits(result)),
+            "small": list(_fits(run_experiment(pool, splits, plan))) if splits else [],
+            "work": _work(pool, result, plan),
+            "concavity": [*_concavity(result.surface, pool)],
+            "notes": list(result.notes),
+        }
+
+    def _plan(self) -> Plan:
+        return Plan(
+            tuple(parse_measures(self.measures)),
+            validation=self.validation,
+            approx=False,
+            final=False,
+            seed=self.seed,
+        )
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.
+
+        ``fits`` and ``small`` have a row a fold, measure and method; ``losses`` sums them up: by how
+        much a method's mean on the test topics is below Optimal's, as a share, over the folds.
+        """
+        named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
+
+        def joined(part: str) -> pd.DataFrame:
+            return pd.DataFrame([{"dataset": name, **row} for name, result in named for row in result[part]])
+
+        fits, small = joined("fits"), joined("small")
+        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small)) if len(part)]
+        notes = [(name, note) for name, result in named for note in result["notes"]]
+        return {
+            "table1": joined("rows").drop(columns="collection"),
+            "losses": pd.concat(losses, ignore_index=True),
+            "fits": fits,
+            "small": small,
+            "work": joined("work"),
+            "concavity": joined("concavity"),
+            "notes": pd.DataFrame(notes, columns=["dataset", "note"]),
+        }
+
+    def pictures(self, tables: Tables) -> list[Picture]:
+        """Draw the losses of the small sets, or of the folds where there are none."""
+        drawn = []
+        for sets, name, what in (
+            ("small", "losses-small", "small training and test sets"),
+            ("fits", "losses", "folds"),
+        ):
+            if len(tables[sets]):
+                figure = losses(relative_losses(tables[sets]), what=what)
+                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure))
+        return drawn
+
+    def claims(self) -> Sequence[Claim]:
+        """Return the paper's claims, and the limits of the collections."""
+        return CLAIMS
+
+
+def small_splits(topics: Sequence[str], size: int, *, seed: int = 0) -> list[Fold]:
+    """Cut topics into disjoint training and test sets of one size, as many as they make.
+
+    Parameters
+    ----------
+    topics : sequence of str
+        In the order that each set keeps.
+    size : int
+        Topics in each set; 0 for no sets at all.
+    seed : int
+        Of the shuffle.
+
+    Returns
+    -------
+    list of Fold
+        No topic is in two sets, so that the folds are independent; topics left over are in none.
+    """
+    if size == 0:
+        return []
+    order = np.random.default_rng([seed, size]).permutation(len(topics))
+    parts = [
+        tuple(topics[number] for number in sorted(order[first : first + size]))
+        for first in range(0, len(topics) - size + 1, size)
+    ]
+    return [Fold(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+
+
+def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
+    """Yield a row a fold, measure and method, with two-sided paired t-tests within the fold."""
+    values = {(row.measure, row.method): row.values for row in result.rows}
+    begins = np.cumsum([0, *(len(fold.test) for fold in result.folds)])
+    for row in result.rows:
+        for number, fit in enumerate(row.fits):
+            here = slice(begins[number], begins[number + 1])
+            tests = {
+                f"p_value_{other.lower()}": paired_t_test(row.values[here], values[row.measure, other][here])
+                for other in (DIRECT, RANKNET)
+            }
+            yield {
+                "measure": str(row.measure),
+                "method": row.method,
+                "fold": number + 1,
+                **fit.params,
+                "train": fit.train_value,
+                "test": fit.test_value,
+                "evaluations": fit.evaluations,
+                "at_edge": ", ".join(fit.at_edge),
+                **tests,
+            }
+
+
+def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dict[str, Any]]:
+    """Count what a fold's search takes: evaluations, documents scored in one, pairs in one."""
+    pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
+    documents = {DIRECT: np.diff(pool.candidates.start), RANKNET: np.diff(pairs.columns.start)}
+    rows = []
+    for number, fold in enumerate(result.folds):
+        train = pool.positions(fold.train)
+        for row in result.rows:
+            if row.method in documents and (row.method != RANKNET or row.measure == result.rows[0].measure):
+                scored = int(documents[row.method][train].sum())
+                evaluations = row.fits[number].evaluations
+                rows.append(
+                    {
+                        "fold": number + 1,
+                        "method": row.method,
+                        "measure": str(row.measure) if row.method == DIRECT else "(all)",
+                        "evaluations": evaluations,
+                        "documents": scored,
+                        "pairs": int(pairs.per_topic[train].sum()) if row.method == RANKNET else 0,
+                        "documents_scored": evaluations * scored,
+                    }
+                )
+    return rows
+
+
+def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]]:
+    """Test every measure's mean over all topics, over the whole grid and near its top."""
+    shape = [np.unique(axis).size for axis in surface.settings.T]
+    for measure in surface.measures:
+        means = surface.means(measure, pool.positions()).reshape(shape)
+        for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):
+            exact, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
+            yield {
+                "measure": str(measure),
+                "part": part,
+                "range": float(np.ptp(means)),
+                **exact._asdict(),
+                "concave_within": within.concave,
+                "quasi_concave_within": within.quasi_concave,
+            }
+
+
+def relative_losses(fits: pd.DataFrame) -> pd.DataFrame:
+    """Return all methods' folds but Optimal's with ``loss``: 1 - test value / Optimal's."""
+    keys = ["dataset", "measure", "fold"]
+    best = fits[fits["method"] == OPTIMAL].set_index(keys)["test"].rename("best")
+    others = fits[fits["method"] != OPTIMAL].join(best, on=keys)
+    return others.assign(loss=np.where(others["best"] > 0.0, 1.0 - others["test"] / others["best"], 0.0))
+
+
+def _losses(fits: pd.DataFrame, sets: str) -> pd.DataFrame:
+    grouped = relative_losses(fits).groupby(["dataset", "measure", "method"], sort=False)["loss"]
+    summary = grouped.agg(folds="size", mean="mean", deviation="std", worst="max").reset_index()
+    summary.insert(0, "sets", sets)
+    return summary

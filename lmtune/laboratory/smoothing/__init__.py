@@ -1,1 +1,0 @@
-"""Metzler (2007): estimating lambda and mu by RankNet, and how smooth MAP is in them."""

@@ -1,0 +1,469 @@
+"""How smooth a measure is in the parameters of a model, and in the weights of a network.
+
+Either is taken along lines through the best point, on nested samples of topics or queries: whole lines, and a
+section about the point in finer steps (`MapSmoothness` and `Smoothness`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lmtune.candidates.pool import CandidatePool
+from lmtune.errors import InputError
+from lmtune.laboratory.data import COLLECTION_HELP, HELP, index_collection, load_pool, load_split, short_name
+from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
+from lmtune.laboratory.landscape import jump_noise, roughness
+from lmtune.laboratory.networks import (
+    NETWORKS,
+    FlatNetwork,
+    NetworkMeasure,
+    loss_for,
+    train_to_convergence,
+    without_idle_features,
+)
+from lmtune.laboratory.pictures import LINES, draw_curves, draw_roughness
+from lmtune.measures.evaluate import measure_settings
+from lmtune.measures.measure import Measure, parse_list_measure, parse_measure, parse_measures
+from lmtune.options import option
+from lmtune.reporting.figures.style import Picture
+from lmtune.reporting.results_files import file_name
+from lmtune.reranking.settings import Settings
+from lmtune.tuning.grid import Surface
+from lmtune.tuning.space import ParameterSpace
+
+LAMBDA, MU = "lambda", "mu"
+COLUMN = "topics_"
+"""Columns of the table ``curves`` begin with it; the number of topics follows."""
+
+# Every so many points of a line, where they go into it.
+_STRIDES = (1, 2, 5, 10, 25, 50)
+_GRID = (20, 26)
+
+
+def power(table: str, case: str, x: str, y: str, where: str) -> Statistic:
+    """Fit y as x to a power, case by case, to the medians at each x."""
+
+    def statistic(tables: Tables) -> pd.DataFrame:
+        powers = {}
+        for keys, rows in tables[table].query(where).groupby(case.split(), sort=False):
+            medians = rows.groupby(x)[y].median()
+            if len(medians) > 1:
+                powers[keys] = np.polyfit(np.log(medians.index), np.log(medians), 1)[0]
+        return pd.DataFrame({"power": powers})
+
+    return statistic
+
+
+def mean(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Average topics, in the pool's order, so that equal sets of topics give equal bits."""
+    averaged: NDArray[np.float64] = values[np.sort(places)].mean(axis=0)
+    return averaged
+
+
+def positions(
+    space: ParameterSpace, line: str, at: Mapping[str, float], points: int, inside: int, zoom: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a line's positions, evenly spaced in lambda or log mu, and a section's."""
+    bounds = space.ranges[line]
+    low, high, here = bounds[0], bounds[1], at[line]
+    if line == MU:
+        low, high, here = np.log([low, high, here])
+    whole = np.linspace(low, high, points)
+    half = 0.5 * zoom * (high - low)
+    begin = min(max(here - half, low), high - 2.0 * half)
+    section = np.linspace(begin, begin + 2.0 * half, inside)
+    if line == LAMBDA:
+        return whole.clip(*bounds), section
+    return np.exp(whole).clip(*bounds), np.exp(section).clip(*bounds)
+
+
+def along(
+    pool: CandidatePool, measure: Measure, line: str, at: Mapping[str, float], position: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Measure every topic along a line, shape (topics, positions)."""
+    settings = [{**at, line: value} for value in position.tolist()]
+    return measure_settings(pool, settings, [measure])[:, :, 0]
+
+
+@dataclass(frozen=True)
+class MapSmoothness(Experiment):
+    """Experiment.
+
+    How many topics make MAP, or another measure, smooth in lambda and log mu.
+
+    For one topic a measure is a step function of the parameters. Its mean over n topics has n times as
+    many steps, each 1/n as high, so that the total variation at the finest scale need not fall: what
+    topics smooth is the curve at a given step. Roughness is therefore measured at several steps.
+    """
+
+    name: ClassVar[str] = "map-smoothness"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "measures": ("AP",),
+        "topics": (10, 100, 1000),
+        "samples": 5,
+        "points": 191,
+        "zoom_points": 101,
+    }
+
+    dataset: str = option("pydocs", COLLECTION_HELP)
+    measures: tuple[str, ...] = option(("AP", "Bpref", "p@10"), "AP, P@k, Bpref, nDCG@k ...")
+    topics: tuple[int, ...] = option(
+        (10, 30, 100, 300, 1000), "numbers of topics; all of them are always among them", low=1, fewest=1
+    )
+    samples: int = option(20, "samples of each number of topics", low=1)
+    points: int = option(951, "points along each parameter; 951 are steps of .001 in lambda", low=3)
+    zoom_points: int = option(301, "points of the blown-up section", low=3)
+    zoom: float = option(0.02, "how much of the range is blown up", above=0, high=1)
+    smooth: float = option(
+        0.1, "called smooth: up and down by this share more than one hill", above=0, high=1
+    )
+    seed: int = option(0, "of the samples", low=0)
+
+    def units(self) -> list[Unit]:
+        """Return a unit a measure."""
+        measures = parse_measures(self.measures)
+        available = index_collection(self.dataset)
+        sizes = [*sorted({size for size in self.topics if size < available}), available]
+        return [
+            Unit(file_name(str(measure)), self.measure_lines, {"measure": str(measure), "sizes": sizes})
+            for measure in measures
+        ]
+
+    def measure_lines(self, measure: str, sizes: Sequence[int]) -> dict[str, Any]:
+        """Measure along lambda and along log mu through the best grid point of all topics.
+
+        Parameters
+        ----------
+        measure : str
+            What to measure.
+        sizes : sequence of int
+            Numbers of topics, ascending; the last is that of all topics. The samples of one number
+            are nested: each holds the smaller ones.
+
+        Returns
+        -------
+        dict
+            ``measure``, ``topics`` (all), ``best`` (lambda, mu and value) and ``lines``, for lambda
+            and mu: ``position`` and ``curves`` (the first sample's mean by number of topics), the
+            same of the section as ``zoom_position`` and ``zoom_curves``, ``single`` (by stride the
+            mean total variation of single topics) and ``roughness`` (dicts: topics, sample, stride
+            and `Roughness`' fields).
+        """
+        pool = load_pool(self.dataset)
+        what, space = parse_measure(measure), ParameterSpace.of()
+        surface = Surface.compute(pool, [what], space=space, shape=_GRID)
+        best = surface.best(what, pool.positions())[0]
+        at = surface.setting(best)
+        rng = np.random.default_rng(self.seed)
+        orders = [rng.permutation(len(pool.topics)) for _ in range(self.samples)]
+        strides = [stride for stride in _STRIDES if (self.points - 1) % stride == 0]
+        lines = {}
+        for line in (LAMBDA, MU):
+            sections = positions(space, line, at, self.points, self.zoom_points, self.zoom)
+            whole, zoomed = (along(pool, what, line, at, position) for position in sections)
+            lines[line] = {
+                "position": sections[0].tolist(),
+                "curves": {str(size): mean(whole, orders[0][:size]).tolist() for size in sizes},
+                "zoom_position": sections[1].tolist(),
+                "zoom_curves": {str(size): mean(zoomed, orders[0][:size]).tolist() for size in sizes},
+                "single": {
+                    str(stride): float(np.abs(np.diff(whole[:, ::stride])).sum(axis=1).mean())
+                    for stride in strides
+                },
+                "roughness": [
+                    {"topics": size, "sample": sample, "stride": stride}
+                    | roughness(curve[::stride])._asdict()
+                    for size in sizes
+                    for sample, order in enumerate(orders[: 1 if size == sizes[-1] else None])
+                    for curve in [mean(whole, order[:size])]
+                    for stride in strides
+                ],
+            }
+        best_value = float(surface.means(what, pool.positions())[best])
+        return {
+            "measure": str(what),
+            "topics": len(pool.topics),
+            "best": {**at, "value": best_value},
+            "lines": lines,
+        }
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make the tables ``best``, ``roughness``, ``needed``, ``single`` and ``curves``.
+
+        ``best``: the grid point of each measure that the lines go through.
+        ``curves``: a row a position, whole and in the section, with the first sample's mean for each
+        number of topics. ``roughness``: the
+        samples' medians by measure, line, topics and step (in lambda or in log mu), with the excess'
+        10th and 90th percentiles. ``needed``: from how many topics the median excess is `smooth` or
+        less at each step, interpolated between the numbers of topics on logarithmic scales, infinite
+        where all of them are too few. ``single``: the mean total variation of single topics' curves.
+        """
+        curves, rough, single = [], [], []
+        for result in results.values():
+            for line, line_curves in result["lines"].items():
+                keys = {"measure": result["measure"], "line": line}
+                for part, prefix in (("whole", ""), ("section", "zoom_")):
+                    points = {"position": line_curves[f"{prefix}position"]}
+                    points |= {
+                        f"{COLUMN}{size}": curve for size, curve in line_curves[f"{prefix}curves"].items()
+                    }
+                    curves.append(pd.DataFrame({**keys, "part": part, **points}))
+                width = _width(line) / (self.points - 1)
+                samples = pd.DataFrame(line_curves["roughness"])
+                rough.append(samples.assign(**keys, step=samples["stride"] * width))
+                single += [
+                    {**keys, "step": int(stride) * width, "total_variation": variation}
+                    for stride, variation in line_curves["single"].items()
+                ]
+        grouped = pd.concat(rough, ignore_index=True).groupby(
+            ["measure", "line", "topics", "step"], sort=False
+        )
+        summary = grouped[["total_variation", "range", "ratio", "excess", "maxima"]].median()
+        summary.insert(0, "samples", grouped.size())
+        for name, share in (("excess_10", 0.1), ("excess_90", 0.9)):
+            summary[name] = grouped["excess"].quantile(share)
+        summary = summary.reset_index()
+        needed = [
+            (*keys, smooth_from(part["topics"].tolist(), part["excess"].tolist(), self.smooth))
+            for keys, part in summary.groupby(["measure", "line", "step"], sort=False)
+        ]
+        best = [{"measure": result["measure"], **result["best"]} for result in results.values()]
+        return {
+            "best": pd.DataFrame(best),
+            "roughness": summary,
+            "needed": pd.DataFrame(needed, columns=["measure", "line", "step", "topics"]),
+            "single": pd.DataFrame(single),
+            "curves": pd.concat(curves, ignore_index=True),
+        }
+
+    def pictures(self, tables: Tables) -> list[Picture]:
+        """Draw each measure's curves, and roughness against topics."""
+        drawn, group = [], short_name(self.dataset)
+        for measure in tables["needed"]["measure"].unique():
+            title = parse_measure(measure).title
+            wide, rough = (
+                table[table["measure"] == measure] for table in (tables["curves"], tables["roughness"])
+            )
+            sizes = [int(name.removeprefix(COLUMN)) for name in map(str, wide) if name.startswith(COLUMN)]
+            parts = [
+                wide[["line", "part"]].assign(
+                    x=wide["position"], y=wide[f"{COLUMN}{size}"], curve="", panel=size
+                )
+                for size in sorted({sizes[0], sizes[(len(sizes) - 1) // 2], sizes[-1]})
+            ]
+            curves = pd.concat(parts).rename(columns={"line": "row"})
+            named = {(line, size): f"{size:,} topics" for line in LINES for size in sizes}
+            caption = f"{title} along lambda and mu, by topics"
+            name = f"curves-{file_name(measure)}"
+            drawn += [
+                draw_curves(curves, name, caption, measure=title, titles=named, labels=LINES, group=group),
+                draw_roughness(rough, f"roughness-{file_name(measure)}", title, self.smooth, group),
+            ]
+        return drawn
+
+    def claims(self) -> Sequence[Claim]:
+        """Return how many topics make each measure smooth."""
+        smooth = f"{short_name(self.dataset)}, topics from which the median curve varies {self.smooth:.0%}"
+        return (
+            Claim(f"{smooth} more than one hill, by step", figures("needed", "measure line step", "topics")),
+            Claim(
+                "At the finest step, by topics",
+                figures("roughness", "measure line topics", "step ratio excess maxima total_variation"),
+            ),
+            Claim("A single topic's curve", figures("single", "measure line", "step total_variation")),
+            Claim(
+                "Topics needed, as the step to the power",
+                power("needed", "measure line", "step", "topics", f"{min(self.topics)} < topics < inf"),
+            ),
+        )
+
+
+def _width(line: str) -> float:
+    low, high = ParameterSpace.of().ranges[line]
+    return high - low if line == LAMBDA else math.log(high / low)
+
+
+def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -> float:
+    """Return from how many topics on the excess stays at `smooth` or below.
+
+    Parameters
+    ----------
+    topics : sequence of int
+        Ascending.
+    excess : sequence of float
+        `Roughness.excess` at each.
+    smooth : float
+        Above 0.
+
+    Returns
+    -------
+    float
+        Interpolated linearly in the logarithms of topics and excess; the first number of topics
+        where all are smooth, infinity where the last is not.
+
+    Examples
+    --------
+    >>> round(smooth_from([10, 100, 1000], [1.0, 0.4, 0.025], 0.1))
+    316
+    """
+    rough = [number for number, value in enumerate(excess) if value > smooth]
+    if not rough:
+        return float(topics[0])
+    before = rough[-1]
+    if before == len(topics) - 1:
+        return math.inf
+    high, low = math.log(excess[before]), math.log(max(excess[before + 1], 1e-9))
+    share = (high - math.log(smooth)) / (high - low)
+    begin, end = math.log(topics[before]), math.log(topics[before + 1])
+    return math.exp(begin + share * (end - begin))
+
+
+@dataclass(frozen=True)
+class Smoothness(Experiment):
+    """Experiment.
+
+    Smoothness: a measure against one weight of a trained net, on more and more queries.
+
+    After Yue and Burges (2007, section 5.2, figures 2 and 3). A linear and a two-layer net are trained
+    to convergence by LambdaRank on all training queries. Then one weight at a time is shifted by a percentage
+    of its trained value, the others staying, and the measure's mean is taken over subsamples of the
+    training queries: of the linear net the weights of the largest absolute values, of the two-layer
+    net those from the hidden units to the output. The same grid of shifts serves all subsamples, so
+    that the numbers for roughness (`lmtune.laboratory.landscape`) can be compared. A second, finer
+    grid about the trained value, of the largest weight, shows the discontinuities.
+    """
+
+    name: ClassVar[str] = "smoothness"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "data": "artificial:1000",
+        "queries": (100, 300, 1000),
+        "points": 201,
+        "epochs": 40,
+        "batch_size": 50,
+    }
+
+    data: str = option("artificial:10000", HELP)
+    measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
+    queries: tuple[int, ...] = option((100, 1000, 10000), "sizes of the subsamples", low=1, fewest=1)
+    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
+    weights: int = option(5, "weights of the linear net", low=1)
+    shift: float = option(100.0, "largest shift, percent of a weight", above=0)
+    zoom: float = option(1.0, "largest shift of the section blown up, percent", above=0)
+    points: int = option(401, "shifts on each grid, an odd number", low=5)
+    epochs: int = option(100, "passes over the training queries", low=1)
+    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
+    batch_size: int = option(200, "queries a step", low=1)
+    seed: int = option(0, "draws artificial data, first weights, batches and subsamples", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.points % 2 == 0:
+            raise InputError("bad points", value=self.points, accepted="an odd number")
+        parse_list_measure(self.measure)
+
+    def units(self) -> list[Unit]:
+        """Return one piece of work a network."""
+        return [Unit(network, self.sweep, {"network": network}) for network in dict.fromkeys(self.networks)]
+
+    def sweep(self, network: str) -> dict[str, Any]:
+        """Train a network and take the measure as single weights are shifted."""
+        [data] = without_idle_features(load_split(self.data, self.seed).train)
+        measure = parse_list_measure(self.measure)
+        settings = Settings(
+            loss=loss_for("lambdarank", measure),
+            network=network,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+        trained = train_to_convergence(data, settings)
+        flat = trained.network
+        order = np.random.default_rng([self.seed, 52]).permutation(len(data.queries))
+        sign = 1.0 if measure.higher_is_better else -1.0
+        chosen = _weights(flat, self.weights)
+        lines = [("shift", chosen[0]), ("zoom", chosen[0]), *(("shift", weight) for weight in chosen[1:])]
+        curves, rough = [], []
+        for count in sorted({min(count, order.size) for count in self.queries}):
+            objective = NetworkMeasure(flat, data.take(np.sort(order[:count])), measure)
+            for part, weight in lines:
+                shifts = np.linspace(-getattr(self, part), getattr(self, part), self.points)
+                # Of costs minus them: higher is better.
+                values = objective.at_weight(flat.point, weight, (1.0 + shifts / 100.0) * flat.point[weight])
+                key = {"network": network, "part": part, "queries": count, "weight": flat.name(weight)}
+                curves += [
+                    {**key, "shift": shift, "value": value}
+                    for shift, value in zip(shifts.tolist(), (sign * values).tolist(), strict=True)
+                ]
+                numbers, best = roughness(values), int(np.argmax(values))
+                # The noise is that of a shift by 1%, whatever the grid.
+                noise = jump_noise(sign * values) * np.sqrt((self.points - 1) / (2 * shifts[-1]))
+                rough.append(
+                    {
+                        **{**key, "trained": float(flat.point[weight]), "variation": numbers.ratio},
+                        **{"excess": numbers.excess, "optima": numbers.maxima, "noise": float(noise)},
+                        **{"range": float(np.ptp(values)), "best_shift": float(shifts[best])},
+                        "gain": float(values[best] - values[self.points // 2]),
+                    }
+                )
+        net = {
+            **{"network": network, "queries": len(data.queries), "gradient": trained.gradient},
+            "first_gradient": trained.first_gradient,
+            "value": sign * NetworkMeasure(flat, data, measure)(flat.point),
+        }
+        return {"curves": curves, "roughness": rough, "nets": [net]}
+
+    def pictures(self, tables: Tables) -> list[Picture]:
+        """Draw the measure against the shifts of single weights."""
+        title = parse_list_measure(self.measure).title
+        names = {"network": "row", "queries": "panel", "weight": "curve", "shift": "x", "value": "y"}
+        rough = tables["roughness"].query("part == 'shift'").groupby(["network", "queries"], sort=False)
+        titles = {
+            key: f"{key[0]}, {key[1]:,} {'query' if key[1] == 1 else 'queries'}\n"
+            f"variation / range {rows['variation'].median():.2f}, optima {rows['optima'].median():.0f}"
+            for key, rows in rough
+        }
+        curves = (
+            tables["curves"].rename(columns=names).replace({"part": {"shift": "whole", "zoom": "section"}})
+        )
+        labels = dict.fromkeys(curves["row"].unique(), "shift of a weight (% of its trained value)")
+        caption = f"{title} against the shift of single weights"
+        return [
+            draw_curves(curves, "smoothness", caption, measure=f"mean {title}", titles=titles, labels=labels)
+        ]
+
+    def claims(self) -> Sequence[Claim]:
+        """Return how roughness falls with the number of queries, and what is left of it."""
+        whole, title = "part == 'shift'", parse_list_measure(self.measure).title
+        return (
+            Claim(
+                f"{title} of nets, single weights shifted by up to {self.shift:g}%, medians by queries",
+                figures("roughness", "network queries", "variation excess optima noise", "median", whole),
+            ),
+            Claim(
+                f"Within {self.zoom:g}% of the trained value, by queries",
+                figures("roughness", "network queries", "weight optima range", where="part == 'zoom'"),
+            ),
+            Claim(
+                "The noise of jumps, as the queries to the power (independent jumps: -0.5)",
+                power("roughness", "network", "queries", "noise", whole),
+            ),
+            Claim(
+                "The best shift of a single weight, by queries",
+                figures("roughness", "network queries", "gain", "max", whole, range=("range", "median")),
+            ),
+        )
+
+
+def _weights(flat: FlatNetwork, count: int) -> list[int]:
+    """Return weights that the score is linear in, the largest first; of a two-layer net all."""
+    last = flat.point[flat.last]
+    order = np.argsort(-np.abs(last), kind="stable") + flat.last.start
+    return [int(weight) for weight in (order if flat.hidden else order[:count])]

@@ -1,0 +1,408 @@
+"""SPSA against finite differences: descents, their evaluations, pictures and claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.gradient_free import Gains, fdsa_gradient, minimise
+from lmtune.laboratory.data import HELP, load_split
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.pictures import draw_panels
+from lmtune.laboratory.spsa.linear_net import LinearRankNet
+from lmtune.laboratory.study import choose_by_first
+from lmtune.options import option
+from lmtune.reporting.figures.style import (
+    COLUMN,
+    Look,
+    Picture,
+    finish,
+    in_style,
+    legend_below,
+    looks,
+    new_figure,
+)
+from lmtune.reranking.data import RankingData
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# Curves are drawn through so many points.
+_MARKS = 60
+_STABILITY, _ALPHA = 0.1, 0.602
+_SMALL_WIDTH = 1e-4
+
+
+@lru_cache(maxsize=1)
+def rank_net(data: str, seed: int) -> LinearRankNet:
+    """Return the cost on the training queries of `lmtune.laboratory.data.load_split`."""
+    return LinearRankNet(load_split(data, seed).train)
+
+
+def first_weights(features: int, seed: int, run: int) -> NDArray[np.float64]:
+    """Draw a start as linear layers are: uniform within one over the root of the features."""
+    edge = 1.0 / math.sqrt(features)
+    return np.random.default_rng([seed, run]).uniform(-edge, edge, (features,))
+
+
+def gains_of(rate: float, width: float, steps: int) -> Gains:
+    """Return gains whose first rate and width are these, stable for a tenth of the steps."""
+    stability = _STABILITY * steps
+    return Gains(rate * (stability + 1.0) ** _ALPHA, width, stability)
+
+
+def marks_of(evaluations: int) -> list[int]:
+    """Return the evaluations at which costs are noted."""
+    return [round(evaluations * k / _MARKS) for k in range(1, _MARKS + 1)]
+
+
+def course(
+    net: LinearRankNet,
+    seed: int,
+    run: int,
+    *,
+    evaluations: int,
+    rate: float,
+    width: float,
+    per_step: int | None,
+) -> list[float]:
+    """Descend, and return the cost of the iterate at the start and at each mark.
+
+    Parameters
+    ----------
+    net : LinearRankNet
+        The cost.
+    seed, run : int
+        Draw the start and the perturbations.
+    evaluations : int
+        Of the cost.
+    rate, width : float
+        The first of each.
+    per_step : int, optional
+        Evaluations of a step of SPSA; FDSA if left out.
+
+    Returns
+    -------
+    list of float
+        Infinite from overflow on.
+    """
+    points: list[NDArray[np.float64]] = []
+    marks = marks_of(evaluations)
+    first = last = first_weights(net.features, seed, run)
+
+    def observe(step: int, spent: int, x: NDArray[np.float64]) -> None:
+        nonlocal last
+        del step
+        while len(points) < len(marks) and marks[len(points)] < spent:
+            points.append(last)
+        last = x
+
+    steps = (evaluations - 2) // (per_step or 2 * net.features)
+    minimise(
+        net.costs,
+        first,
+        method="spsa" if per_step else "fdsa",
+        evaluations_per_step=per_step,
+        budget=evaluations,
+        gains=gains_of(rate, width, steps),
+        seed=seed * 1000 + run,
+        together=True,
+        gradient=None if per_step else net.gradient,
+        observe=observe,
+    )
+    points += [last] * (len(marks) - len(points))
+    costs: list[float] = net.exact_costs(np.stack([first, *points])).tolist()
+    return costs
+
+
+def check_gradient(data: str, seed: int, width: float) -> dict[str, Any]:
+    """Find the minimum by the closed form, and compare that with finite differences."""
+    from scipy.optimize import minimize
+
+    net = rank_net(data, seed)
+    start = first_weights(net.features, seed, 1)
+
+    def both(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        return float(net.exact_costs(w[None])[0]), net.gradient(w)
+
+    options: Any = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
+    optimum = minimize(both, start, jac=True, method="L-BFGS-B", options=options)
+    rows = []
+    for name, w in (("start", start), ("minimum", optimum.x)):
+        closed = net.gradient(w)
+        for c in (width, _SMALL_WIDTH):
+            differences = fdsa_gradient(net.exact_costs, w, c, together=True)
+            rows.append(
+                {
+                    "weights": name,
+                    "c": c,
+                    "largest_slope": float(np.abs(closed).max()),
+                    "largest_difference": float(np.abs(differences - closed).max()),
+                }
+            )
+    return {"minimum": float(optimum.fun), "features": net.features, "pairs": net.pairs, "rows": rows}
+
+
+def count_evaluations(
+    features: tuple[int, ...], methods: Mapping[str, int | None], seed: int
+) -> list[dict[str, Any]]:
+    """Count the cost's evaluations in one step of each method, net by net."""
+    rows = []
+    for d in features:
+        rng = np.random.default_rng([seed, d])
+        x = rng.uniform(-1.0, 1.0, (10, d)).astype(np.float32)
+        net = LinearRankNet(RankingData.from_lengths(x, np.arange(10) % 3, [5, 5]))
+        for name, per_step in methods.items():
+            asked: list[int] = []
+
+            def costs(points: NDArray[np.float64], net: LinearRankNet = net, asked: list[int] = asked) -> Any:
+                asked.append(len(points))
+                return net.costs(points)
+
+            descent = minimise(
+                costs,
+                np.zeros(d),
+                method="spsa" if per_step else "fdsa",
+                evaluations_per_step=per_step,
+                budget=2 + (per_step or 2 * d),
+                gains=Gains(0.1, 0.01),
+                seed=seed,
+                together=True,
+            )
+            # But for the two ends, which belong to no step.
+            rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // descent.steps})
+    return rows
+
+
+def draw_range(ax: Axes, x: NDArray[np.int64], part: pd.DataFrame, look: Look) -> None:
+    """Draw a band from the columns ``lowest`` to ``highest``."""
+    low, high = part["lowest"].to_numpy(), part["highest"].to_numpy()
+    ax.fill_between(x, low, high, color=look.color, alpha=0.15, lw=0)
+
+
+@in_style
+def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture:
+    """Draw mean costs by evaluations, with the range of the runs.
+
+    Parameters
+    ----------
+    costs : pandas.DataFrame
+        Columns method, evaluations, cost, lowest, highest.
+    methods : pandas.DataFrame
+        Columns method, minimum, final, evaluations_to_95, a row a method.
+    data : str
+        What the net was trained on.
+    """
+    figure, [[ax]] = new_figure(1.4 * COLUMN, 3.0)
+    look = looks(list(methods["method"]))
+    minimum = float(methods["minimum"].iloc[0])
+    for name, part in costs.groupby("method", sort=False):
+        style = look[str(name)]
+        x, y = part["evaluations"].to_numpy(), part["cost"].to_numpy()
+        draw_range(ax, x, part, style)
+        ax.plot(x, y, markevery=10, ms=3.5, label=name, **style.options())
+    ax.axhline(minimum, color="black", lw=0.7, ls=":", label="minimum")
+    start = float(costs.loc[costs["evaluations"] == 0, "cost"].max())
+    margin = 0.05 * (start - minimum)
+    # Runs that go up at first do not squeeze the others.
+    ax.set_ylim(minimum - margin, start + 4 * margin)
+    ax.set_xlim(0, float(costs["evaluations"].max()))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.set_xlabel("function evaluations")
+    ax.set_ylabel("pair-wise cross-entropy (nats)")
+    legend_below(figure, min(5, len(look) + 1))
+    text = f"Pair-wise cross-entropy of a linear net on {data} by function evaluations. "
+    for row in methods.to_dict("records"):
+        count = row["evaluations_to_95"]
+        there = "not within the run" if np.isnan(count) else f"after {count:,.0f} evaluations"
+        text += (
+            f"{row['method']} ends at {row['final']:.4f} and has gone 95% of the way to the minimum {there}. "
+        )
+    finish(figure, f"{text}The minimum is {minimum:.4f}.", f"A linear net on {data}")
+    title = "Cross-entropy by function evaluations: mean of the runs, and their range"
+    return Picture("costs", title, figure)
+
+
+FDSA = "FDSA"
+
+# Of the way from the start to the minimum.
+_THERE = 0.95
+
+
+@dataclass(frozen=True)
+class SpsaVersusFdsa(Experiment):
+    """Experiment.
+
+    SPSA against finite differences: a linear net's cross-entropy by function evaluations.
+    """
+
+    name: ClassVar[str] = "spsa"
+    quick: ClassVar[Mapping[str, Any]] = {"data": "artificial:100", "runs": 5, "evaluations": 1500}
+
+    data: str = option("artificial:1000", HELP)
+    runs: int = option(10, "starts, the same for all methods", low=1)
+    evaluations: int = option(2000, "function evaluations of a run", low=10)
+    per_step: tuple[int, ...] = option((2, 4, 8), "F of SPSA:F", low=2, fewest=1)
+    rates: tuple[float, ...] = option(
+        (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        "first rates to choose from, for each method",
+        above=0,
+        fewest=1,
+    )
+    width: float = option(0.01, "first distance c to the points that are compared", above=0)
+    features: tuple[int, ...] = option(
+        (10, 30, 100, 300, 1000, 3000, 10_000), "nets' sizes for the cost of a step", low=1, fewest=1
+    )
+    seed: int = option(0, "of artificial data, starts and perturbations", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, distinct in (("per step", self.per_step), ("features", self.features)):
+            if len(set(distinct)) < len(distinct):
+                raise InputError(f"bad {name}", value=distinct, accepted="different numbers")
+        if any(evaluations % 2 for evaluations in self.per_step):
+            raise InputError("bad per step", value=self.per_step, accepted="even numbers")
+
+    @property
+    def methods(self) -> dict[str, int | None]:
+        """Evaluations a step by method; None for two a weight."""
+        return {FDSA: None, **{f"SPSA:{f}": f for f in self.per_step}}
+
+    def units(self) -> list[Unit]:
+        """Return a unit for each method's choice of rate and runs, and two small ones."""
+        counting = {"features": self.features, "methods": self.methods, "seed": self.seed}
+        return [
+            *(Unit(_key(name), self.descend, {"per_step": f}) for name, f in self.methods.items()),
+            Unit("gradient", check_gradient, {"data": self.data, "seed": self.seed, "width": self.width}),
+            Unit("steps", count_evaluations, counting),
+        ]
+
+    def descend(self, per_step: int | None) -> dict[str, Any]:
+        """Choose a method's rate on a run of its own, and descend from each start.
+
+        The chosen rate has the lowest mean cost over that run: the final cost cannot tell rates
+        apart that have reached the minimum.
+        """
+        net = rank_net(self.data, self.seed)
+        costs = partial(
+            course, net, self.seed, evaluations=self.evaluations, width=self.width, per_step=per_step
+        )
+        record = choose_by_first(
+            lambda run, rate: {"costs": costs(run, rate=rate)},
+            [(rate,) for rate in self.rates],
+            [0, *range(1, self.runs + 1)],
+            lambda first: -float(np.mean(first["costs"])),
+        )
+        rates = [
+            {"rate": rate, "mean": float(np.mean(first["costs"])), "final": first["costs"][-1]}
+            for rate, first in zip(self.rates, record["tried"], strict=True)
+        ]
+        runs = [later["costs"] for later in record["runs"][1:]]
+        return {"rate": self.rates[record["chosen"]], "rates": rates, "runs": runs}
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Return the mean costs with their ranges, what became of each method, and the checks."""
+        gradient = results["gradient"]
+        marks = [0, *marks_of(self.evaluations)]
+        curves, methods, rates = [], [], []
+        for name in self.methods:
+            record = results[_key(name)]
+            runs = np.array(record["runs"])
+            mean = runs.mean(axis=0)
+            spread = {"cost": mean, "lowest": runs.min(axis=0), "highest": runs.max(axis=0)}
+            curves.append(pd.DataFrame({"method": name, "evaluations": marks, **spread}))
+            goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
+            there = np.flatnonzero(mean <= goal)
+            per_step = self.methods[name] or 2 * gradient["features"]
+            methods.append(
+                {
+                    "method": name,
+                    "evaluations_per_step": per_step,
+                    "rate": record["rate"],
+                    "start": mean[0],
+                    "final": mean[-1],
+                    "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
+                    "minimum": gradient["minimum"],
+                    "evaluations_to_95": marks[there[0]] if there.size else math.nan,
+                }
+            )
+            rates += [
+                {"method": name, **row, "chosen": row["rate"] == record["rate"]} for row in record["rates"]
+            ]
+        return {
+            "costs": pd.concat(curves, ignore_index=True),
+            "methods": pd.DataFrame(methods),
+            "rates": pd.DataFrame(rates),
+            "gradient": pd.DataFrame(gradient["rows"]),
+            "steps": pd.DataFrame(results["steps"]),
+        }
+
+    def pictures(self, tables: Tables) -> list[Picture]:
+        """Draw the costs by evaluations, and a step's evaluations by weights."""
+        steps = tables["steps"].rename(columns={"features": "weights"})
+        shape: dict[str, Any] = {"x": "weights", "lines": "method", "log": ("weights", "evaluations")}
+        caption, labels = "Function evaluations a step", {"evaluations": "function evaluations a step"}
+        return [
+            draw_costs(tables["costs"], tables["methods"], self.data),
+            draw_panels(steps, "steps", caption, y=labels, **shape),
+        ]
+
+    def claims(self) -> Sequence[Claim]:
+        """Return whether SPSA converges faster, and the work of a step."""
+        ends = f"evaluations_to_{_THERE:.0%}=evaluations_to_95 final start minimum rate evaluations_per_step"
+        return (
+            Claim(
+                f"After {self.evaluations:,} evaluations, {self.runs} runs",
+                figures("methods", "method", ends),
+            ),
+            Claim(
+                f"SPSA is {_THERE:.0%} of the way to the minimum in fewer evaluations than FDSA",
+                _to_minimum,
+                _faster,
+            ),
+            Claim("Evaluations for the cost at which the other ends", _overtaken),
+            Claim(
+                "The rate chosen, and the costs of its run",
+                figures("rates", "method", "rate mean final", where="chosen"),
+            ),
+            Claim(
+                "FDSA's gradient against the closed form, by c",
+                figures("gradient", "weights c", "largest_difference largest_slope"),
+            ),
+            Claim(
+                "Evaluations of a step, by weights",
+                figures("steps", "method", "fewest=evaluations", "min", most=("evaluations", "max")),
+            ),
+        )
+
+
+def _key(method: str) -> str:
+    return method.replace(":", "").lower()
+
+
+def _to_minimum(tables: Tables) -> pd.DataFrame:
+    """Return the variants' evaluations, and FDSA's; where one does not get there, infinitely many."""
+    needed = tables["methods"].set_index("method")["evaluations_to_95"].fillna(math.inf)
+    return pd.DataFrame({"evaluations": needed, "FDSA": needed[FDSA]}).drop(index=FDSA)
+
+
+def _faster(rows: pd.DataFrame) -> pd.Series[bool]:
+    return rows["evaluations"] < rows["FDSA"]
+
+
+def _overtaken(tables: Tables) -> pd.DataFrame:
+    """Find when each method has the cost at which another ends, of SPSA's best and FDSA."""
+    costs = tables["costs"].pivot(index="evaluations", columns="method", values="cost")
+    leader = costs.iloc[-1].drop(FDSA).idxmin()
+    pairs = {leader: FDSA, FDSA: leader}
+    reached = {method: costs.index[costs[method] <= costs[other].iloc[-1]] for method, other in pairs.items()}
+    return pd.DataFrame({"evaluations": {method: at[0] for method, at in reached.items() if len(at)}})

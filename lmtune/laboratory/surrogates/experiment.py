@@ -1,0 +1,364 @@
+"""Gradients of smooth measures compared with direct search for lambda and mu."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError
+from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
+from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
+from lmtune.laboratory.surrogates import pictures
+from lmtune.laboratory.surrogates.causes import find_causes
+from lmtune.laboratory.surrogates.dimensions import search
+from lmtune.laboratory.surrogates.methods import Fitted, Methods, compare_on, continuation, disjoint_sets
+from lmtune.measures.measure import Measure, parse_measure, parse_measures
+from lmtune.measures.significance.effects import equivalence_test, mean_interval
+from lmtune.measures.significance.resampling import corrected_resampling, topics_and_sets
+from lmtune.options import option
+from lmtune.reporting.figures.style import Picture
+from lmtune.reporting.results_files import check_names, file_name
+from lmtune.tuning.experiment.result import DIRECT, OPTIMAL
+from lmtune.tuning.objectives import parse_objective
+from lmtune.tuning.spsa import FEWEST
+
+_LEVEL = 0.05
+_JUDGED = f"method not in {(DIRECT, OPTIMAL)}"
+
+
+def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
+    """Take collections as drawn at random: yield a row a measure, method and size of two or more.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The table ``equivalence``.
+    margin : float
+        Differences that do not matter.
+
+    Yields
+    ------
+    dict
+        With the mean of the collections' differences, its 90% interval by Student's t, and the p-values
+        of `lmtune.measures.significance.effects.equivalence_test`.
+    """
+    keys = ["measure", "method", "size"]
+    for values, rows in table.query(_JUDGED).groupby(keys, sort=False):
+        differences = rows["difference"].to_numpy()
+        if differences.size < 2:
+            continue
+        low, high = mean_interval(differences, 0.0, 0.9)
+        tested = equivalence_test(differences, 0.0, margin)
+        yield {
+            **dict(zip(keys, values, strict=True)),
+            "collections": differences.size,
+            "within": int((np.abs(differences) < margin).sum()),
+            "difference": float(differences.mean()),
+            "low": low,
+            "high": high,
+            "p_not_worse": tested.not_worse,
+            "p_equivalent": tested.equivalent,
+        }
+
+
+def _levels(margin: float) -> Statistic:
+    """Compare methods with Direct over collections and sizes."""
+
+    def statistic(tables: Tables) -> pd.DataFrame:
+        rows = tables["equivalence"].query(_JUDGED)
+        marked = rows["p_value_crossed"] < _LEVEL
+        rows = rows.assign(
+            near=rows["difference"].abs() < margin,
+            equivalent=rows["p_equivalent"] < _LEVEL,
+            equivalent_crossed=rows["p_equivalent_crossed"] < _LEVEL,
+            below=marked & (rows["difference"] < 0.0),
+            above=marked & (rows["difference"] > 0.0),
+        )
+        groups = rows.groupby(["measure", "method"], sort=False)
+        counts = groups[["near", "equivalent", "equivalent_crossed", "below", "above"]].sum()
+        return groups["difference"].agg(["size", "mean", "min", "max"]).join(counts)
+
+    return statistic
+
+
+def _work(tables: Tables) -> pd.DataFrame:
+    """Return the range of the methods' work as shares of Direct's."""
+    keys, columns = ["dataset", "size", "measure"], ["evaluations", "documents", "seconds"]
+    direct = tables["work"].query(f"method == '{DIRECT}'").set_index(keys)[columns]
+    others = tables["work"].query(f"method != '{DIRECT}'").set_index([*keys, "method"])[columns]
+    groups = others.div(direct).groupby("method", sort=False)
+    return groups.min().add_suffix("_from").join(groups.max().add_suffix("_to"))
+
+
+# Training sets of a piece of work.
+_TOGETHER = 5
+_CONFIDENCE = 0.9
+# What else is called RankNet is the paper's.
+_NAMES = {"ranknet": "RankNet over lists"}
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Surrogates(Experiment):
+    """Experiment.
+
+    Gradients of smooth measures against direct search for lambda and mu: is the one level with the other.
+
+    Metzler (SIGIR 2007) finds that RankNet does not reach direct search, and asks for a better gradient.
+    Here RankNet, cures of it and smooth measures of `lmtune.tuning.surrogate` choose parameters on many
+    small disjoint sets of topics beside Direct, and are measured on the topics outside; what they differ
+    by is compared with a margin, with tests that allow for the splits' overlap.
+    """
+
+    name: ClassVar[str] = "surrogates"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "topics": 60,
+        "measures": ("AP",),
+        "sizes": (10, 0),
+        "fits": 4,
+        "alphas": (8.0,),
+        "objectives": ("ranknet",),
+        "grid": (6, 8),
+        "parameters": (2, 5),
+        "draws": 1,
+        "evaluations": 40,
+    }
+
+    datasets: tuple[str, ...] = option(("pydocs",), f"each of {COLLECTION_HELP}", fewest=1)
+    topics: int = option(0, "how many topics, drawn by the seed; 0 for all", low=0)
+    measures: tuple[str, ...] = option(
+        ("AP", "nDCG@10", "P@10", "Bpref", "RR"), "AP, P@k, Bpref, nDCG@k, RR ...", fewest=1
+    )
+    sizes: tuple[int, ...] = option(
+        (10, 25, 50, 0), "training topics, where they are half of all at most; 0 for half", low=0, fewest=1
+    )
+    fits: int = option(20, "training sets of each size: disjoint, then drawn anew", low=2)
+    alphas: tuple[float, ...] = option(
+        (32.0, 4.0, 8.0, 16.0),
+        "the smooth AP's last steepness; of other measures, the first",
+        low=2,
+        fewest=1,
+    )
+    objectives: tuple[str, ...] = option(
+        ("softmax", "ranknet", "song"), "further surrogates, for AP; lambda-ap takes long"
+    )
+    grid: tuple[int, ...] = option((20, 26), "Direct's points along lambda and mu", low=2, fewest=2)
+    margin: float = option(0.002, "differences below it do not matter", above=0)
+    parameters: tuple[int, ...] = option((2, 5, 20), "numbers of parameters of made-up models", low=1)
+    draws: int = option(5, "made-up models of each number of parameters", low=1)
+    made_up: str = option("synthetic:1000x40", "the collection whose documents they rank")
+    evaluations: int = option(400, "what SPSA and FDSA may measure on them", low=FEWEST)
+    seed: int = option(0, "of topics, training sets and the methods' starts", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fitted()
+        check_names([short_name(dataset) for dataset in self.datasets])
+
+    def units(self) -> list[Unit]:
+        """Return units of a few training sets each."""
+        units = list(self._units())
+        if all(unit.function != self.compare for unit in units):
+            accepted = "a size of half of a collection's topics at most"
+            raise InputError("no collection is large enough", value=self.sizes, accepted=accepted)
+        return units
+
+    def _units(self) -> Iterator[Unit]:
+        for dataset in self.datasets:
+            topics = index_collection(dataset, topics=self.topics)
+            topics = self.topics or topics
+            for size in self.sizes:
+                train = size or topics // 2
+                if not 1 <= train <= topics // 2:
+                    continue
+                for first in range(0, self.fits, _TOGETHER):
+                    key = file_name(f"{short_name(dataset)}-{size or 'half'}-{first}")
+                    yield Unit(key, self.compare, {"dataset": dataset, "size": size, "first": first})
+            if parse_measure("AP") in self._fitted():
+                yield Unit(file_name(f"{short_name(dataset)}-causes"), self.causes, {"dataset": dataset})
+        for dimensions in self.parameters:
+            for draw in range(self.draws):
+                arguments = {"dataset": self.made_up, "dimensions": dimensions}
+                arguments |= {"seed": self.seed + draw, "evaluations": self.evaluations}
+                yield Unit(f"parameters-{dimensions}-{draw}", search, arguments)
+
+    def compare(self, dataset: str, size: int, first: int) -> dict[str, Any]:
+        """Compare the methods over a few training sets.
+
+        Returns
+        -------
+        dict
+            ``rows`` of `lmtune.laboratory.surrogates.methods.compare_on` with dataset, size and
+            set; by measure and method the ``sums`` over the sets of each test topic's difference to
+            Direct; and in how many sets a topic was a test topic, ``counts``.
+        """
+        methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
+        topics = methods.pool.topics
+        train = size or len(topics) // 2
+        rows: list[dict[str, Any]] = []
+        counts = np.zeros(len(topics), np.int64)
+        sums: dict[str, dict[str, Vector]] = {}
+        sets = disjoint_sets(topics, train, self.fits, seed=self.seed)
+        for number, subset in islice(enumerate(sets), first, first + _TOGETHER):
+            compared = compare_on(methods, self._fitted(), subset)
+            keys = {"dataset": short_name(dataset), "size": size, "topics": train, "set": number}
+            rows += [keys | row for row in compared.rows]
+            counts[compared.test] += 1
+            for (measure, method), values in compared.differences.items():
+                by_topic = sums.setdefault(measure, {}).setdefault(method, np.zeros(len(topics)))
+                by_topic[compared.test] += values[compared.test]
+        listed = {
+            measure: {method: by_topic.tolist() for method, by_topic in subset.items()}
+            for measure, subset in sums.items()
+        }
+        return {"rows": rows, "sums": listed, "counts": counts.tolist()}
+
+    def causes(self, dataset: str) -> dict[str, Any]:
+        """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics.
+
+        Returns
+        -------
+        dict
+            Of `lmtune.laboratory.surrogates.causes.find_causes`, with the dataset.
+        """
+        methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
+        return {"dataset": short_name(dataset), **find_causes(methods, self.alphas[0])}
+
+    def _fitted(self) -> dict[Measure, list[Fitted]]:
+        """Return each measure's surrogates."""
+        fitted: dict[Measure, list[Fitted]] = {}
+        for measure in parse_measures(self.measures):
+            is_ap = measure == parse_measure("AP")
+            objective = parse_objective(f"approx-{measure}")
+            fitted[measure] = [
+                (f"{objective}, alpha {alpha:g}", str(objective), continuation(alpha))
+                for alpha in (self.alphas if is_ap else self.alphas[:1])
+            ]
+            if is_ap:
+                further = [parse_objective(name) for name in self.objectives]
+                fitted[measure] += [
+                    (_NAMES.get(str(extra), str(extra)), str(extra), continuation(self.alphas[0]))
+                    for extra in further
+                ]
+        return fitted
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Make the comparison's tables, those of the causes and that of the made-up models.
+
+        ``fits`` has a row a training set, measure and method; ``equivalence`` one a collection, size,
+        measure and method, with the difference to Direct on the test topics, its interval and p-values
+        by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
+        ``collections`` has the rows of `over_collections`; ``work`` the means of what fits take;
+        ``causes`` and ``surfaces`` are those of `find_causes`, by dataset; ``parameters`` has the rows of
+        `lmtune.laboratory.surrogates.dimensions.search`.
+        """
+        compared = [result for result in results.values() if "sums" in result]
+        causes = [result for result in results.values() if "surface" in result]
+        made_up = [row for result in results.values() if isinstance(result, list) for row in result]
+        fits = pd.DataFrame([row for result in compared for row in result["rows"]])
+        by = ["dataset", "size", "topics", "measure", "method"]
+        grouped = fits.groupby(by, sort=False)
+        work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
+        rows = []
+        for (dataset, size, topics, measure, method), group in grouped:
+            direct = grouped.get_group((dataset, size, topics, measure, DIRECT))
+            means = {"fits": len(group), "direct": direct["test"].mean(), "test": group["test"].mean()}
+            difference = group["test"].to_numpy() - direct["test"].to_numpy()
+            row = dict(zip(by, (dataset, size, topics, measure, method), strict=True))
+            row |= means | {"difference": float(difference.mean())}
+            if method not in (DIRECT, OPTIMAL) and len(group) > 1:
+                mine = [
+                    result
+                    for result in compared
+                    if (result["rows"][0]["dataset"], result["rows"][0]["size"]) == (dataset, size)
+                ]
+                row |= self._judged(mine, row, difference)
+            rows.append(row)
+        surfaces = [pd.DataFrame({"dataset": group["dataset"], **group["surface"]}) for group in causes]
+        steps = [{"dataset": group["dataset"], **row} for group in causes for row in group["steps"]]
+        equivalence = pd.DataFrame(rows)
+        return {
+            "equivalence": equivalence,
+            "collections": pd.DataFrame(over_collections(equivalence, self.margin)),
+            "work": work,
+            "fits": fits,
+            "causes": pd.DataFrame(steps),
+            "surfaces": pd.concat(surfaces, ignore_index=True) if surfaces else pd.DataFrame(),
+            "parameters": pd.DataFrame(made_up),
+        }
+
+    def _judged(
+        self, units: list[Mapping[str, Any]], row: Mapping[str, Any], difference: Vector
+    ) -> dict[str, float]:
+        """Return p-values and intervals of a method's differences to Direct."""
+        counts = np.sum([unit["counts"] for unit in units], axis=0)
+        sums = np.sum([unit["sums"][row["measure"]][row["method"]] for unit in units], axis=0)
+        train, topics = row["topics"], counts.size
+        estimates = {
+            "": corrected_resampling(difference, train=train, test=topics - train),
+            "_crossed": topics_and_sets(
+                difference, sums[counts > 0] / counts[counts > 0], independent=topics // train
+            ),
+        }
+        judged: dict[str, float] = {}
+        for suffix, estimate in estimates.items():
+            low, high = estimate.interval(_CONFIDENCE)
+            both = estimate.equivalence(self.margin)
+            judged |= {
+                f"low{suffix}": low,
+                f"high{suffix}": high,
+                f"p_value{suffix}": estimate.p_value,
+                f"p_not_worse{suffix}": both.not_worse,
+                f"p_equivalent{suffix}": both.equivalent,
+            }
+        return judged
+
+    def pictures(self, tables: Tables) -> list[Picture]:
+        """Draw each method's difference to Direct by size, and where each objective leads."""
+        drawn = []
+        for measure, rows in tables["equivalence"].groupby("measure", sort=False):
+            title = f"{parse_measure(str(measure)).title} on test topics, minus Direct's"
+            figure = pictures.differences(rows, margin=self.margin)
+            drawn.append(Picture(f"differences-{file_name(str(measure))}", title, figure))
+        if len(tables["causes"]):
+            drawn.append(pictures.mends(tables["causes"]))
+            title = "MAP, RankNet's cost and the smooth AP over lambda and mu"
+            for dataset, rows in tables["surfaces"].groupby("dataset", sort=False):
+                name = f"surfaces-{file_name(str(dataset))}"
+                drawn.append(Picture(name, title, pictures.cost_surfaces(rows), str(dataset)))
+        return [*drawn, *([pictures.dimensions(tables["parameters"])] if len(tables["parameters"]) else [])]
+
+    def claims(self) -> Sequence[Claim]:
+        """Return which methods are level with Direct, where, what they take, and why."""
+        near = f"differences below {self.margin:g} do not matter"
+        return (
+            Claim(f"Minus Direct by collection and size; {near}", _levels(self.margin)),
+            Claim(
+                f"Minus Direct over collections, by training topics, 0 for half; {near}",
+                figures("collections", "measure method size", "difference low high p_equivalent collections"),
+            ),
+            Claim("Work, of Direct's", _work),
+            Claim(
+                "MAP where each objective is lowest over the grid, and the best",
+                figures("causes", "dataset objective", "AP best lambda mu at_edge"),
+            ),
+            Claim(
+                "MAP on made-up models, by parameters",
+                figures("parameters", "parameters method", "train test evaluations", "mean"),
+            ),
+        )
+
+
+@lru_cache(maxsize=2)
+def _methods(
+    dataset: str, topics: int, measures: tuple[Measure, ...], grid: tuple[int, ...], seed: int
+) -> Methods:
+    return Methods.over(load_pool(dataset, topics=topics, seed=seed), measures, grid, seed)

@@ -1,0 +1,514 @@
+"""The sweeps, each of one option of ApproxNDCG's or SONG's training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from lmtune.errors import InputError
+from lmtune.laboratory.experiment import Claim, Tables, figures
+from lmtune.laboratory.sweeps.sweep import QUERIES, Case, Pair, Sweep, number
+from lmtune.laboratory.sweeps.trainings import train_on_ratings
+from lmtune.options import option
+from lmtune.reranking.losses.names import parse_loss
+
+
+@dataclass(frozen=True)
+class Alpha(Sweep):
+    """Experiment.
+
+    ApproxNDCG's alpha, how steep its sigmoids are (Bruch et al. 2019, section 3.3, figure 2).
+    """
+
+    name: ClassVar[str] = "alpha"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "data": "artificial:200",
+        "alphas": (0.1, 1.0, 10.0, 100.0),
+        "alike": (10.0,),
+        "trials": 3,
+        "epochs": 15,
+    }
+    axis: ClassVar[str] = "alpha"
+    value_title: ClassVar[str] = "nDCG by ApproxNDCG's alpha"
+
+    alphas: tuple[float, ...] = option((0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0), "above 0", above=0)
+    alike: tuple[float, ...] = option((5.0, 10.0, 20.0, 40.0), "those of which the paper finds none better")
+    reference: float = option(10.0, "the one that the others are compared with")
+    learning_rate: float = option(0.005, "Adam's rate; the paper's", above=0)
+    network: str = option("b:64", "the scorer: one hidden layer, batch norm before and after")
+
+    def cases(self) -> list[Case]:
+        """Return one training an alpha."""
+        for alpha in (*self.alike, self.reference):
+            if alpha not in self.alphas:
+                accepted = ", ".join(map(number, self.alphas))
+                raise InputError("an alpha to compare is not swept", value=alpha, accepted=accepted)
+        trained = {"loss": "approxndcg", "network": self.network, "learning_rate": self.learning_rate}
+        return [
+            self.network_case(number(alpha), {**trained, "loss_options": {"alpha": alpha}})
+            for alpha in self.alphas
+        ]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare those said to be alike with each other, and the rest with the reference."""
+        return [[*self._alike(), *self._others()]]
+
+    def _alike(self) -> list[Pair]:
+        return list(combinations(map(number, self.alike), 2))
+
+    def _others(self) -> list[Pair]:
+        rest = [alpha for alpha in self.alphas if alpha not in (*self.alike, self.reference)]
+        return [(number(alpha), number(self.reference)) for alpha in rest]
+
+
+@dataclass(frozen=True)
+class Depth(Sweep):
+    """Experiment.
+
+    ApproxNDCG with deeper and wider networks (Bruch et al. 2019, section 3.4, figure 3).
+    """
+
+    name: ClassVar[str] = "depth"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "data": "artificial:100",
+        "networks": ("b64", "b256", "b512"),
+        "trials": 3,
+        "epochs": 8,
+    }
+    axis: ClassVar[str] = "network"
+    value_title: ClassVar[str] = "nDCG by the network's depth"
+
+    networks: tuple[str, ...] = option(
+        ("b64", "b128", "b256", "b512", "b1024"), "from the shallowest to the deepest", fewest=2
+    )
+    learning_rate: float = option(0.005, "Adam's rate; the paper's", above=0)
+    alpha: float = option(10.0, "approxNDCG's", above=0)
+
+    def cases(self) -> list[Case]:
+        """Return one training a network."""
+        trained = {
+            "loss": "approxndcg",
+            "loss_options": {"alpha": self.alpha},
+            "learning_rate": self.learning_rate,
+        }
+        return [
+            self.network_case(network.upper(), {**trained, "network": network}) for network in self.networks
+        ]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare each network with the shallowest and with the one before it."""
+        return [[*self._with_first(), *self._with_previous()]]
+
+    @property
+    def told_at(self) -> tuple[int, ...]:
+        """The cutoffs of which sentences tell."""
+        return self.measured_at
+
+    def _with_first(self) -> list[Pair]:
+        first, *rest = (network.upper() for network in self.networks)
+        return [(network, first) for network in rest]
+
+    def _with_previous(self) -> list[Pair]:
+        """Pair neighbours, but for the first two, which are a pair already."""
+        names = [network.upper() for network in self.networks]
+        return [(later, before) for before, later in pairwise(names[1:])]
+
+
+_MEASURED = 10
+_STEPS = 4
+"""At least so many steps an epoch, however few queries a set has."""
+
+
+@dataclass(frozen=True)
+class Sets(Sweep):
+    """Experiment.
+
+    Losses, or options of one, on several sets, paired by set (defaults; Qiu et al. 2022, table 1).
+    """
+
+    name: ClassVar[str] = "sets"
+    quick: ClassVar[Mapping[str, Any]] = {"data": "artificial:30,artificial:20x60", "epochs": 5}
+    value_title: ClassVar[str] = "nDCG by loss, means over sets"
+    repeated: ClassVar[str] = "sets"
+
+    data: str = option(
+        "artificial:60,artificial:100x20,artificial:20x300",
+        "two or more, with commas between: artificial:QUERIES[xDOCUMENTS], LETOR folders",
+    )
+    losses: tuple[str, ...] = option(
+        ("ranknet", "lambdarank", "listnet", "approxndcg", "song", "k-song"),
+        "what to train by, each with options as NAME:OPTION=VALUE; the others are compared with the first",
+        fewest=2,
+    )
+    network: str = option("b64", "the scorer of all but the trees")
+    learning_rate: float = option(0.001, "Adam's rate", above=0)
+    trials: int = option(2, "seeds a loss and set, which are averaged", low=1)
+    epochs: int = option(30, "passes over the training queries", low=1)
+    batch_size: int = option(64, "queries a step, at most a quarter of a set's", low=1)
+    list_size: int = option(0, "documents of a query in a step, drawn anew each epoch; 0 takes all", low=0)
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of the data."""
+        names = [name.strip() for name in self.data.split(",")]
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise InputError("bad sets", value=self.data, accepted="two or more, each once")
+        return names
+
+    @property
+    def measured_at(self) -> tuple[int, ...]:
+        """The cutoffs of the NDCG."""
+        return (_MEASURED,)
+
+    @property
+    def main_cutoff(self) -> int:
+        """The cutoff that chooses the epoch."""
+        return _MEASURED
+
+    def cases(self) -> list[Case]:
+        """Return one training a loss."""
+        return [self._case(text) for text in self.losses]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare all losses with the first."""
+        first, *others = self.losses
+        return [[(loss, first) for loss in others]]
+
+    @property
+    def folds(self) -> Sequence[str]:
+        """The sets."""
+        return self.sets
+
+    def tables(self, results: Mapping[str, Any]) -> Tables:
+        """Average each set's trials; the sets then stand where other sweeps have trials."""
+        runs = self.study().table(results)
+        rows = []
+        for label in self.losses:
+            for name in self.sets:
+                mine = runs[(runs["case"] == label) & (runs["fold"] == name)]
+                epoch = float(np.mean(mine["best_epoch"]))
+                rows += [
+                    (label, name, queries, _MEASURED, float(np.mean(mine[queries].tolist())), epoch)
+                    for queries in QUERIES
+                ]
+        sets = pd.DataFrame(rows, columns=["value", "set", "queries", "cutoff", "ndcg", "best_epoch"])
+        return {"sets": sets, **self.compared(sets.rename(columns={"set": "trial"}))}
+
+    def _case(self, text: str) -> Case:
+        loss = parse_loss(text)
+        trained = {
+            "loss": loss.name,
+            "loss_options": dict(loss.options),
+            "network": self.network,
+            "learning_rate": self.learning_rate,
+            "list_size": self.list_size or None,
+        }
+        return self.network_case(text, trained, least_steps=_STEPS)
+
+
+QUICK: dict[str, Any] = {
+    "data": "artificial:40x500",
+    "trials": 3,
+    "epochs": 30,
+    "batch_size": 10,
+    "learning_rate": 0.005,
+}
+"""Options of small runs."""
+
+_RATINGS = "movielens:"
+TRAINED = ("song", "k-song", "cross-entropy")
+"""Losses to train by: the last is the warm-up's."""
+
+
+@dataclass(frozen=True)
+class LongLists(Sweep):
+    """Sweeps over long lists."""
+
+    data: str = option(
+        "artificial:100x1000", "artificial:QUERIES[xDOCUMENTS], a LETOR folder, or movielens:FILE of ratings"
+    )
+    least: int = option(3, "labels below this one count as 0 (not for ratings); 1 keeps all", low=1)
+    network: str = option("mlp:64-32", "the scorer; not for ratings, which take NeuMF")
+    trials: int = option(5, "trials a value, with seeds that follow each other; 2 or more", low=2)
+    epochs: int = option(60, "passes over the training lists, warm-up included", low=1)
+    warm_up: int = option(0, "epochs of cross-entropy first", low=0)
+    sampled: int = option(20, "items a list and step, drawn anew each time", low=2)
+    relevant: int = option(10, "how many of them are relevant", low=1)
+    margin: float = option(1.0, "of the squared hinge; 1 gives the tightest bound", above=0)
+    learning_rate: float = option(0.002, "Adam's rate", above=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relevant >= self.sampled:
+            accepted = f"1 or more, fewer than the {self.sampled} sampled"
+            raise InputError("bad number of relevant items", value=self.relevant, accepted=accepted)
+        if self.warm_up >= self.epochs:
+            accepted = f"fewer than the {self.epochs} epochs in all"
+            raise InputError("no epoch is left after the warm-up", value=self.warm_up, accepted=accepted)
+
+    @property
+    def on_ratings(self) -> bool:
+        """Whether the data are ratings."""
+        return self.data.startswith(_RATINGS)
+
+    @property
+    def measured_at(self) -> tuple[int, ...]:
+        """The cutoffs of the NDCG."""
+        return (10, 20, 50) if self.on_ratings else (1, 5, 10)
+
+    @property
+    def main_cutoff(self) -> int:
+        """The cutoff that chooses the epoch."""
+        return 10
+
+    def song_case(
+        self,
+        label: str,
+        options: Mapping[str, Any],
+        *,
+        loss: str = "song",
+        whole: bool = False,
+        warm_up: int | None = None,
+    ) -> Case:
+        """Make a case that trains SONG or a relative of it.
+
+        Parameters
+        ----------
+        label : str
+            The case's.
+        options : mapping
+            The loss's, besides the margin.
+        loss : {"song", "k-song", "cross-entropy"}
+            Which.
+        whole : bool
+            Whether steps see all items.
+        warm_up : int, optional
+            Instead of the sweep's own.
+
+        Raises
+        ------
+        InputError
+            For settings out of range.
+        """
+        settings: dict[str, Any] = {
+            "loss": loss,
+            "loss_options": {**({} if loss == "cross-entropy" else {"margin": self.margin}), **options},
+            "network": self.network,
+            "epochs": self.epochs,
+            "warm_up": self.warm_up if warm_up is None else warm_up,
+            "warm_up_loss": "cross-entropy",
+            "batch_size": self.batch_size,
+            "list_size": None if whole else self.sampled,
+            "list_relevant": None if whole else self.relevant,
+            "learning_rate": self.learning_rate,
+        }
+        # Courses on ratings have no measure of the training lists.
+        watched = bool({"objective", "" if self.on_ratings else "training"} & set(self.courses))
+        if self.on_ratings:
+            where = {"path": self.data.removeprefix(_RATINGS), "cutoffs": list(self.measured_at)}
+            return Case(label, train_on_ratings, {**where, "settings": settings, "watched": watched})
+        return self.network_case(label, settings, least=self.least, watched=watched)
+
+    def claims(self) -> Sequence[Claim]:
+        """Return where the objective ends, and the claims of `Sweep`."""
+        ends = figures("courses", "value", "objective", "mean", "epoch == epoch.max()")
+        title = f"Objective over all training items after {self.epochs} epochs, lower is better"
+        return (*([Claim(title, ends)] if "objective" in self.courses else []), *super().claims())
+
+
+@dataclass(frozen=True)
+class Gamma(LongLists):
+    """Experiment.
+
+    Running estimates in SONG: gamma (Qiu et al. 2022, D.3, figure 11) and how u follows g (appendix F).
+    """
+
+    name: ClassVar[str] = "gamma"
+    quick: ClassVar[Mapping[str, Any]] = {**QUICK, "gammas": (0.3, 1.0)}
+    axis: ClassVar[str] = "gamma"
+    value_title: ClassVar[str] = "nDCG by the running estimates' gamma"
+    course_title: ClassVar[str] = "Trainings by epoch at several gammas"
+    courses: ClassVar[tuple[str, ...]] = ("objective", "validation")
+
+    gammas: tuple[float, ...] = option(
+        (0.1, 0.3, 0.5, 0.7, 0.9, 1.0), "in (0, 1]; two or more cases in all", above=0, high=1, fewest=1
+    )
+    estimators: tuple[str, ...] = option(
+        ("moving-average",), "moving-average, storm, msvr, msvr-sp: how estimates move", fewest=1
+    )
+    loss: str = option("song", "song, k-song, or cross-entropy, the warm-up's", choices=TRAINED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.gammas) * len(self.estimators) < 2:
+            accepted = "two gammas or two estimators at least"
+            raise InputError("nothing to compare", value=number(self.gammas[0]), accepted=accepted)
+
+    def cases(self) -> list[Case]:
+        """Return one training an estimator and gamma."""
+        return [
+            self.song_case(
+                self._label(estimator, gamma),
+                {"gamma": gamma} | ({} if estimator == "moving-average" else {"estimator": estimator}),
+                loss=self.loss,
+            )
+            for estimator in self.estimators
+            for gamma in self.gammas
+        ]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare every gamma with the largest, and at each gamma every estimator with the first."""
+        last, first = max(self.gammas), self.estimators[0]
+        by_gamma = [
+            (self._label(estimator, gamma), self._label(estimator, last))
+            for estimator in self.estimators
+            for gamma in self.gammas
+            if gamma != last
+        ]
+        by_estimator = [
+            (self._label(estimator, gamma), self._label(first, gamma))
+            for estimator in self.estimators[1:]
+            for gamma in self.gammas
+        ]
+        return [by_gamma, by_estimator]
+
+    def _label(self, estimator: str, gamma: float) -> str:
+        return number(gamma) if len(self.estimators) == 1 else f"{number(gamma)}, {estimator}"
+
+
+# By a loss's title: without and with warm-up.
+_LABELS = {name: (f"{name}, cold", f"{name}, warm-up") for name in ("SONG", "K-SONG")}
+
+
+@dataclass(frozen=True)
+class WarmUp(LongLists):
+    """Experiment.
+
+    SONG and K-SONG with and without a warm-up by cross-entropy (Qiu et al. 2022, section 6).
+    """
+
+    name: ClassVar[str] = "warm-up"
+    quick: ClassVar[Mapping[str, Any]] = {**QUICK, "epochs": 18, "warm_up": 6}
+    value_title: ClassVar[str] = "nDCG with and without warm-up"
+    course_title: ClassVar[str] = "With and without warm-up, by epoch"
+    courses: ClassVar[tuple[str, ...]] = ("training", "validation")
+
+    trials: int = option(7, "trials a value, with seeds that follow each other; 2 or more", low=2)
+    warm_up: int = option(20, "of all epochs, those of cross-entropy; 1 or more", low=1)
+    gamma: float = option(0.3, "of both losses", above=0, high=1)
+    cutoff: int = option(50, "K-SONG's K", low=1)
+
+    def cases(self) -> list[Case]:
+        """Return one training a loss, with and without warm-up."""
+        cases: list[Case] = []
+        for name, labels in _LABELS.items():
+            loss = name.lower()
+            options = {"gamma": self.gamma} | ({"cutoff": self.cutoff} if loss == "k-song" else {})
+            cases += [
+                self.song_case(label, options, loss=loss, warm_up=epochs)
+                for label, epochs in zip(labels, (0, self.warm_up), strict=True)
+            ]
+        return cases
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare both forms of each loss."""
+        return [[(warm, cold) for cold, warm in _LABELS.values()]]
+
+
+_FORMS: dict[str, dict[str, Any]] = {
+    "theoretical": {"theoretical": True},
+    "practical": {"theoretical": False},
+    "by rank": {"inside": "rank"},
+}
+
+
+@dataclass(frozen=True)
+class KSongForms(LongLists):
+    """Experiment.
+
+    K-SONG theoretical, practical, and bounding ranks instead (Qiu et al. 2022, 6, 7.3, figures 4, 5).
+    """
+
+    name: ClassVar[str] = "k-song"
+    quick: ClassVar[Mapping[str, Any]] = {**QUICK, "warm_up": 10, "cutoffs": (50,)}
+    value_title: ClassVar[str] = "nDCG by the forms of K-SONG"
+    course_title: ClassVar[str] = "The forms of K-SONG, by epoch"
+    courses: ClassVar[tuple[str, ...]] = ("validation",)
+
+    trials: int = option(10, "trials a value, with seeds that follow each other; 2 or more", low=2)
+    warm_up: int = option(20, "of all epochs, those of cross-entropy", low=0)
+    gamma: float = option(0.3, "of the running estimates", above=0, high=1)
+    cutoffs: tuple[int, ...] = option((10, 50), "K-SONG's K; below the lists' length", low=1, fewest=1)
+
+    def cases(self) -> list[Case]:
+        """Return one training a form and K."""
+        return [
+            self.song_case(
+                _label(form, cutoff), {"gamma": self.gamma, "cutoff": cutoff, **options}, loss="k-song"
+            )
+            for cutoff in self.cutoffs
+            for form, options in _FORMS.items()
+        ]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare the theoretical form with the others at each K."""
+        first, *others = _FORMS
+        return [[(_label(first, cutoff), _label(form, cutoff)) for cutoff in self.cutoffs for form in others]]
+
+
+def _label(form: str, cutoff: int) -> str:
+    return f"{form}, K = {cutoff}"
+
+
+FULL = "all items"
+BIASED = "biased mini-batch"
+
+
+@dataclass(frozen=True)
+class FullItems(LongLists):
+    """Experiment.
+
+    SONG or its warm-up on samples against all items (Qiu et al. 2022, section 7.3, figures 3, 12).
+    """
+
+    name: ClassVar[str] = "full-items"
+    quick: ClassVar[Mapping[str, Any]] = {**QUICK, "gammas": (0.3,), "epochs": 20}
+    course_title: ClassVar[str] = "Training on all items and on samples, by epoch"
+    courses: ClassVar[tuple[str, ...]] = ("objective", "training", "validation")
+
+    gammas: tuple[float, ...] = option(
+        (0.1, 0.3), "of the running estimates, below 1; the best is taken", above=0, below=1, fewest=1
+    )
+    loss: str = option("song", "song, k-song, or cross-entropy, the warm-up's", choices=TRAINED)
+
+    def cases(self) -> list[Case]:
+        """Return one training a method."""
+        return [
+            self.song_case(FULL, {"gamma": 1.0}, loss=self.loss, whole=True),
+            self.song_case(BIASED, {"gamma": 1.0}, loss=self.loss),
+            *(self.song_case(_estimated(gamma), {"gamma": gamma}, loss=self.loss) for gamma in self.gammas),
+        ]
+
+    def comparisons(self) -> list[list[Pair]]:
+        """Compare all methods."""
+        ours = map(_estimated, self.gammas)
+        return [[*((label, other) for label in ours for other in (BIASED, FULL)), (BIASED, FULL)]]
+
+    def claims(self) -> Sequence[Claim]:
+        """Return how near running estimates come to training on all items, and the claims of `LongLists`."""
+        return (*super().claims(), Claim(f"Of the gap from the {BIASED} to {FULL} is closed", self._closed))
+
+    def _closed(self, tables: Tables) -> pd.DataFrame:
+        """Return the shares of the gap in the objective's last mean that running estimates close."""
+        ends = figures("courses", "value", "objective", "mean", "epoch == epoch.max()")(tables)["objective"]
+        shares = (ends[BIASED] - ends) / ((ends[BIASED] - ends[FULL]) or np.nan)
+        return pd.DataFrame({"share": shares[[_estimated(gamma) for gamma in self.gammas]]})
+
+
+def _estimated(gamma: float) -> str:
+    return f"samples, gamma {number(gamma)}"
