@@ -18,6 +18,7 @@ from tiny_bert import WORDS, tiny_bert
 
 from lmtune.cli.main import app
 from lmtune.formats.frames import as_run
+from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
 from lmtune.laboratory import data
 from lmtune.reranking.sources import in_order
@@ -86,6 +87,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for n, text in enumerate(texts)
     ]
     (folder / "qrels.txt").write_text("".join(f"{t} 0 d{n} {int(gain)}\n" for t, n, gain in found))
+    attributes = [*(f"word{n} numeric" for n in range(3)), *(f"label{n} {{0,1}}" for n in range(159))]
+    rows = ["0.5,0,2," + ",".join(str(int(n in (0, 158))) for n in range(159)), ",".join("0" * 162)]
+    lines = ["@relation made", *(f"@attribute {name}" for name in attributes), "@data", *rows]
+    (tmp_path / "bibtex-train.arff").write_text("\n".join(lines) + "\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -138,6 +143,10 @@ def test_the_pages_run(page: str) -> None:
         assert 0 < chosen["lambda"] < 1
         assert chosen["mu"] > 0
         assert scope["found"].conclusions  # type: ignore[attr-defined]
+    if page == "rerank.md":
+        examples = read_labelled("bibtex_train.txt")
+        assert (len(examples), examples.features, examples.labels) == (2, 3, 159)
+        assert (examples.relevant.ids.tolist(), examples.values.tolist()) == ([0, 158], [0.5, 2.0])
     if page == "text.md":
         second, third = (as_run(scope[name]) for name in ("second", "third"))
         for topic, own in second.items():

@@ -97,4 +97,4 @@ def test_memory_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> 
         read_qrels(Huge())
     except MemoryError as error:
         assert status_of(error) == 1
-    assert "not enough memory: in lmtune.formats." in capsys.readouterr().err
+    assert "not enough memory: in lmtune.storage." in capsys.readouterr().err

@@ -13,6 +13,7 @@ from lmtune.cli.main import run
 from lmtune.datasets.folds import cross_validation
 from lmtune.measures.measure import parse_measures
 from lmtune.reporting.results_writer import write_results
+from lmtune.storage.digests import sealed
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.run import run_experiment
@@ -67,8 +68,8 @@ def test_pictures_are_drawn_and_bad_tables_named(
     assert plot(monkeypatch, str(folder)) == 2
     assert "AP-fold1.csv: damaged: the checksum differs" in capsys.readouterr().err
     made = json.loads((folder / "made.json").read_text())
-    del made["crc32"]  # as older results have it
-    (folder / "made.json").write_text(json.dumps(made))
+    del made["crc32"]
+    (folder / "made.json").write_text(json.dumps(sealed({**made, "files": {}})))
     for content, problem in (
         (rows.replace("lambda", "lamda"), "AP-fold1.csv:1: a column is missing: 'lambda'"),
         (rows.replace("\n0.0,1.0,", "\n0.0,high,"), "AP-fold1.csv:2: not a number in column mu"),
