@@ -220,7 +220,6 @@ def regions_for(pool: CandidatePool, settings: NDArray[np.float64], depth: int) 
         Run depth.
     """
     per_topic = pool.candidates.doc.size / len(pool.topics)
-    per_topic = pool.candidates.doc.size / len(pool.topics)
     if len(settings) < _DENSE or per_topic <= _LONG * depth or pool.formula.name not in _SCORED:
         return None
     ends = np.stack((settings.min(axis=0), settings.max(axis=0)))
