@@ -1,34 +1,21 @@
-"""What ``examples/`` and ``docs/`` show runs, and does what it says."""
+"""What ``examples/`` shows runs, and does what it says."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from tiny_bert import WORDS, tiny_bert
 
-from lmtune.cli.main import app
-from lmtune.formats.frames import as_run
-from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
-from lmtune.laboratory import data
-from lmtune.reranking.sources import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = {
-    path.name: found
-    for path in sorted((ROOT / "docs").rglob("*.md"))
-    if (found := re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.S))
-}
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -67,92 +54,6 @@ def test_the_scripts_run(work: Path, name: str, holds: Callable[..., bool]) -> N
     assert holds(*map(float, re.findall(rf"(?:{before}) +(0?\.\d{{4}})\b", shown)))
     if name == "fuse_runs":
         assert len(read_run(work / "fused.txt")) == 150
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to a folder with what the pages speak of: ``my-collection``, and a cross-encoder ``model``."""
-    tiny_bert(tmp_path / "model")
-    folder, rng = tmp_path / "my-collection", np.random.default_rng(2)
-    folder.mkdir()
-    words = [word for word in WORDS if len(word) > 3]
-    texts = [" ".join(rng.choice(words, 4 + n % 9)) for n in range(80)]
-    documents = (json.dumps({"id": f"d{n}", "contents": text}) + "\n" for n, text in enumerate(texts))
-    (folder / "docs.jsonl").write_text("".join(documents))
-    queries = [" ".join(rng.choice(words, 3, replace=False)) for _ in range(12)]
-    (folder / "topics.tsv").write_text("".join(f"{t}\t{text}\n" for t, text in enumerate(queries)))
-    found = [
-        (t, n, set(query.split()) <= set(text.split()) or n % 20 == t)
-        for t, query in enumerate(queries)
-        for n, text in enumerate(texts)
-    ]
-    (folder / "qrels.txt").write_text("".join(f"{t} 0 d{n} {int(gain)}\n" for t, n, gain in found))
-    attributes = [*(f"word{n} numeric" for n in range(3)), *(f"label{n} {{0,1}}" for n in range(159))]
-    rows = ["0.5,0,2," + ",".join(str(int(n in (0, 158))) for n in range(159)), ",".join("0" * 162)]
-    lines = ["@relation made", *(f"@attribute {name}" for name in attributes), "@data", *rows]
-    (tmp_path / "bibtex-train.arff").write_text("\n".join(lines) + "\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_the_commands_of_the_page_on_text_run(home: Path) -> None:
-    [block] = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "text.md").read_text(encoding="utf-8"), re.S)
-    shown = ""
-    for command in block.splitlines():
-        result = CliRunner().invoke(app, command.split()[1:])
-        assert result.exit_code == 0, (command, result.stderr)
-        shown = result.stdout
-    assert shown.split()[:3] == ["run", "map", "ndcg_cut_10"]
-    assert len(shown.splitlines()) == 1 + len(["first", "features", "text"])
-    assert set(read_run(home / "fused.run")) == set(read_run(home / "first.run"))
-    features, text = (read_run(home / f"{name}.run") for name in ("features", "text"))
-    changed = 0
-    for topic, own in features.items():
-        before, after = in_order(own), in_order(text[topic])
-        assert after[20:] == before[20:]
-        assert set(after[:20]) == set(before[:20])
-        changed += after[:20] != before[:20]
-    assert changed > 6
-
-
-@pytest.fixture
-def few_topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Show the laboratory the first 150 topics of a collection alone."""
-    usable = data._usable
-    monkeypatch.setattr(data, "_usable", lambda *given: usable(*given)[:150])
-    data.load_pool.cache_clear()
-    yield
-    data.load_pool.cache_clear()
-
-
-@pytest.mark.parametrize(
-    "page", [pytest.param(name, marks=[pytest.mark.slow] * (name == "python.md")) for name in DOCS]
-)
-@pytest.mark.usefixtures("one_thread", "home", "few_topics")
-def test_the_pages_run(page: str) -> None:
-    scope: dict[str, object] = {}
-    for block in DOCS[page]:
-        exec(block, scope)
-    if page == "losses.md":
-        loss, same, bound = (float(str(scope[name].item())) for name in ("loss", "same", "bound"))  # type: ignore[attr-defined]
-        assert same == pytest.approx(loss, rel=1e-6)
-        assert -1 <= bound <= 0
-    if page == "python.md":
-        chosen = scope["tuner"].best_params_  # type: ignore[attr-defined]
-        assert 0 < chosen["lambda"] < 1
-        assert chosen["mu"] > 0
-        assert scope["found"].conclusions  # type: ignore[attr-defined]
-    if page == "rerank.md":
-        examples = read_labelled("bibtex_train.txt")
-        assert (len(examples), examples.features, examples.labels) == (2, 3, 159)
-        assert (examples.relevant.ids.tolist(), examples.values.tolist()) == ([0, 158], [0.5, 2.0])
-    if page == "text.md":
-        second, third = (as_run(scope[name]) for name in ("second", "third"))
-        for topic, own in second.items():
-            assert in_order(third[topic])[20:] == in_order(own)[20:]
-        assert second != third
-        assert set(as_run(scope["fused"])) == set(second)
 
 
 @pytest.mark.slow

@@ -1,0 +1,279 @@
+"""Every command and every snippet of every page runs as it stands there; what cannot is told, and parsed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from made_pages import make_arff, make_pages_world, make_readers
+
+from lmtune.cli.main import app
+from lmtune.datasets.public_names import NAMESPACES
+from lmtune.datasets.synthetic import source
+from lmtune.datasets.synthetic.model import Shape
+from lmtune.formats.frames import as_run
+from lmtune.formats.labelled import read_labelled
+from lmtune.formats.runs import read_run
+from lmtune.laboratory import data
+from lmtune.reranking.sources import in_order
+
+ROOT = Path(__file__).resolve().parents[1]
+HISTORY = {"CHANGELOG.md": "names options that are gone"}
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted({*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md"), *(ROOT / "docs").rglob("*.md")})
+    if path.name not in HISTORY
+}
+RECORDS = {"FINDINGS.md", "benchmarks/README.md"}
+"""Pages whose commands took minutes to hours; their tables name some without all that they need."""
+
+GPU, LONG, CLUSTER = "a GPU", "minutes to hours", "a Dask cluster (tests/test_parallel.py has one)"
+LUCENE = "Java and an index of Lucene's (tests/indexing/lucene has both)"
+NOT_RUN = {
+    "docs/howto/cluster.md": {
+        "tune my-collection --workers 8": "eight processes (tests/test_parallel.py has two)",
+        "index my-collection --shards 4": CLUSTER,
+        "tune my-collection --index sharded:indexes/mine": CLUSTER,
+    },
+    "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
+    "docs/howto/laboratory.md": {
+        "lab smoothness": LONG,
+        "lab optimality": LONG,
+        "lab lambdas": LONG,
+        "lab all": LONG,
+        "paper bruch": LONG,
+    },
+    "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},
+    "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download"},
+}
+"""Of commands that stand alone, those that are parsed only, by how they begin, and what they would need."""
+
+FIRST = {
+    "README.md": ["tune pydocs -m AP --output DIR"],
+    "docs/howto/explore.md": ["tune my-collection --output results/mine"],
+    "docs/howto/tune.md": [
+        "index --documents AP/ --output indexes/ap",
+        "index --documents WSJ/ --output indexes/wsj",
+    ],
+}
+"""What a page takes as done: told on another, or in its running text."""
+
+READERS = {
+    "docs/text.md": ["model"],
+    "docs/howto/rerank.md": ["MODEL", "cross-encoder/ms-marco-MiniLM-L6-v2"],
+    "docs/losses.md": ["a-model"],
+}
+
+_COMMENT = re.compile(r"\s+# .*$")
+_SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+_FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_INDENTED = re.compile(r"(?:^ {4}.*\n|^\n(?= {4}))+", re.MULTILINE)
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands that stand alone: lines of code, and tables' cells."""
+    lines = "\n".join(_SHELL.findall(text)).splitlines()
+    lines += [line[4:] for line in _FENCED.sub("", text).splitlines() if line.startswith("    ")]
+    cells = [cell for line in text.splitlines() if line[:1] == "|" for cell in re.findall(r"`([^`]+)`", line)]
+    return [
+        _COMMENT.sub("", own).removeprefix("lmtune ").strip()
+        for own in (*lines, *cells)
+        if own.startswith("lmtune") and own[6:7] in ("", " ")
+    ]
+
+
+def mentions(text: str) -> list[str]:
+    """Return the commands in running text, which may lack what they need."""
+    prose = re.sub(r"^(?: {4}.*|\|.*)$", "", _FENCED.sub("", text), flags=re.MULTILINE)
+    return [" ".join(found.split()[1:]) for found in re.findall(r"`(lmtune\s[^`]+)`", prose)]
+
+
+def snippets(text: str) -> list[str]:
+    """Return what is written in Python: fenced, or indented and beginning with an import."""
+    fenced = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    blocks = (
+        re.sub(r"^ {4}", "", own, flags=re.MULTILINE) for own in _INDENTED.findall(_FENCED.sub("", text))
+    )
+    return [*fenced, *(own.lstrip("\n") for own in blocks if re.match(r"\n*(?:from|import) ", own))]
+
+
+def reason(page: str, command: str) -> str | None:
+    """Return why a command is not run here."""
+    if page in RECORDS:
+        return LONG
+    return next((why for start, why in NOT_RUN.get(page, {}).items() if command.startswith(start)), None)
+
+
+def parsed(command: str, *, whole: bool) -> None:
+    """Have the real parser read a command; of one that is not whole, the options that it names."""
+    found: Any = app
+    context, words = found.make_context("lmtune", [], resilient_parsing=True), shlex.split(command)
+    while words and hasattr(found, "resolve_command"):
+        if not whole and re.search(r"\W", words[0].replace("-", "")):
+            return
+        name, found, words = found.resolve_command(context, words)
+        context = found.context_class(found, info_name=name, parent=context)
+    if hasattr(found, "resolve_command"):
+        return
+    if whole:
+        found.make_context(name, words)
+    else:
+        last = words[-1:] if words and words[-1].startswith("-") else []
+        flags = {flag for own in found.params for flag in (*own.opts, *own.secondary_opts)}
+        assert set(last) <= flags
+        found.make_parser(context).parse_args(words[: len(words) - len(last)])
+
+
+def run(command: str) -> str:
+    """Do a command, and what the shell would do with its output; return what it prints."""
+    line, _, target = command.partition(" > ")
+    shown = CliRunner().invoke(app, shlex.split(line))
+    assert shown.exit_code == 0, (command, shown.stderr, shown.exception)
+    if target:
+        Path(target).write_text(shown.stdout)
+    return shown.stdout
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("pages")
+    make_pages_world(home)
+    return home
+
+
+@pytest.fixture
+def home(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """Go to a folder with what the pages speak of; make the large collections small."""
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    page = request.node.callspec.params["page"]
+    if page in READERS:
+        make_readers(tmp_path, *READERS[page])
+    make_arff(tmp_path / "bibtex-train.arff")
+    if page != "docs/howto/python.md":  # which cuts pydocs' topics at the thousandth
+        for package in NAMESPACES:
+            monkeypatch.setitem(
+                NAMESPACES, package, ("numpy.linalg", "numpy.fft")[: package == "numpy" and 2]
+            )
+    monkeypatch.setitem(source.NAMED, "robust04", Shape(1000, 20))
+    monkeypatch.setattr("lmtune.cli.explore.serve", lambda *_: None)
+    # The laboratory has the first 150 topics of a collection alone.
+    usable = data._usable
+    monkeypatch.setattr(data, "_usable", lambda *given: usable(*given)[:150])
+    data.load_pool.cache_clear()
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    data.load_pool.cache_clear()
+
+
+def check_text_runs(home: Path, shown: str) -> None:
+    assert shown.split()[:3] == ["run", "map", "ndcg_cut_10"]
+    assert len(shown.splitlines()) == 1 + len(["first", "features", "text"])
+    assert set(read_run(home / "fused.run")) == set(read_run(home / "first.run"))
+    features, text = (read_run(home / f"{name}.run") for name in ("features", "text"))
+    changed = 0
+    for topic, own in features.items():
+        before, after = in_order(own), in_order(text[topic])
+        assert after[20:] == before[20:]
+        assert set(after[:20]) == set(before[:20])
+        changed += after[:20] != before[:20]
+    assert changed > 6
+
+
+RUNNING = [page for page, text in PAGES.items() if any(reason(page, own) is None for own in commands(text))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUNNING)
+@pytest.mark.usefixtures("one_thread")
+def test_its_commands_run(page: str, home: Path) -> None:
+    for command in FIRST.get(page, []):
+        run(command)
+    shown = [run(own) for own in commands(PAGES[page]) if reason(page, own) is None]
+    if page == "docs/text.md":
+        check_text_runs(home, shown[-1])
+    if page == "docs/howto/fuse.md":
+        assert set(read_run(home / "new-fused.run")) == set(read_run(home / "new-dense.run"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_it_does_not_run_is_parsed(page: str) -> None:
+    left = [(own, True) for own in commands(PAGES[page]) if reason(page, own) is not None]
+    for command, whole in (*left, *((own, False) for own in mentions(PAGES[page]))):
+        try:
+            parsed(command, whole=whole and page not in RECORDS)
+        except Exception as error:
+            pytest.fail(f"{page}: lmtune {command}: {getattr(error, 'message', error)}")
+    starts = NOT_RUN.get(page, {})
+    assert {start for start in starts if any(own.startswith(start) for own, _ in left)} == set(starts)
+
+
+def test_every_page_is_looked_at() -> None:
+    others = {"results", "site", "build", "dist", "tests"}
+    found = {path.relative_to(ROOT) for path in ROOT.rglob("*.md")}
+    kept = {str(path) for path in found if path.parts[0][0] != "." and path.parts[0] not in others}
+    assert set(PAGES) | set(HISTORY) == kept
+    assert len(RUNNING) >= 9
+    assert sum(len(commands(text)) for text in PAGES.values()) > 60
+
+
+WRITTEN = [page for page, text in PAGES.items() if snippets(text)]
+
+
+def questions() -> dict[str, object]:
+    """Return the names that the trainer's snippet takes as given."""
+    return {
+        "questions": ["what is a bear", "what eats a whale"],
+        "lists_of_texts": [["a bear lives", "the sea", "paris"], ["a panda eats", "the whale"]],
+        "lists_of_grades": [[1, 0, 0], [0, 1]],
+    }
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(own, marks=[pytest.mark.slow] * (own == "docs/howto/python.md")) for own in WRITTEN]
+)
+@pytest.mark.usefixtures("one_thread")
+def test_its_snippets_run(page: str, home: Path) -> None:
+    scope: dict[str, Any] = questions()
+    printed = io.StringIO()
+    for block in snippets(PAGES[page]):
+        if "CrossEncoderTrainer" in block:
+            for needed in ("sentence_transformers", "datasets", "accelerate"):
+                pytest.importorskip(needed, reason="what the extra 'text' brings is not installed")
+        with contextlib.redirect_stdout(printed):
+            exec(block, scope)
+        if "bound = song" in block:
+            assert scope["same"].item() == pytest.approx(scope["loss"].item(), rel=1e-6)
+            assert -1 <= scope["bound"].item() <= 0
+    assert " object at 0x" not in printed.getvalue()
+    assert "<generator" not in printed.getvalue()
+    if page == "docs/howto/python.md":
+        chosen = scope["tuner"].best_params_
+        assert 0 < chosen["lambda"] < 1
+        assert chosen["mu"] > 0
+        assert scope["found"].conclusions
+    if page == "docs/text.md":
+        second, third = (as_run(scope[name]) for name in ("second", "third"))
+        for topic, own in second.items():
+            assert in_order(third[topic])[20:] == in_order(own)[20:]
+        assert second != third
+        assert set(as_run(scope["fused"])) == set(second)
+    if page == "docs/howto/rerank.md":
+        read = read_labelled(home / "bibtex_train.txt")
+        assert (len(read), read.features, read.labels) == (2, 2, 159)
+        assert (read.values.tolist(), read.relevant.ids.tolist()) == ([0.5, 2.0], [0, 158])
+
+
+def test_the_makefile_has_the_targets_that_the_readme_names() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`?make (\w+)", PAGES["README.md"]):
+        assert f"\n{target}:" in makefile
