@@ -1,4 +1,4 @@
-"""Burges's springs and margins (2005, section 3): where forces come to rest, and what the rest withstands."""
+"""Burges's springs and margins (2005, section 3): where forces come to rest, and what that withstands."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ def springs(strength: float, pull: float = 0.0) -> LambdaFunction:
 
     def forces(scores: Array, labels: Array) -> Array:
         stretched = (scores - labels)[:, None] - (scores - labels)[None, :]
-        return -strength * stretched.sum(axis=1) + pull
+        found: Array = pull - strength * stretched.sum(axis=1)
+        return found
 
     return forces
 
 
 def rest(function: LambdaFunction, scores: Array, labels: Array, *, steps: int, rate: float) -> Array:
     for _ in range(steps):
-        scores = scores + rate * function(scores, labels)
+        scores = scores + rate * np.asarray(function(scores, labels), np.float64)
     return scores
 
 
@@ -68,4 +69,4 @@ def test_a_margin_withstands_changes_of_less_than_half_of_it(delta: float) -> No
 def test_no_force_is_spent_beyond_the_margin(delta: float) -> None:
     labels = np.array([1.0, 0.0])
     for gap in (delta + 1e-9, delta + 1.0, delta + 100.0):
-        assert not margin(delta)(np.array([gap, 0.0]), labels).any()
+        assert not np.any(np.asarray(margin(delta)(np.array([gap, 0.0]), labels)))
