@@ -23,6 +23,7 @@ from lmtune.formats.frames import as_run
 from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
 from lmtune.laboratory import data
+from lmtune.models.model import MODELS
 from lmtune.reranking.sources import in_order
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -277,3 +278,10 @@ def test_the_makefile_has_the_targets_that_the_readme_names() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"`?make (\w+)", PAGES["README.md"]):
         assert f"\n{target}:" in makefile
+
+
+def test_every_model_has_its_formula() -> None:
+    lines = PAGES["docs/computes.md"].splitlines()
+    rows = [line for line in lines if line.startswith("| `") and "--model" not in line]
+    names = {name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
+    assert names == {*MODELS, "fields:..."}
