@@ -170,7 +170,7 @@ class Collection:
             need=[part for part in PARTS if part in need and (part != "documents" or not self.index)],
             progress=lambda done, total: progress(f"making {self.name}", done, total),
         )
-        if self.name == NAME:
+        if self.name == NAME and self.topics is None and self.qrels is None:
             try:
                 written = write_pydocs(".", dataset)
             except InputError as error:

@@ -62,7 +62,7 @@ def learner_of(settings: Settings, normalisation: Normalisation | None = None) -
     MissingExtraError
         For a network that reads text, where the extra is not installed.
     """
-    if settings.loss.family is names.TREES:
+    if settings.loss.family == names.TREES:
         return TreeLearner(settings)
     kind = TextLearner if reads_text(settings.network) else NetworkLearner
     return kind(settings, normalisation)

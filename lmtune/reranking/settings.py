@@ -152,7 +152,7 @@ class Settings:
     @property
     def _samples_for_song(self) -> bool:
         losses = [self.loss, self.warm_up_loss] if self.warm_up else [self.loss]
-        return self.list_size is not None and any(loss.family is SONG for loss in losses)
+        return self.list_size is not None and any(loss.family == SONG for loss in losses)
 
     def as_record(self) -> dict[str, Any]:
         """Return the settings as JSON holds them: of the loss, its name and its options."""

@@ -144,7 +144,7 @@ class ListLoss(nn.Module):
         scores = scores_in_pieces(score, pieces, self.model.device)
         known = RelevantPairs.from_lists(data.starts, data.labels)
         objective = make_objective(self.settings.loss, lambda: known, str(scores.device))
-        remembering = learning and self.settings.loss.family is SONG
+        remembering = learning and self.settings.loss.family == SONG
         keys = _keys(queries, documents, labels) if remembering else []
         objective.restore(self._recalled(keys, objective.state(), known))
         seen = BatchLabels.of(batch, seed, scores.device)

@@ -122,7 +122,8 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
         assert any("surface" in picture for picture in pictures) == (not fixed)
         assert "c-parameters.svg" in pictures
     # The kept run measures what the table says.
-    index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes")
+    needed = MODELS[name].formula.needs_positions
+    index = lmtune.index_for(lmtune.load("c").documents, home=home / "indexes", positions=needed)
     data = lmtune.load("c")
     pool = lmtune.CandidatePool.build(index, data.topics, data.qrels, model=MODELS[name].formula.name)
     row = next(csv.DictReader((output / "parameters.csv").open()))

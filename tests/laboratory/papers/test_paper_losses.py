@@ -213,7 +213,7 @@ def test_the_command_prints_what_is_done(found: Any, web30k: str) -> None:
     [
         (["bruch", "--data", "nowhere"], "no such folder"),
         (["bruch", "--network", "b65"], "unknown network"),
-        (["qiu", "--trials", "0"], "bad trials: 0; accepted: 1 or more"),
+        (["qiu", "--trials", "0"], "bad --trials: 0; accepted: 1 or more"),
         (["burges"], "no such command: 'burges'; accepted: bruch, qiu, yue, metzler"),
     ],
 )
