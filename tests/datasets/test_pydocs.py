@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lmtune.datasets.collection import Collection
 from lmtune.datasets.consistency import check, split_topics
 from lmtune.datasets.dataset import Dataset
 from lmtune.datasets.public_names import public_docstrings
@@ -196,3 +197,12 @@ def test_python_without_docstrings_is_refused() -> None:
     result = run_python("import lmtune.datasets.pydocs as p; p.load_pydocs()", "-OO")
     assert result.returncode == 1
     assert "accepted: Python without -OO" in result.stderr.splitlines()[-1]
+
+
+def test_other_judgements_are_not_kept_as_pydocs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.txt").write_text("1 0 numpy.argsort 1\n")
+    Collection("pydocs", qrels=str(tmp_path / "few.txt")).load(["topics", "qrels"])
+    assert not (tmp_path / "qrels").exists()
+    Collection("pydocs").load(["topics", "qrels"])
+    assert (tmp_path / "qrels/qrels.pydocs.txt").exists()
