@@ -14,6 +14,7 @@ from lmtune.formats.letor import write_letor
 
 _WORDS = [word for word in WORDS if len(word) > 3]
 _DOCUMENTS = 50
+_LAMBDAS = "import numpy as np\ndef my_function(scores, labels):\n    return labels - np.exp(scores)\n"
 Topics = Mapping[str, str]
 
 
@@ -26,8 +27,9 @@ def make_pages_world(home: Path) -> None:
         _collection(home / name, texts, own)
         _sgml(home / name / "topics.txt", own)
     _collection(home / "my-folder", texts, mine)
-    _collection(home / "BIG", texts, mine)
-    for name in ("my-folder", "BIG"):
+    for name in ("BIG", "DATASET"):
+        _collection(home / name, texts, mine)
+    for name in ("my-folder", "BIG", "DATASET"):
         _tabbed(home / name / "topics.tsv", mine)
     _tabbed(home / "new.tsv", new)
     _sgml(home / "new-topics.txt", _topics(rng, range(801, 804)))
@@ -35,11 +37,13 @@ def make_pages_world(home: Path) -> None:
     _run(home / "other.txt", rng, texts, others)
     for name in ["run.txt", "first.run", "second.run", "baseline.run", "better.run", "other.run"]:
         _run(home / name, rng, texts, mine)
+    few = dict(list(texts.items())[:12])
     for name in ["lexical.run", "dense.run", "reranked.run"]:
-        _run(home / name, rng, texts, mine)
+        _run(home / name, rng, few, mine)
     for name in ["new.txt", "new.run", "new-lexical.run", "new-dense.run"]:
         _run(home / name, rng, texts, new)
     _trec(home, rng, texts)
+    (home / "my_lambdas.py").write_text(_LAMBDAS)
     (home / "LETOR_DIR").mkdir()
     for seed, name in enumerate(["train", "vali", "test"]):
         write_letor(home / "LETOR_DIR" / f"{name}.txt", made_lists(seed, queries=4 if seed else 24))

@@ -7,10 +7,12 @@ import io
 import re
 import shlex
 import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 from made_pages import make_arff, make_pages_world, make_readers
@@ -39,6 +41,7 @@ RECORDS = {"FINDINGS.md", "benchmarks/README.md"}
 GPU, LONG, CLUSTER = "a GPU", "minutes to hours", "a Dask cluster (tests/test_parallel.py has one)"
 LUCENE = "Java and an index of Lucene's (tests/indexing/lucene has both)"
 NOT_RUN = {
+    "SECURITY.md": {"lab lambdas --function FILE.py:NAME": "a file of the reader's own"},
     "docs/howto/cluster.md": {
         "tune my-collection --workers 8": "eight processes (tests/test_parallel.py has two)",
         "index my-collection --shards 4": CLUSTER,
@@ -48,24 +51,22 @@ NOT_RUN = {
     "docs/howto/laboratory.md": {
         "lab smoothness": LONG,
         "lab optimality": LONG,
-        "lab lambdas": LONG,
         "lab all": LONG,
         "paper bruch": LONG,
     },
     "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},
     "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download"},
+    "docs/text.md": {"rerank apply MODEL": "the run, which stands above"},
 }
-"""Of commands that stand alone, those that are parsed only, by how they begin, and what they would need."""
+"""Of whole commands, those that are parsed only, by how they begin, and what they would need."""
 
+_PAPER = [f"index --documents {name}/ --output indexes/{name.lower()}" for name in ("AP", "WSJ", "WT10g")]
 FIRST = {
-    "README.md": ["tune pydocs -m AP --output DIR"],
     "docs/howto/explore.md": ["tune my-collection --output results/mine"],
-    "docs/howto/tune.md": [
-        "index --documents AP/ --output indexes/ap",
-        "index --documents WSJ/ --output indexes/wsj",
-    ],
+    "docs/howto/trec.md": _PAPER,
+    "docs/howto/tune.md": [*_PAPER[:2], "tune my-collection -m AP --output DIR"],
 }
-"""What a page takes as done: told on another, or in its running text."""
+"""What a page takes as done: told on another, or further down."""
 
 READERS = {
     "docs/text.md": ["model"],
@@ -76,25 +77,26 @@ READERS = {
 _COMMENT = re.compile(r"\s+# .*$")
 _SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"^ {4}lmtune(?P<line>| .*)$|`lmtune\s(?P<words>[^`]+)`", re.MULTILINE)
 _INDENTED = re.compile(r"(?:^ {4}.*\n|^\n(?= {4}))+", re.MULTILINE)
 
 
-def commands(text: str) -> list[str]:
-    """Return the commands that stand alone: lines of code, and tables' cells."""
-    lines = "\n".join(_SHELL.findall(text)).splitlines()
-    lines += [line[4:] for line in _FENCED.sub("", text).splitlines() if line.startswith("    ")]
-    cells = [cell for line in text.splitlines() if line[:1] == "|" for cell in re.findall(r"`([^`]+)`", line)]
-    return [
-        _COMMENT.sub("", own).removeprefix("lmtune ").strip()
-        for own in (*lines, *cells)
-        if own.startswith("lmtune") and own[6:7] in ("", " ")
-    ]
+class Command(NamedTuple):
+    """What a page says after ``lmtune``, and whether it stands alone: as a line of code, or in a cell."""
+
+    line: str
+    alone: bool
 
 
-def mentions(text: str) -> list[str]:
-    """Return the commands in running text, which may lack what they need."""
-    prose = re.sub(r"^(?: {4}.*|\|.*)$", "", _FENCED.sub("", text), flags=re.MULTILINE)
-    return [" ".join(found.split()[1:]) for found in re.findall(r"`(lmtune\s[^`]+)`", prose)]
+def commands(text: str) -> list[Command]:
+    """Return a page's commands in their order."""
+    text = _FENCED.sub("", _SHELL.sub(lambda own: textwrap.indent(own[1], "    "), text))
+    found = []
+    for own in _COMMAND.finditer(text):
+        start = text.rfind("\n", 0, own.start()) + 1
+        line = own["words"] if own["line"] is None else _COMMENT.sub("", own["line"])
+        found.append(Command(" ".join(line.split()), own["line"] is not None or text[start] == "|"))
+    return found
 
 
 def snippets(text: str) -> list[str]:
@@ -113,24 +115,44 @@ def reason(page: str, command: str) -> str | None:
     return next((why for start, why in NOT_RUN.get(page, {}).items() if command.startswith(start)), None)
 
 
-def parsed(command: str, *, whole: bool) -> None:
-    """Have the real parser read a command; of one that is not whole, the options that it names."""
+def resolved(command: str) -> tuple[Any, click.Context, list[str]]:
+    """Return the command, or the group, that the real parser finds, and the words that follow."""
     found: Any = app
     context, words = found.make_context("lmtune", [], resilient_parsing=True), shlex.split(command)
-    while words and hasattr(found, "resolve_command"):
-        if not whole and re.search(r"\W", words[0].replace("-", "")):
-            return
+    while words and hasattr(found, "resolve_command") and words[0] != "...":
         name, found, words = found.resolve_command(context, words)
         context = found.context_class(found, info_name=name, parent=context)
+    return found, context, words
+
+
+def is_whole(command: Command) -> bool:
+    """Return whether a command can be run: one that stands alone, or that has the arguments it can have.
+
+    Running text names commands and options too, as in ``lmtune fuse --from``.
+    """
+    found, context, words = resolved(command.line)
+    if command.alone or hasattr(found, "resolve_command") or "..." in words:
+        return command.alone
+    try:
+        values, _, _ = found.make_parser(context).parse_args(words)
+    except click.BadOptionUsage:
+        return False
+    given = [values.get(own.name) for own in found.params if isinstance(own, click.Argument)]
+    return given == [] or any(own and isinstance(own, str | tuple) for own in given)
+
+
+def check_parsed(command: Command, *, whole: bool) -> None:
+    """Have the real parser read a command; of one that is not whole, the options that it names."""
+    found, context, words = resolved(command.line)
     if hasattr(found, "resolve_command"):
-        return
-    if whole:
-        found.make_context(name, words)
+        assert words[:1] in ([], ["..."])
+    elif whole:
+        found.make_context(context.info_name, words)
     else:
-        last = words[-1:] if words and words[-1].startswith("-") else []
         flags = {flag for own in found.params for flag in (*own.opts, *own.secondary_opts)}
-        assert set(last) <= flags
-        found.make_parser(context).parse_args(words[: len(words) - len(last)])
+        assert {own for own in words if own[:2] == "--"} <= flags
+        with contextlib.suppress(click.BadOptionUsage):
+            found.make_parser(context).parse_args(words)
 
 
 def run(command: str) -> str:
@@ -190,7 +212,12 @@ def check_text_runs(home: Path, shown: str) -> None:
     assert changed > 6
 
 
-RUNNING = [page for page, text in PAGES.items() if any(reason(page, own) is None for own in commands(text))]
+def to_run(page: str) -> list[str]:
+    """Return the commands of a page that are run here."""
+    return [own.line for own in commands(PAGES[page]) if reason(page, own.line) is None and is_whole(own)]
+
+
+RUNNING = [page for page, text in PAGES.items() if "lmtune " in text and to_run(page)]
 
 
 @pytest.mark.slow
@@ -199,23 +226,27 @@ RUNNING = [page for page, text in PAGES.items() if any(reason(page, own) is None
 def test_its_commands_run(page: str, home: Path) -> None:
     for command in FIRST.get(page, []):
         run(command)
-    shown = [run(own) for own in commands(PAGES[page]) if reason(page, own) is None]
+    shown = [run(own) for own in to_run(page)]
     if page == "docs/text.md":
         check_text_runs(home, shown[-1])
     if page == "docs/howto/fuse.md":
         assert set(read_run(home / "new-fused.run")) == set(read_run(home / "new-dense.run"))
+    if page in ("qrels/README.md", "topics/README.md"):
+        folder = Path(page).parent.name
+        assert (home / folder / f"{folder}.pydocs.txt").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_it_does_not_run_is_parsed(page: str) -> None:
-    left = [(own, True) for own in commands(PAGES[page]) if reason(page, own) is not None]
-    for command, whole in (*left, *((own, False) for own in mentions(PAGES[page]))):
+    found = commands(PAGES[page])
+    left = [own for own in found if reason(page, own.line) is not None or not is_whole(own)]
+    for own in left:
         try:
-            parsed(command, whole=whole and page not in RECORDS)
+            check_parsed(own, whole=page not in RECORDS and is_whole(own))
         except Exception as error:
-            pytest.fail(f"{page}: lmtune {command}: {getattr(error, 'message', error)}")
-    starts = NOT_RUN.get(page, {})
-    assert {start for start in starts if any(own.startswith(start) for own, _ in left)} == set(starts)
+            pytest.fail(f"{page}: lmtune {own.line}: {getattr(error, 'message', error)}")
+    starts = set(NOT_RUN.get(page, {}))
+    assert {start for start in starts if any(own.line.startswith(start) for own in left)} == starts
 
 
 def test_every_page_is_looked_at() -> None:
@@ -223,8 +254,9 @@ def test_every_page_is_looked_at() -> None:
     found = {path.relative_to(ROOT) for path in ROOT.rglob("*.md")}
     kept = {str(path) for path in found if path.parts[0][0] != "." and path.parts[0] not in others}
     assert set(PAGES) | set(HISTORY) == kept
-    assert len(RUNNING) >= 9
-    assert sum(len(commands(text)) for text in PAGES.values()) > 60
+    assert {*NOT_RUN, *FIRST, *READERS, *RECORDS} <= set(PAGES)
+    assert len(RUNNING) >= 14
+    assert sum(len(to_run(page)) for page in PAGES) > 80
 
 
 WRITTEN = [page for page, text in PAGES.items() if snippets(text)]
