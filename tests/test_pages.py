@@ -21,6 +21,7 @@ from lmtune.cli.main import app
 from lmtune.datasets.public_names import NAMESPACES
 from lmtune.datasets.synthetic import source
 from lmtune.datasets.synthetic.model import Shape
+from lmtune.errors import InputError
 from lmtune.formats.frames import as_run
 from lmtune.formats.labelled import read_labelled
 from lmtune.formats.runs import read_run
@@ -121,6 +122,8 @@ def resolved(command: str) -> tuple[Any, click.Context, list[str]]:
     context, words = found.make_context("lmtune", [], resilient_parsing=True), shlex.split(command)
     while words and hasattr(found, "resolve_command") and words[0] != "...":
         name, found, words = found.resolve_command(context, words)
+        if found is None:
+            raise click.UsageError(f"no such command: {command}")
         context = found.context_class(found, info_name=name, parent=context)
     return found, context, words
 
@@ -130,12 +133,17 @@ def is_whole(command: Command) -> bool:
 
     Running text names commands and options too, as in ``lmtune fuse --from``.
     """
-    found, context, words = resolved(command.line)
-    if command.alone or hasattr(found, "resolve_command") or "..." in words:
+    if command.alone or "..." in command.line.split():
         return command.alone
     try:
+        found, context, words = resolved(command.line)
+        if hasattr(found, "resolve_command"):
+            return False
         values, _, _ = found.make_parser(context).parse_args(words)
-    except click.BadOptionUsage:
+    except (
+        click.UsageError,
+        InputError,
+    ):  # of an option without its value, or a wrong one, which `check_parsed` tells
         return False
     given = [values.get(own.name) for own in found.params if isinstance(own, click.Argument)]
     return given == [] or any(own and isinstance(own, str | tuple) for own in given)
@@ -247,6 +255,16 @@ def test_what_it_does_not_run_is_parsed(page: str) -> None:
             pytest.fail(f"{page}: lmtune {own.line}: {getattr(error, 'message', error)}")
     starts = set(NOT_RUN.get(page, {}))
     assert {start for start in starts if any(own.line.startswith(start) for own in left)} == starts
+
+
+@pytest.mark.parametrize(
+    "line", ["fuse --search", "fuse q a b --certify .1 --seconds 3", "tun pydocs", "lab spa"]
+)
+def test_a_wrong_command_in_running_text_is_found(line: str) -> None:
+    [command] = commands(f"Say `lmtune {line}`.")
+    assert not is_whole(command)
+    with pytest.raises((AssertionError, click.UsageError, InputError)):
+        check_parsed(command, whole=False)
 
 
 def test_every_page_is_looked_at() -> None:
