@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.columns import ColumnLists, starts
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import top_positions
 from lmtune.indexing.index import Positions, Postings
 
 COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
@@ -179,8 +178,5 @@ def at(lambdas: ArrayLike, mus: ArrayLike) -> NDArray[np.float64]:
 def best_documents(pool: CandidatePool, t: int, lambda_: float, mu: float, depth: int) -> list[int]:
     """Rank topic t's candidates and return the numbers of the best `depth` documents."""
     return [
-        int(d)
-        for d in pool.candidates.doc[pool.candidates.rows(t)][
-            top_positions(pool, t, at(lambda_, mu)[0], depth)
-        ]
+        int(d) for d in pool.candidates.doc[pool.candidates.rows(t)][pool.top(t, at(lambda_, mu)[0], depth)]
     ]

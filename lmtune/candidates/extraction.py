@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.columns import join_columns, starts
 from lmtune.candidates.pool import CandidatePool, Pruning
-from lmtune.candidates.ranking import top_positions
 from lmtune.candidates.shards import ColumnCounts, extract_from_shards
 from lmtune.candidates.skyband import (
     Exactness,
@@ -138,7 +137,7 @@ class Best(NamedTuple):
 
     def __call__(self, pool: CandidatePool, t: int) -> NDArray[np.int64]:
         """Return the places of topic t's best candidates, ascending."""
-        return np.sort(top_positions(pool, t, self.setting, self.hits))
+        return np.sort(pool.top(t, self.setting, self.hits))
 
 
 def _pruned_from_shards(
@@ -181,7 +180,7 @@ def _join(pools: Sequence[CandidatePool]) -> CandidatePool:
         terms=terms,
         term_start=starts(terms),
         value=np.concatenate([pool.value for pool in pools]),
-        count=np.concatenate([pool.count for pool in pools]),
+        count=np.concatenate([pool.count for pool in pools], axis=-1),
         group=np.concatenate([pool.group for pool in pools]),
         candidates=join_columns([pool.candidates for pool in pools]),
         unknown_terms=unknown,

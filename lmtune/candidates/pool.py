@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns, starts
 from lmtune.candidates.judgements import read_judgements
+from lmtune.candidates.queries import weigh
 from lmtune.errors import InputError
 from lmtune.formats.frames import as_qrels, as_topics
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
@@ -24,8 +25,11 @@ from lmtune.models.formula import Formula, QueryColumn, query_columns
 from lmtune.models.kernels import Documents, TopicDocuments
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
+from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, counted
 from lmtune.showing import Shown
+
+_TOPICS_AT_A_TIME = 16
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,9 @@ class CandidatePool(Shown):
         Where each topic's terms begin in `value`, `count` and `group`.
     value : numpy.ndarray of float64
         What the formula's `term_value` says of each topic's terms.
-    count : numpy.ndarray of int64
-        How often each term occurs in its query.
+    count : numpy.ndarray of int64 or float64
+        How often each term occurs in its query; of weighted queries its weight there, or a column each
+        of what `lmtune.models.weighted` makes a weight of.
     group : numpy.ndarray of int8
         Which of the formula's kinds of columns each is.
     candidates : Columns
@@ -107,7 +112,7 @@ class CandidatePool(Shown):
     terms: tuple[tuple[str, ...], ...]
     term_start: NDArray[np.int64]
     value: NDArray[np.float64]
-    count: NDArray[np.int64]
+    count: NDArray[np.int64] | NDArray[np.float64]
     group: NDArray[np.int8]
     candidates: Columns
     judged: Columns
@@ -183,7 +188,9 @@ class CandidatePool(Shown):
         """Extract pools of `size` topics each, one after the other; see `build`."""
         if not topics:
             raise InputError("no topics", accepted="at least one topic")
-        builder = PoolBuilder(index, find_model(model).formula)
+        formula = find_model(model).formula
+        topics = weighed(index, topics, formula)
+        builder = PoolBuilder(index, formula)
         for done, (topic, text) in enumerate(topics.items(), 1):
             builder.add(topic, text)
             if progress is not None:
@@ -221,11 +228,21 @@ class CandidatePool(Shown):
             np.ascontiguousarray(self.tf_block(self.candidates, t)[columns][:, places], np.int64),
             self.candidates.length[rows][places].astype(np.int64),
             self.value[terms][columns],
-            self.count[terms][columns],
+            self.count[..., terms][..., columns],
             self.group[terms][columns],
             self.mean_length,
             self.formula.field_lengths(self.index, self.candidates.doc[rows][places]),
         )
+
+    def top(self, t: int, setting: NDArray[np.float64], hits: int) -> NDArray[np.int64]:
+        """Return the positions, within topic t's candidates, of its best `hits`, best first."""
+        settings = setting[None]
+        self.require(settings, hits)
+        scores = np.empty(int(self.candidates.start[t + 1] - self.candidates.start[t]))
+        topic = self.formula.prepare(self.documents(self.candidates).of(slice(t, t + 1)))
+        self.formula.rank_scores(topic, settings, scores)
+        # Positions are the tie order, so that a stable sort breaks ties as measuring does.
+        return np.argsort(-scores, kind="stable")[:hits]
 
     def positions(self, topics: Sequence[str] | None = None) -> NDArray[np.int64]:
         """Return the places of topics in this pool; all of them by default.
@@ -400,8 +417,7 @@ class PoolBuilder:
 
     def add(self, topic: str, text: str) -> None:
         """Add a topic by its text."""
-        query = self.index.analyze(text)
-        columns = self.formula.columns(query)
+        query, columns = self.formula.asked(self.index, text)
         found = zip(columns, self.formula.look_up(self.index, columns), strict=True)
         held = [(column, postings) for column, postings in found if postings is not None]
         columns = [column for column, _ in held]
@@ -454,7 +470,7 @@ class PoolBuilder:
             terms=tuple(tuple(column.term for column in own) for own in self.columns),
             term_start=starts(self.columns),
             value=np.array(self.value, np.float64),
-            count=np.array([column.times for column in columns], np.int64),
+            count=_times(columns),
             group=np.array([column.group for column in columns], np.int8),
             candidates=replace(candidates, gain=gain),
             unknown_terms=self.unknown_terms,
@@ -464,6 +480,22 @@ class PoolBuilder:
         )
         self.clear()
         return pool
+
+
+def weighed(index: Index, topics: Mapping[str, str], formula: Formula) -> Mapping[str, str]:
+    """Return topics as a formula asks for them: with feedback weights and features where it has some."""
+    done = any(getattr(text, "are_terms", False) for text in topics.values())
+    if done or not isinstance(formula, Weighted):
+        return topics
+    first = CandidatePool.build_in_parts(index, topics, _TOPICS_AT_A_TIME, model=formula.base)
+    return weigh(index, topics, formula, first)
+
+
+def _times(columns: Sequence[QueryColumn]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Return whole counts as such, weights in double precision, and of several numbers a row each."""
+    times = [column.times for column in columns]
+    whole = all(isinstance(own, int) for own in times)
+    return np.ascontiguousarray(np.array(times, np.int64 if whole else np.float64).T)
 
 
 def count_unknown(unknown: dict[str, int], query: Sequence[str], columns: Sequence[QueryColumn]) -> None:

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
 from lmtune.formats.runs import Ranking
 from lmtune.models.parameter import Setting, as_settings
-
-
-def top_positions(pool: CandidatePool, t: int, setting: NDArray[np.float64], hits: int) -> NDArray[np.int64]:
-    """Return the positions, within topic t's candidates, of its best `hits`, best first."""
-    settings = setting[None]
-    pool.require(settings, hits)
-    scores = np.empty(int(pool.candidates.start[t + 1] - pool.candidates.start[t]))
-    topic = pool.formula.prepare(pool.documents(pool.candidates).of(slice(t, t + 1)))
-    pool.formula.rank_scores(topic, settings, scores)
-    # Positions are the tie order, so that a stable sort breaks ties as measuring does.
-    return np.argsort(-scores, kind="stable")[:hits]
 
 
 def rank(
@@ -55,7 +41,7 @@ def rank(
     check_least("bad number of hits", hits, 1)
     [vector] = as_settings(pool.formula.parameters, setting)
     for t in pool.positions(topics).tolist():
-        top = top_positions(pool, t, vector, hits)
+        top = pool.top(t, vector, hits)
         scores, _ = pool.formula.differentiate(pool.topic_documents(t, top), vector)
         docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)][top])
         yield Ranking(pool.topics[t], docnos, scores)

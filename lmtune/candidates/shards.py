@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.columns import UNJUDGED, ColumnLists, Columns
-from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown
+from lmtune.candidates.pool import CandidatePool, PoolBuilder, count_unknown, weighed
 from lmtune.candidates.skyband import Keep, pruned
 from lmtune.errors import InputError
 from lmtune.indexing.index import CollectionSize, Extent, Index, Postings, TermCounts
@@ -132,8 +132,10 @@ def extract_from_shards(
     """
     if not topics:
         raise InputError("no topics", accepted="at least one topic")
-    texts = {topic: index.analyze(text) for topic, text in topics.items()}
-    asked = {topic: formula.columns(text) for topic, text in texts.items()}
+    topics = weighed(index, topics, formula)
+    both = {topic: formula.asked(index, text) for topic, text in topics.items()}
+    texts = {topic: text for topic, (text, _) in both.items()}
+    asked = {topic: columns for topic, (_, columns) in both.items()}
     done = 0
 
     def report() -> None:

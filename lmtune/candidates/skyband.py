@@ -230,9 +230,11 @@ def topic_margins(
     """
     lambda_high, mu_low, mu_high = wanted["lambda_high"], wanted["mu_low"], wanted["mu_high"]
     possible = wanted["mode"] != "tf" and lambda_high < 1.0 and mu_high < np.inf
-    if docs <= wanted["depth"] or not possible or pool.formula.dominance != "e":
+    counts = pool.count[..., pool.term_rows(t)]
+    possible = possible and pool.formula.dominance == "e" and counts.dtype.kind == "i"
+    if docs <= wanted["depth"] or not possible:
         return None
-    p, weight = pool.value[pool.term_rows(t)], int(pool.count[pool.term_rows(t)].sum())
+    p, weight = pool.value[pool.term_rows(t)], int(counts.sum())
     margins, y_max = margin(weight, pool.longest, lambda_high, mu_high), float((most * (1.0 / p)).max())
     if wanted["mode"] == "e":
         if not e_is_finite(weight, y_max):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import top_positions
 from lmtune.candidates.regions import Regions
 from lmtune.errors import InputError
 from lmtune.indexing.index import Index
@@ -145,7 +144,7 @@ class View:
 
     def top(self, t: int, vector: NDArray[np.float64], hits: int = SHOWN) -> NDArray[np.int64]:
         """Return the places of topic t's best documents among its candidates, best first."""
-        return top_positions(self.pool, t, vector, hits)
+        return self.pool.top(t, vector, hits)
 
     def scores(
         self, t: int, places: NDArray[np.int64], vector: NDArray[np.float64], columns: Any = slice(None)

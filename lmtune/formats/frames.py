@@ -31,6 +31,7 @@ from lmtune.formats.list_documents import ListDocuments
 from lmtune.formats.qrels import read_qrels
 from lmtune.formats.runs import Ranking, printed_scores, read_run
 from lmtune.formats.topics import read_topics
+from lmtune.formats.weighted_query import WeightedQuery
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,8 +135,10 @@ def as_topics(given: Any, *, name: str = "topics") -> dict[str, str]:
     if isinstance(given, _PATH):
         return read_topics(given)
     topics: dict[str, str] = {}
-    for row, (topic, text) in enumerate(_rows(given, _TOPICS, name), 1):
-        identifier = _identifier(topic, name, row)
+    for row, (topic, own) in enumerate(_rows(given, _TOPICS, name), 1):
+        identifier, text = _identifier(topic, name, row), own
+        if isinstance(own, dict):
+            text = WeightedQuery.of(own)
         if not isinstance(text, str) or topics.get(identifier, text) != text:
             problem = "has a second text" if isinstance(text, str) else "has no text"
             raise InputError(f"topic {identifier} {problem}", file=name, line=row, value=text)

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.formats.sgml import FIELDS, format_topic, parse_sgml_topics
+from lmtune.formats.weighted_query import ACCEPTED, WeightedQuery
 from lmtune.storage.files import atomic_write, read_lines
 
 _ACCEPTED = "TREC SGML (<top> <num> <title> ...), lines of id<TAB>text, or JSON lines with _id and text"
 _ID_KEYS = ("_id", "id", "qid", "query_id", "topic_id", "topic")
 _TEXT_KEYS = ("text", "title", "query")
+_WEIGHTS_KEY = "terms"
 _HEADER_IDS = frozenset({"qid", "query_id", "query-id", "topic_id"})
 
 
@@ -32,7 +34,8 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
     path : path-like
         A UTF-8 file, plain or compressed, in one of three formats: TREC SGML (``<top>``, ``<num>``,
         ``<title>``, ``<desc>``, ``<narr>``, closed or not); lines of ``id<TAB>text``; JSON lines
-        with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``.
+        with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``, or
+        ``terms`` with weights: ``{"fish": 2.5}`` or ``"fish^2.5 oil"``.
     fields : sequence of {"title", "desc", "narr"}
         The SGML fields that make the query, joined by a space in this order. The other formats
         have the title alone.
@@ -116,7 +119,7 @@ def _collect(path: PathLike, found: Iterator[Topic]) -> dict[str, str]:
                 value=identifier,
                 accepted="each topic once",
             )
-        topics[identifier] = " ".join(text.split())
+        topics[identifier] = text if isinstance(text, WeightedQuery) else " ".join(text.split())
         lines[identifier] = line
         if not topics[identifier]:
             raise InputError(
@@ -175,6 +178,8 @@ def _json_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic
             )
         identifier = next((record[key] for key in _ID_KEYS if key in record), None)
         text = next((record[key] for key in _TEXT_KEYS if key in record), None)
+        if _WEIGHTS_KEY in record:
+            text = _weighted(path, number, record[_WEIGHTS_KEY])
         if not isinstance(identifier, str | int) or isinstance(identifier, bool):
             raise InputError(
                 "no topic identifier" if identifier is None else "bad topic identifier",
@@ -193,7 +198,22 @@ def _json_topics(path: PathLike, lines: list[tuple[int, str]]) -> Iterator[Topic
             )
         _check_identifier(path, number, str(identifier))
         # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
-        yield Topic(str(identifier), text.encode("utf-8", "replace").decode(), number)
+        is_weighted = isinstance(text, WeightedQuery)
+        yield Topic(
+            str(identifier), text if is_weighted else text.encode("utf-8", "replace").decode(), number
+        )
+
+
+def _weighted(path: PathLike, line: int, given: object) -> WeightedQuery:
+    """Read the weights of a query's terms: by term, or as text."""
+    try:
+        if isinstance(given, str):
+            return WeightedQuery.parse(given)
+        if isinstance(given, dict):
+            return WeightedQuery.of(given)
+    except InputError as error:
+        raise InputError(error.message, file=path, line=line, value=error.value, accepted=ACCEPTED) from None
+    raise InputError("no weights of terms", file=path, line=line, value=given, accepted=ACCEPTED)
 
 
 def _check_identifier(path: PathLike, line: int, identifier: str) -> None:

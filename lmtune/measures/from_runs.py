@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import top_positions
 from lmtune.measures.from_ir_measures import calculated
 from lmtune.progress import Count
 
@@ -57,7 +56,7 @@ def from_runs(
         docnos = pool.index.docnos(pool.candidates.doc[pool.candidates.rows(t)])
         run = {}
         for s, setting in enumerate(settings):
-            top = top_positions(pool, t, setting, depth)
+            top = pool.top(t, setting, depth)
             run[str(s)] = {docnos[place]: float(-rank) for rank, place in enumerate(top)}
         for value in calculated(list(measures), qrels, run):
             out[i, int(value.query_id), measures[value.measure]] = value.value

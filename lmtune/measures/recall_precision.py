@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import top_positions
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.order import trec_eval_order
@@ -116,7 +115,7 @@ def setting_recall_precision(
     [vector] = as_settings(pool.formula.parameters, setting)
     curves = []
     for t in topics.tolist():
-        top = top_positions(pool, t, vector, depth)
+        top = pool.top(t, vector, depth)
         gains = pool.candidates.gain[pool.candidates.rows(t)][top]
         curves.append(interpolated_precision(gains >= rel, int(counts[t])))
     return np.array(curves)

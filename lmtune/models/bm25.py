@@ -64,6 +64,18 @@ class BM25(Formula):
         kernels.differentiate(topic, setting[0], setting[1], scores, gradients)
         return scores, gradients
 
+    def parts(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score and differentiate each term by itself."""
+        k1, b = setting.tolist()
+        relative = topic.length / topic.mean_length
+        share = (1.0 - b) + b * relative
+        whole = topic.tf + np.maximum(k1 * share, kernels.LEAST_ROOM)
+        parts = topic.value[:, None] * (topic.tf / whole)
+        slopes = -parts / whole
+        return parts, np.stack((slopes * share, slopes * (k1 * (relative - 1.0))))
+
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:

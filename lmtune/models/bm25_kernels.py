@@ -9,7 +9,7 @@ from lmtune.compiled import compiled
 from lmtune.models.kernels import Documents, TopicDocuments
 
 # Under every room for lengths: where it is 0, a term that the document lacks still scores 0.
-_LEAST_ROOM = 1e-300
+LEAST_ROOM = 1e-300
 
 
 @compiled()
@@ -34,7 +34,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
             score = out[filled : filled + docs]
             filled += docs
             for j in range(docs):
-                inverse[j] = 1.0 / max(flat + slope * length[j], _LEAST_ROOM)
+                inverse[j] = 1.0 / max(flat + slope * length[j], LEAST_ROOM)
                 score[j] = 0.0
             for w in range(weight.size):
                 row, most = tf[w], weight[w]
@@ -81,7 +81,7 @@ def _differentiate(
 ) -> None:
     for j in range(length.size):
         share = (1.0 - b) + b * length[j] / mean_length
-        room = max(k1 * share, _LEAST_ROOM)
+        room = max(k1 * share, LEAST_ROOM)
         total = 0.0
         slope = 0.0
         for w in range(weight.size):

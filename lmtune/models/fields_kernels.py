@@ -54,7 +54,12 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
                     prior, floor = mu * p[c], setting[f] * (1.0 - keep) * p[c]
                     _add_field(tf[c], prior, floor, scale[f], x)
                     least += setting[f] * keep * prior / (mu + _LONGEST) + floor
-                for _ in range(count[first]):
+                times = int(count[first])
+                if times != count[first] or times < 0:
+                    for j in range(docs):
+                        score[j] += count[first] * math.log(x[j])
+                    continue
+                for _ in range(times):
                     if smallest * least < _SMALLEST:
                         _add_logarithms(product, score)
                         smallest = 1.0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError
+from lmtune.formats.weighted_query import WeightedQuery
 from lmtune.indexing.index import Index, Postings, TermCounts
 from lmtune.models.kernels import NO_FIELDS, Documents, TopicDocuments
 from lmtune.models.parameter import Parameter, shares
@@ -28,20 +29,21 @@ class QueryColumn(NamedTuple):
         A term, or what else the formula looks up.
     group : int
         Which of the formula's kinds of columns it is; 0 where there is but one.
-    times : int
-        How often it occurs in the query.
+    times : int, float or tuple of float
+        How often it occurs in the query; its weight there; or what `lmtune.models.weighted` makes that of.
     """
 
     term: str
     group: int
-    times: int
+    times: int | float | tuple[float, ...]
 
 
 def query_columns(
-    terms: Iterable[Sequence[str]], group: NDArray[np.int8], count: NDArray[np.int64]
+    terms: Iterable[Sequence[str]], group: NDArray[np.int8], count: NDArray[np.int64] | NDArray[np.float64]
 ) -> list[list[QueryColumn]]:
     """Put the columns of some topics together, given each topic's terms and the others in a row."""
-    rest = zip(group.tolist(), count.tolist(), strict=True)
+    times = count.tolist() if count.ndim == 1 else [tuple(own) for own in count.T.tolist()]
+    rest = zip(group.tolist(), times, strict=True)
     return [[QueryColumn(term, *next(rest)) for term in own] for own in terms]
 
 
@@ -103,6 +105,50 @@ class Formula(ABC):
         gradients : numpy.ndarray of float64, shape (parameters, documents)
             The derivative of each score in each parameter.
         """
+
+    def asked(self, index: Index, text: str) -> tuple[Sequence[str], list[QueryColumn]]:
+        """Return a query's terms, and what to look up of it: `columns`, with the weights of a weighted query.
+
+        Raises
+        ------
+        InputError
+            For weights where windows of terms count too.
+        """
+        if not isinstance(text, WeightedQuery):
+            query = index.analyze(text)
+            return query, self.columns(query)
+        if self.needs_positions:
+            raise InputError(
+                f"{self.name} counts windows, which have no weights", value=text, accepted="a query in words"
+            )
+        weights = text.by_term(index.analyze)
+        columns = self.columns(list(weights))
+        return list(weights), [column._replace(times=weights[column.term]) for column in columns]
+
+    def parts(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Score and differentiate each term by itself, as if it came once in the query.
+
+        Parameters
+        ----------
+        topic, setting
+            As for `differentiate`; what terms count is not looked at.
+
+        Returns
+        -------
+        parts : numpy.ndarray of float64, shape (terms, documents)
+        gradients : numpy.ndarray of float64, shape (parameters, terms, documents)
+        """
+        step = max(len(self.fields), 1)
+        rows = [slice(at, at + step) for at in range(0, topic.value.size, step)]
+        parts = np.empty((len(rows), topic.length.size))
+        gradients = np.empty((setting.size, *parts.shape))
+        for at, row in enumerate(rows):
+            columns = {"tf": topic.tf[row], "value": topic.value[row], "group": topic.group[row]}
+            one = topic._replace(**columns, counts=np.ones(step))
+            parts[at], gradients[:, at] = self.differentiate(one, setting)
+        return parts, gradients
 
     def columns(self, query: Sequence[str]) -> list[QueryColumn]:
         """Return what to look up of an analysed query: each distinct term, by default."""

@@ -45,8 +45,8 @@ class Documents(NamedTuple):
         Term frequencies; or what a formula's `prepare` made of them.
     value : numpy.ndarray of float64
         What the formula's `term_value` says of each column.
-    counts : numpy.ndarray of int64
-        How often each column counts in its query.
+    counts : numpy.ndarray of int64 or float64
+        How often each column counts in its query, or its weight there.
     group : numpy.ndarray of int8
         Which of the formula's kinds of columns each is; see `lmtune.models.formula.QueryColumn`.
     longest : int
@@ -63,7 +63,7 @@ class Documents(NamedTuple):
     length: NDArray[np.int32]
     tf: NDArray[np.int32] | NDArray[np.float64]
     value: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | NDArray[np.float64]
     group: NDArray[np.int8]
     longest: int
     mean_length: float
@@ -78,7 +78,7 @@ class Documents(NamedTuple):
         for docs, tfs, terms in zip(self.docs, self.tfs, self.terms, strict=True):
             length, columns = self.length[slice(*docs)].astype(np.int64), slice(*terms)
             tf = self.tf[slice(*tfs)].astype(np.int64).reshape(terms[1] - terms[0], length.size)
-            own = self.value[columns], self.counts[columns], self.group[columns]
+            own = self.value[columns], self.counts[..., columns], self.group[columns]
             yield TopicDocuments(tf, length, *own, self.mean_length, self.field_length[:, slice(*docs)])
 
 
@@ -92,6 +92,18 @@ def product_is_safe(
     low = (1.0 - lambda_) * mu / (mu + length_max) + lambda_
     high = (1.0 - lambda_) * (y_max + mu) / (mu + length_min) + lambda_
     return low > 0.0 and weight * max(abs(math.log(low)), abs(math.log(high))) < _SAFE_LOG
+
+
+@compiled()
+def repeats(counts: NDArray[np.int64] | NDArray[np.float64]) -> int:
+    """Return how many factors a product takes; where weights are not whole, more than any may have."""
+    factors = 0
+    for count in counts:
+        whole = int(count)
+        if whole != count or whole < 0:
+            return _LARGEST_WEIGHT + 1
+        factors += whole
+    return factors
 
 
 @compiled()
@@ -154,7 +166,7 @@ def rank_scores(
             continue
         y = documents.tf[documents.tfs[i, 0] : documents.tfs[i, 1]].reshape(p.size, docs)
         ratio = np.empty(min(docs, _DOCUMENTS))
-        p_min, longest, weight = p.min(), documents.longest, count.sum()
+        p_min, longest, weight = p.min(), documents.longest, repeats(count)
         for s in range(settings.shape[0]):
             product = scores_as_product(p_min, longest, weight, settings[s, 0], settings[s, 1])
             score = out[filled : filled + docs]
@@ -215,14 +227,14 @@ def add_term(
     """Multiply the scores by one term's factors, or add their logarithms."""
     docs = score.size
     if floored and product:
-        for _ in range(count):
+        for _ in range(int(count)):
             for i in range(docs):
                 score[i] *= max((y[i] + mu) * ratio[i] + lambda_, 1.0)
     elif floored:
         for i in range(docs):
             score[i] += count * math.log(max((y[i] + mu) * ratio[i] + lambda_, 1.0))
     elif product:
-        for _ in range(count):
+        for _ in range(int(count)):
             for i in range(docs):
                 score[i] *= (y[i] + mu) * ratio[i] + lambda_
     else:
@@ -241,8 +253,8 @@ class TopicDocuments(NamedTuple):
         Document lengths, as the formula takes them.
     value : numpy.ndarray of float64, shape (terms,)
         What the formula's `term_value` says of each term.
-    counts : numpy.ndarray of int64, shape (terms,)
-        How often each term occurs in the query.
+    counts : numpy.ndarray of int64 or float64, shape (terms,)
+        How often each term occurs in the query, or its weight there.
     group : numpy.ndarray of int8, shape (terms,)
         Which of the formula's kinds of columns each is.
     mean_length : float
@@ -254,7 +266,7 @@ class TopicDocuments(NamedTuple):
     tf: NDArray[np.int64]
     length: NDArray[np.int64]
     value: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | NDArray[np.float64]
     group: NDArray[np.int8]
     mean_length: float
     field_length: NDArray[np.int32] = NO_FIELDS
@@ -350,7 +362,7 @@ def likelihoods(
             for j in range(docs):
                 most = max(most, row[j])
             y_max = max(y_max, most / p[w])
-        product[i] = product_is_safe(y_max, length.min(), length.max(), count.sum(), lambda_, mu)
+        product[i] = product_is_safe(y_max, length.min(), length.max(), repeats(count), lambda_, mu)
         safe = product[i]
         values = likelihood[filled : filled + docs]
         dlambda = gradient[0, filled : filled + docs]
@@ -378,7 +390,7 @@ def likelihoods(
                     dlambda[j] += weight * (length[j] - y) * ratio[j] / x
                     factor[j] = x
             if safe:
-                for _ in range(count[w]):
+                for _ in range(int(count[w])):
                     for j in range(docs):
                         values[j] *= factor[j]
             else:

@@ -14,6 +14,7 @@ from lmtune.models.lucene_dirichlet import LUCENE_DIRICHLET
 from lmtune.models.parameter import Parameter, as_settings
 from lmtune.models.sdm import SDM
 from lmtune.models.two_stage import LAMBDA, MU, TWO_STAGE
+from lmtune.models.weighted import WEIGHTS, weighted
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ MODELS = {
 }
 """All models by name, but for mixtures of fields, which say of which."""
 
-NAMES = f"{', '.join(MODELS)}, {PREFIX}title,body"
+NAMES = f"{', '.join(MODELS)}, {PREFIX}title,body; each also with +rm3 and +{WEIGHTS}"
 """What models are called, for a reader."""
 
 
@@ -125,10 +126,18 @@ def find_model(model: str | Model | Formula) -> Model:
 
 def known_model(name: str) -> Model | None:
     """Return the model of a name, None for one that only its user knows."""
+    base, *parts = name.split("+")
+    if parts:
+        known = known_model(base)
+        if known is None:
+            return None
+        formula = weighted(known.formula, parts)
+        own = (*known.parameters, *formula.parameters[len(known.parameters) :])
+        return Model(name, f"{known.what}, with weights of the query's terms", formula, own)
     if not name.startswith(PREFIX):
         return MODELS.get(name)
-    formula = Fields(name.removeprefix(PREFIX).split(","))
-    return Model(name, "a mixture of the fields' language models", formula, formula.parameters)
+    fields = Fields(name.removeprefix(PREFIX).split(","))
+    return Model(name, "a mixture of the fields' language models", fields, fields.parameters)
 
 
 def named_model(name: str, fields: Sequence[str]) -> str:

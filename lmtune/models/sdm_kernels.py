@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
-from lmtune.models.kernels import Documents, TopicDocuments, add_term, log_likelihood, scores_as_product
+from lmtune.models.kernels import (
+    Documents,
+    TopicDocuments,
+    add_term,
+    log_likelihood,
+    repeats,
+    scores_as_product,
+)
 
 GROUPS = 3
 _SMALLEST_MU = 1e-200
@@ -59,7 +66,7 @@ def rank_scores(documents: Documents, settings: NDArray[np.float64], out: NDArra
                 known = s > 0 and settings[s - 1, 2 + 2 * g] == lambda_ and settings[s - 1, 3 + 2 * g] == mu
                 if known or starts[g] == starts[g + 1]:
                     continue
-                product = scores_as_product(p[own].min(), documents.longest, count[own].sum(), lambda_, mu)
+                product = scores_as_product(p[own].min(), documents.longest, repeats(count[own]), lambda_, mu)
                 logs[g] = 1.0 if product else 0.0
                 for j in range(docs):
                     ratio[j] = (1.0 - lambda_) / (mu + length[j])

@@ -82,6 +82,17 @@ class ParameterSpace:
         model.formula.check(space.settled(np.array([space.low, space.high])))
         return space
 
+    def fixing(self, values: Mapping[str, float]) -> ParameterSpace:
+        """Return the space with some parameters fixed at values."""
+        fixed = {name: {"low": value, "high": value} for name, value in values.items()}
+        return ParameterSpace(tuple(replace(own, **fixed.get(own.name, {})) for own in self.parameters))
+
+    def starting(self, values: Mapping[str, float]) -> ParameterSpace:
+        """Return the space with other starts of descents, where values name them."""
+        return ParameterSpace(
+            tuple(replace(own, start=values.get(own.name, own.start)) for own in self.parameters)
+        )
+
     def settled(self, settings: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return settings, shape (..., parameters), with parameters that share 1 divided by their sum.
 

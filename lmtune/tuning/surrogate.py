@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError
+from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.models.weighted import Weighted
 from lmtune.progress import counted
 from lmtune.tuning.descent import Descent, Point
 from lmtune.tuning.gradient import OPTIMIZERS, Evaluation, Evaluations, GradientTuner
@@ -58,6 +59,10 @@ class SurrogateTuner(GradientTuner):
         ``lambda-...`` fit theirs, from the first on.
     optimizer, space, starts, seed, measures, depth
         As of `lmtune.tuning.gradient.GradientTuner`.
+    ridge : float
+        Strength of a ridge on the powers of terms' features, 0 or more: this times the sum of their
+        squares, in units of a feature's standard deviation over the fitting topics' terms, is added to
+        the cost.
     list_depth : int, optional
         How many of the best documents of settings all over the space make up a topic's list; by
         default 200, or where that is more, but within `depth`, twice a measure's cutoff, or six times
@@ -88,6 +93,7 @@ class SurrogateTuner(GradientTuner):
     space: ParameterSpace | None = None
     starts: int = 4
     seed: int = 0
+    ridge: float = 0.0
     list_depth: int | None = None
     measures: Sequence[str] = ()
     depth: int = DEPTH
@@ -125,16 +131,13 @@ class SurrogateTuner(GradientTuner):
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         self.objective_ = objective_for(parse_objective(self.objective), pool, self.depth)
         if lists is None:
-            depth = self.list_depth
-            if depth is None:
-                depth = lists_depth(self.objective_, pool, self.depth)
-            lists = Lists.build(pool, record.space, depth=depth, seed=self.seed)
+            lists = self._lists(pool, record.space)
         elif lists.pool is not pool:
             raise InputError(
                 "the lists are of other candidates", value=lists.pool.name, accepted="this pool's"
             )
         cost = SurrogateCost(lists, self.objective_, record.places)
-        search = _Search(record, cost, OPTIMIZERS[self.optimizer])
+        search = _Search(record, cost, OPTIMIZERS[self.optimizer], self._penalties(pool, record.places))
         ends = []
         for start, x in enumerate(search.starts(self.starts, alphas[-1], self.seed)):
             # The first start comes from afar; the others were chosen at the last steepness.
@@ -150,6 +153,22 @@ class SurrogateTuner(GradientTuner):
         self._choose(record.space, end.row)
         self.converged_, self.n_evaluations_ = end.converged, search.evaluations
         return self
+
+    def _lists(self, pool: CandidatePool, space: ParameterSpace) -> Lists:
+        depth = self.list_depth
+        if depth is None:
+            objective = objective_for(parse_objective(self.objective), pool, self.depth)
+            depth = lists_depth(objective, pool, self.depth)
+        return Lists.build(pool, space, depth=depth, seed=self.seed)
+
+    def _penalties(self, pool: CandidatePool, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return by how much each parameter's square costs."""
+        check_least("bad ridge", self.ridge, 0.0)
+        if not self.ridge or not isinstance(pool.formula, Weighted):
+            return np.zeros(len(pool.formula.parameters))
+        rows = [pool.count[..., pool.term_rows(t)] for t in places.tolist()]
+        scales: NDArray[np.float64] = pool.formula.scales(np.concatenate(rows, axis=-1))
+        return self.ridge * scales**2
 
     def _alphas(self) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
@@ -173,8 +192,14 @@ class _End(NamedTuple):
 class _Search:
     """The descents of a fit, each recorded."""
 
-    def __init__(self, record: SearchRecord, cost: SurrogateCost, minimise: Callable[..., Descent]) -> None:
-        self.record, self.cost, self.minimise = record, cost, minimise
+    def __init__(
+        self,
+        record: SearchRecord,
+        cost: SurrogateCost,
+        minimise: Callable[..., Descent],
+        penalties: NDArray[np.float64],
+    ) -> None:
+        self.record, self.cost, self.minimise, self.penalties = record, cost, minimise, penalties
         # Costs of pairs that are weighted at different settings do not compare.
         self.weighted, self.fitted = cost.objective.family == "lambda", cost.objective.fits_slope
         self.evaluations = 0
@@ -222,11 +247,10 @@ class _Search:
         space = self.record.space
         parameters = len(space.names)
         setting = space.from_unbounded(x[:parameters])
-        if x.size == parameters:
-            cost = self.cost(setting, alpha)
-            return cost.value, space.chain(cost.gradient[:-1], setting)
-        cost = self.cost(setting, float(np.exp(x[-1])))
-        return cost.value, np.append(space.chain(cost.gradient[:-1], setting), cost.gradient[-1])
+        cost = self.cost(setting, alpha if x.size == parameters else float(np.exp(x[-1])))
+        value = cost.value + float(self.penalties @ setting**2)
+        slope = space.chain(cost.gradient[:-1] + 2.0 * self.penalties * setting, setting)
+        return value, slope if x.size == parameters else np.append(slope, cost.gradient[-1])
 
     def _keep(self, evaluations: Evaluations, start: int, points: Sequence[Point], alpha: float) -> None:
         evaluations.record(self.record, start, points)

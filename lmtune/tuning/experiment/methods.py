@@ -13,6 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
+from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, Progress, detail
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.coordinate_ascent import AGREE, CoordinateAscent
@@ -23,6 +24,7 @@ from lmtune.tuning.grid import Surface
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.pairs import Pairs
 from lmtune.tuning.ranknet import RankNetTuner
+from lmtune.tuning.ridge import RidgeTuner
 from lmtune.tuning.spsa import SEARCHES
 from lmtune.tuning.surrogate import SurrogateTuner
 
@@ -191,7 +193,8 @@ class FoldMethods:
             self._remark(f"{APPROX} had no relevant document to learn {measure.title} from")
             space = self.plan.space
             return Choice(dict(zip(space.names, space.start.tolist(), strict=True)), 0)
-        tuner = SurrogateTuner(
+        kind = RidgeTuner if isinstance(self.pool.formula, Weighted) else SurrogateTuner
+        tuner = kind(
             str(smooth_form(measure)), **self._search, seed=self.plan.seed, measures=self._traced(measure)
         ).fit(self.pool, topics=self.fold.train, lists=lists, progress=self._show)
         if not tuner.converged_:

@@ -1,0 +1,125 @@
+"""From topics in words to topics whose terms have feedback weights and features."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lmtune.formats.weighted_query import WeightedQuery
+from lmtune.indexing.index import Index
+from lmtune.indexing.vectors import document_vectors
+from lmtune.models.feedback import (
+    EXPANSIONS,
+    Collection,
+    FeedbackDocument,
+    Weights,
+    feedback_weights,
+    term_statistics,
+)
+from lmtune.models.term_features import TERM_FEATURES, QueryTerm
+from lmtune.models.weighted import Feedback, Weighted
+
+if TYPE_CHECKING:
+    from lmtune.candidates.pool import CandidatePool
+
+# P(w|F) of a feature is of all the terms that feedback documents have.
+_EVERY = 1_000_000
+
+
+def weigh(
+    index: Index, topics: Mapping[str, str], formula: Weighted, first: Iterable[CandidatePool]
+) -> dict[str, str]:
+    """Return topics with what a formula's parameters make weights of.
+
+    Parameters
+    ----------
+    index : Index
+        The documents.
+    topics : mapping of str to str
+        In words. One that has weights already, or no term that the collection holds, stays as it is.
+    formula : Weighted
+        Which feedback and features it has.
+    first : iterable of CandidatePool
+        Pools of the formula's base, which make the first search at its defaults; without judgements.
+
+    Raises
+    ------
+    InputError
+        Where an index keeps neither terms nor texts.
+    """
+    needs_documents = formula.feedback is not None or "feedback" in formula.features
+    wanted = formula.feedback or Feedback("rm3")
+    found = _best(index, first, wanted.documents) if needs_documents else {}
+    known = {term: term_statistics(index, term) for term in _terms(index, topics, found)}
+    held = int(np.count_nonzero(np.asarray(index.lengths)))
+    collection = Collection(known, held, index.total_terms)
+    weighted: dict[str, str] = {}
+    for topic, text in topics.items():
+        documents = found.get(topic, [])
+        feedback: Weights = {}
+        if formula.feedback is not None:
+            feedback = feedback_weights(EXPANSIONS[wanted.kind], documents, wanted.terms, collection)
+        rows = _rows(_counts(index, text), documents, feedback, formula, collection)
+        weighted[topic] = WeightedQuery.of(rows, are_terms=True) if rows else text
+    return weighted
+
+
+def _rows(
+    counts: Mapping[str, float],
+    documents: list[FeedbackDocument],
+    feedback: Weights,
+    formula: Weighted,
+    collection: Collection,
+) -> dict[str, float | tuple[float, ...]]:
+    """Return each term's count, its feedback weight where there is feedback, and its features."""
+    shares: Weights = {}
+    if "feedback" in formula.features:
+        shares = feedback_weights(EXPANSIONS["rm3"], documents, _EVERY, collection)
+    known = [term for term in counts if collection.terms[term].df]
+    rows: dict[str, float | tuple[float, ...]] = {}
+    for place, term in enumerate(known):
+        own = QueryTerm(
+            term,
+            counts[term],
+            place,
+            len(known),
+            collection.terms[term],
+            collection.documents,
+            collection.tokens,
+            shares.get(term, 0.0),
+        )
+        expanded = () if formula.feedback is None else (feedback.get(term, 0.0),)
+        features = (TERM_FEATURES[name].compute(own) for name in formula.features)
+        rows[term] = (float(counts[term]), *expanded, *features)
+    for term, weight in feedback.items():
+        rows.setdefault(term, (0.0, weight, *(0.0 for _ in formula.features)))
+    return rows
+
+
+def _best(index: Index, pools: Iterable[CandidatePool], documents: int) -> dict[str, list[FeedbackDocument]]:
+    """Return each topic's best documents, with their terms and scores."""
+    scores, docs = dict[str, list[float]](), []
+    for pool in pools:
+        setting = np.array([parameter.default for parameter in pool.formula.parameters])
+        for t, topic in enumerate(pool.topics):
+            top = pool.top(t, setting, documents)
+            scores[topic] = pool.formula.differentiate(pool.topic_documents(t, top), setting)[0].tolist()
+            docs.append(pool.candidates.doc[pool.candidates.rows(t)][top])
+    vectors = iter(document_vectors(index, np.concatenate(docs)))
+    return {topic: [FeedbackDocument(next(vectors), score) for score in own] for topic, own in scores.items()}
+
+
+def _counts(index: Index, text: str) -> Mapping[str, float]:
+    if isinstance(text, WeightedQuery):
+        return {term: float(weight) for term, weight in text.by_term(index.analyze).items()}  # type: ignore[arg-type]
+    return Counter(index.analyze(text))
+
+
+def _terms(
+    index: Index, topics: Mapping[str, str], found: Mapping[str, list[FeedbackDocument]]
+) -> dict[str, None]:
+    terms = {term: None for text in topics.values() for term in _counts(index, text)}
+    return terms | {term: None for own in found.values() for document in own for term in document.terms}

@@ -1,0 +1,241 @@
+r"""Weights of query terms with parameters of their own, on top of any formula that adds terms up.
+
+.. math:: g(Q;D) = \sum_t w_t\, g_t(D), \qquad
+    w_t = \alpha\, c_t\, e^{\theta \cdot x_t} + (1-\alpha)\, \frac{\|c\|}{\|f^s\|}\, f_t^s,
+
+with :math:`g_t(D)` the part of the score that the formula gives a term occurring once in the query,
+:math:`c_t` how often it occurs there, :math:`x_t` its features, :math:`f_t` its weight in the feedback
+model, s that model's sharpness and :math:`\alpha` the weight of the original query; the norm is that of
+the kind of feedback (1 for RM3: Abdul-Jaleel et al., TREC 2004; 2 for Rocchio's, the largest for Bo1). It
+is Metzler and Croft's (Information Retrieval 2007) linear feature-based model with a feature a term, in
+which weights cannot become negative.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmtune.errors import InputError, check_choice, check_least
+from lmtune.indexing.index import Index, Postings, TermCounts
+from lmtune.models.feedback import EXPANSIONS
+from lmtune.models.formula import Formula, QueryColumn
+from lmtune.models.kernels import Documents, TopicDocuments
+from lmtune.models.parameter import Parameter
+from lmtune.models.term_features import TERM_FEATURES
+
+ORIGINAL = Parameter("original", 0.0, 0.999, "logit", 0.5, "the weight of the original query")
+SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "how much heavy feedback terms outweigh light ones")
+_SIZES = re.compile(r"|[1-9][0-9]{0,5},[1-9][0-9]{0,5}")
+WEIGHTS = "weights"
+"""What a model's name says after ``+`` where terms have weights by features; they follow a colon."""
+
+THETA = Parameter("theta", -3.0, 3.0, "linear", 0.0)
+"""Of each feature: the power to which weights are raised by it; 0 leaves them."""
+
+
+class Feedback(NamedTuple):
+    """How queries are expanded: a kind of `EXPANSIONS`, feedback documents and terms a topic, at most."""
+
+    kind: str
+    documents: int = 10
+    terms: int = 20
+
+
+class Weighted(Formula):
+    """A formula whose query terms have weights with parameters.
+
+    Parameters
+    ----------
+    base : Formula
+        What scores a term: its score must be a sum over the query's terms. At its parameters' defaults
+        it makes the first search for feedback.
+    feedback : Feedback, optional
+        How to expand queries.
+    features : sequence of str
+        Of `TERM_FEATURES`.
+
+    Raises
+    ------
+    InputError
+        For a kind of feedback or a feature that there is not, or a formula that counts windows.
+    """
+
+    def __init__(self, base: Formula, feedback: Feedback | None = None, features: Sequence[str] = ()) -> None:
+        if base.needs_positions:
+            raise InputError(f"{base.name} counts windows, which have no weights", accepted="another model")
+        self.base, self.features, self.feedback = base, tuple(features), feedback
+        name = base.name
+        if feedback is not None:
+            check_choice("unknown kind of feedback", feedback.kind, EXPANSIONS)
+            check_least("too few feedback documents", feedback.documents, 1)
+            check_least("too few feedback terms", feedback.terms, 1)
+            name += f"+{feedback.kind}:{feedback.documents},{feedback.terms}"
+        for feature in features:
+            check_choice("unknown feature of terms", feature, TERM_FEATURES)
+        own = [
+            replace(THETA, name=f"theta_{feature}", what=f"the power of {TERM_FEATURES[feature].what}")
+            for feature in features
+        ]
+        self.norm = None if feedback is None else EXPANSIONS[feedback.kind].norm
+        more = () if feedback is None else (ORIGINAL, SHARPNESS)
+        self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *own)
+        self.name = name + (f"+{WEIGHTS}:{','.join(features)}" if features else "")
+        self.dominance = base.dominance and "tf"
+        self.fields, self.value_name, self.group_names = base.fields, base.value_name, base.group_names
+
+    def columns(self, query: Sequence[str]) -> list[QueryColumn]:
+        """Return the formula's columns."""
+        return self.base.columns(query)
+
+    def part(self, index: Index, group: int) -> Index:
+        """Return where the formula counts columns of a group."""
+        return self.base.part(index, group)
+
+    def look_up(self, index: Index, columns: Sequence[QueryColumn]) -> list[Postings | None]:
+        """Return what the formula looks up."""
+        return self.base.look_up(index, columns)
+
+    def term_value(self, term: TermCounts) -> float:
+        """Return what the formula takes of a term."""
+        return self.base.term_value(term)
+
+    def lengths(self, index: Index) -> NDArray[np.int32]:
+        """Return the formula's lengths."""
+        return self.base.lengths(index)
+
+    def field_lengths(self, index: Index, docs: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the formula's lengths in fields."""
+        return self.base.field_lengths(index, docs)
+
+    def check(self, settings: NDArray[np.float64]) -> None:
+        """Raise `InputError` unless the formula's own parameters, and the weights', are in their domain."""
+        self.base.check(settings[:, : self._size])
+        for parameter, values in zip(self.parameters[self._size :], settings.T[self._size :], strict=True):
+            for value in values.tolist():
+                parameter.require(value)
+
+    @property
+    def _size(self) -> int:
+        return len(self.base.parameters)
+
+    def scales(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return each parameter's unit for a ridge: a feature's standard deviation, 0 for the others.
+
+        Parameters
+        ----------
+        rows : numpy.ndarray of float64, shape (1 + feedback + features, columns)
+            As for `weights`, of some queries; what is no query term plays no part.
+        """
+        features = rows[-len(self.features) :, rows[0] > 0.0] if self.features else rows[:0]
+        spread = features.std(axis=1) if features.size else np.zeros(len(self.features))
+        return np.concatenate((np.zeros(len(self.parameters) - spread.size), spread))
+
+    def weights(
+        self, rows: NDArray[np.float64], setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return a query's weights and their derivatives in the parameters after the formula's own.
+
+        Parameters
+        ----------
+        rows : numpy.ndarray of float64, shape (1 + feedback + features, columns)
+            A column's count in the query, its feedback weight where there is feedback, its features.
+        setting : numpy.ndarray of float64, shape (parameters,)
+            Of all parameters.
+
+        Returns
+        -------
+        weights : numpy.ndarray of float64, shape (columns,)
+        derivatives : numpy.ndarray of float64, shape (parameters - the formula's, columns)
+        """
+        count, own = rows[0], setting[self._size :]
+        if self.norm is None:
+            weights = count * np.exp(own @ rows[1:])
+            return weights, weights * rows[1:]
+        original, sharpness, theta = own[0], own[1], own[2:]
+        query = count * np.exp(theta @ rows[2:])
+        held = rows[1] > 0.0
+        logs = np.log(rows[1], where=held, out=np.zeros(held.size))
+        powers = np.where(held, np.exp(sharpness * (logs - logs[held].max(initial=-np.inf))), 0.0)
+        # Equal columns of a term, one a field, count once.
+        scale = _norm(count, self.norm) / (_norm(powers, self.norm) or 1.0)
+        feedback = scale * powers
+        slope = _norm_slope(powers, logs, self.norm)
+        return original * query + (1.0 - original) * feedback, np.stack(
+            (query - feedback, (1.0 - original) * feedback * (logs - slope), *(original * query * rows[2:]))
+        )
+
+    def differentiate(
+        self, topic: TopicDocuments, setting: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Add up terms' parts and derivatives, each times its weight."""
+        weights, slopes = self.weights(topic.counts, setting)
+        step = max(len(self.fields), 1)
+        parts, gradients = self.base.parts(topic, setting[: self._size])
+        # Row by row, so that documents of equal columns have equal scores.
+        scores = (weights[::step, None] * parts).sum(axis=0)
+        own = np.tensordot(weights[::step], gradients, axes=(0, 1))
+        return scores, np.concatenate((own, slopes[:, ::step] @ parts))
+
+    def prepare(self, documents: Documents) -> Documents:
+        """Compute once what the formula would compute anew."""
+        plain = documents._replace(counts=documents.counts[0])
+        return self.base.prepare(plain)._replace(counts=documents.counts)
+
+    def rank_scores(
+        self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Fill the formula's scores at each setting's weights."""
+        sizes = documents.docs[:, 1] - documents.docs[:, 0]
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        weights = np.zeros(documents.counts.shape[1])
+        scores = out if len(settings) == 1 else np.empty(int(ends[-1]))
+        for s, setting in enumerate(settings):
+            for first, last in documents.terms.tolist():
+                weights[first:last] = self.weights(documents.counts[:, first:last], setting)[0]
+            self.base.rank_scores(documents._replace(counts=weights), setting[None, : self._size], scores)
+            if len(settings) > 1:
+                for begin, size in zip(ends.tolist(), sizes.tolist(), strict=False):
+                    at = begin * len(settings) + s * size
+                    out[at : at + size] = scores[begin : begin + size]
+
+
+def _norm(values: NDArray[np.float64], norm: float) -> float:
+    return float(np.linalg.norm(values, norm)) if values.size else 0.0
+
+
+def _norm_slope(powers: NDArray[np.float64], logs: NDArray[np.float64], norm: float) -> float:
+    """Return the derivative of the logarithm of a norm of f^s in s, given f^s and log f."""
+    if not powers.any():
+        return 0.0
+    if np.isinf(norm):
+        return float(logs[int(np.argmax(powers))])
+    shares = powers**norm
+    return float(shares @ logs / shares.sum())
+
+
+def weighted(base: Formula, parts: Sequence[str]) -> Weighted:
+    """Return the formula of a model's name: what it says after each ``+``, ``rm3:10,20``, ``weights:idf``.
+
+    Raises
+    ------
+    InputError
+        For what is neither, comes twice, or has no such numbers or features.
+    """
+    accepted = f"one of {', '.join(EXPANSIONS)}, also as rm3:10,20 (documents, terms); {WEIGHTS}, or {WEIGHTS}:idf,count"
+    feedback: Feedback | None = None
+    features: list[str] | None = None
+    for part in parts:
+        kind, _, rest = part.partition(":")
+        if kind == WEIGHTS and features is None:
+            features = rest.split(",") if rest else list(TERM_FEATURES)
+        elif kind in EXPANSIONS and feedback is None and _SIZES.fullmatch(rest):
+            feedback = Feedback(kind, *map(int, filter(None, rest.split(","))))
+        else:
+            raise InputError("unknown part of a model's name", value=part, accepted=accepted)
+    return Weighted(base, feedback, features or ())
