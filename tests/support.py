@@ -39,6 +39,9 @@ class TinyIndex:
     def analyze(self, text: str) -> list[str]:
         return text.split()
 
+    def terms(self) -> list[str]:
+        return sorted(self._postings)
+
     def postings(self, term: str) -> Postings | None:
         if term not in self._postings:
             return None

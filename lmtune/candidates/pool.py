@@ -112,7 +112,7 @@ class CandidatePool(Shown):
     terms: tuple[tuple[str, ...], ...]
     term_start: NDArray[np.int64]
     value: NDArray[np.float64]
-    count: NDArray[np.int64] | NDArray[np.float64]
+    count: NDArray[Any]
     group: NDArray[np.int8]
     candidates: Columns
     judged: Columns
@@ -491,7 +491,7 @@ def weighed(index: Index, topics: Mapping[str, str], formula: Formula) -> Mappin
     return weigh(index, topics, formula, first)
 
 
-def _times(columns: Sequence[QueryColumn]) -> NDArray[np.int64] | NDArray[np.float64]:
+def _times(columns: Sequence[QueryColumn]) -> NDArray[Any]:
     """Return whole counts as such, weights in double precision, and of several numbers a row each."""
     times = [column.times for column in columns]
     whole = all(isinstance(own, int) for own in times)

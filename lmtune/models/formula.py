@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class QueryColumn(NamedTuple):
 
 
 def query_columns(
-    terms: Iterable[Sequence[str]], group: NDArray[np.int8], count: NDArray[np.int64] | NDArray[np.float64]
+    terms: Iterable[Sequence[str]], group: NDArray[np.int8], count: NDArray[Any]
 ) -> list[list[QueryColumn]]:
     """Put the columns of some topics together, given each topic's terms and the others in a row."""
     times = count.tolist() if count.ndim == 1 else [tuple(own) for own in count.T.tolist()]
@@ -145,8 +145,9 @@ class Formula(ABC):
         parts = np.empty((len(rows), topic.length.size))
         gradients = np.empty((setting.size, *parts.shape))
         for at, row in enumerate(rows):
-            columns = {"tf": topic.tf[row], "value": topic.value[row], "group": topic.group[row]}
-            one = topic._replace(**columns, counts=np.ones(step))
+            one = topic._replace(
+                tf=topic.tf[row], value=topic.value[row], counts=np.ones(step), group=topic.group[row]
+            )
             parts[at], gradients[:, at] = self.differentiate(one, setting)
         return parts, gradients
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Documents(NamedTuple):
     length: NDArray[np.int32]
     tf: NDArray[np.int32] | NDArray[np.float64]
     value: NDArray[np.float64]
-    counts: NDArray[np.int64] | NDArray[np.float64]
+    counts: NDArray[Any]
     group: NDArray[np.int8]
     longest: int
     mean_length: float
@@ -95,7 +95,7 @@ def product_is_safe(
 
 
 @compiled()
-def repeats(counts: NDArray[np.int64] | NDArray[np.float64]) -> int:
+def repeats(counts: NDArray[Any]) -> int:
     """Return how many factors a product takes; where weights are not whole, more than any may have."""
     factors = 0
     for count in counts:
@@ -266,7 +266,7 @@ class TopicDocuments(NamedTuple):
     tf: NDArray[np.int64]
     length: NDArray[np.int64]
     value: NDArray[np.float64]
-    counts: NDArray[np.int64] | NDArray[np.float64]
+    counts: NDArray[Any]
     group: NDArray[np.int8]
     mean_length: float
     field_length: NDArray[np.int32] = NO_FIELDS

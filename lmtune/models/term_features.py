@@ -17,7 +17,7 @@ class QueryTerm(NamedTuple):
     ----------
     term : str
         The index's term.
-    count : float
+    times : float
         How often the query has it, or its weight there.
     place : int
         Where it stands first among the query's distinct terms, from 0.
@@ -32,7 +32,7 @@ class QueryTerm(NamedTuple):
     """
 
     term: str
-    count: float
+    times: float
     place: int
     terms: int
     statistics: TermStatistics
@@ -61,7 +61,7 @@ TERM_FEATURES = {
         lambda own: math.log((own.feedback + _LEAST_FEEDBACK) / (own.statistics.cf / own.tokens)),
     ),
     "count": TermFeature(
-        "log of how often the query has it", lambda own: math.log(max(own.count, _LEAST_FEEDBACK))
+        "log of how often the query has it", lambda own: math.log(max(own.times, _LEAST_FEEDBACK))
     ),
     "place": TermFeature("its place in the query, 0 to 1", lambda own: own.place / own.terms),
     "length": TermFeature("log of how many terms the query has", lambda own: math.log(own.terms)),

@@ -227,7 +227,8 @@ def weighted(base: Formula, parts: Sequence[str]) -> Weighted:
     InputError
         For what is neither, comes twice, or has no such numbers or features.
     """
-    accepted = f"one of {', '.join(EXPANSIONS)}, also as rm3:10,20 (documents, terms); {WEIGHTS}, or {WEIGHTS}:idf,count"
+    kinds = ", ".join(EXPANSIONS)
+    accepted = f"{kinds}, also as rm3:10,20 (documents, terms); {WEIGHTS}, or {WEIGHTS}:idf,count"
     feedback: Feedback | None = None
     features: list[str] | None = None
     for part in parts:

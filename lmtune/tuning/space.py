@@ -84,8 +84,12 @@ class ParameterSpace:
 
     def fixing(self, values: Mapping[str, float]) -> ParameterSpace:
         """Return the space with some parameters fixed at values."""
-        fixed = {name: {"low": value, "high": value} for name, value in values.items()}
-        return ParameterSpace(tuple(replace(own, **fixed.get(own.name, {})) for own in self.parameters))
+        return ParameterSpace(
+            tuple(
+                replace(own, low=values.get(own.name, own.low), high=values.get(own.name, own.high))
+                for own in self.parameters
+            )
+        )
 
     def starting(self, values: Mapping[str, float]) -> ParameterSpace:
         """Return the space with other starts of descents, where values name them."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.errors import InputError, check_least
+from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.models.weighted import Weighted
@@ -163,7 +163,8 @@ class SurrogateTuner(GradientTuner):
 
     def _penalties(self, pool: CandidatePool, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return by how much each parameter's square costs."""
-        check_least("bad ridge", self.ridge, 0.0)
+        if not 0.0 <= self.ridge < np.inf:
+            raise InputError("bad ridge", value=self.ridge, accepted="0 or more")
         if not self.ridge or not isinstance(pool.formula, Weighted):
             return np.zeros(len(pool.formula.parameters))
         rows = [pool.count[..., pool.term_rows(t)] for t in places.tolist()]

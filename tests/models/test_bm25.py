@@ -17,7 +17,7 @@ from support import COLLECTIONS, TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import rank, top_positions
+from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.errors import InputError
 from lmtune.indexing.quantised import quantised_lengths
@@ -144,7 +144,7 @@ def test_pruning_changes_no_ranking_at_any_setting(model: str, depth: int) -> No
     for setting in [*map(np.array, corners), *(space.random(rng) for _ in range(60))]:
         for t in range(len(pool.topics)):
             whole, left = (
-                some.candidates.doc[some.candidates.rows(t)][top_positions(some, t, setting, depth)]
+                some.candidates.doc[some.candidates.rows(t)][some.top(t, setting, depth)]
                 for some in (pool, pruned)
             )
             np.testing.assert_array_equal(whole, left)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from support import COLLECTIONS, FieldedTiny, TinyIndex
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import rank, top_positions
+from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
@@ -179,7 +179,7 @@ def test_pruning_changes_no_ranking_at_any_setting(depth: int) -> None:
     for setting in [*some, *np.array(extremes, np.float64)]:
         for t in range(len(pool.topics)):
             kept, whole = (
-                own.candidates.doc[own.candidates.rows(t)][top_positions(own, t, setting, depth)]
+                own.candidates.doc[own.candidates.rows(t)][own.top(t, setting, depth)]
                 for own in (pruned, pool)
             )
             np.testing.assert_array_equal(kept, whole)

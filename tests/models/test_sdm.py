@@ -16,7 +16,7 @@ from support import COLLECTIONS, TinyIndex, random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
-from lmtune.candidates.ranking import rank, top_positions
+from lmtune.candidates.ranking import rank
 from lmtune.candidates.skyband import skyband
 from lmtune.candidates.storage import stored_pool
 from lmtune.errors import InputError
@@ -154,7 +154,7 @@ def test_pruning_changes_no_ranking_at_any_setting(depth: int) -> None:
     for setting in [*np.array(corners), *some_settings(40, depth)]:
         for t in range(len(pool.topics)):
             whole, left = (
-                some.candidates.doc[some.candidates.rows(t)][top_positions(some, t, setting, depth)]
+                some.candidates.doc[some.candidates.rows(t)][some.top(t, setting, depth)]
                 for some in (pool, pruned)
             )
             np.testing.assert_array_equal(whole, left)
