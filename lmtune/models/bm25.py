@@ -72,9 +72,13 @@ class BM25(Formula):
         relative = topic.length / topic.mean_length
         share = (1.0 - b) + b * relative
         whole = topic.tf + np.maximum(k1 * share, kernels.LEAST_ROOM)
-        parts = topic.value[:, None] * (topic.tf / whole)
-        slopes = -parts / whole
-        return parts, np.stack((slopes * share, slopes * (k1 * (relative - 1.0))))
+        parts = topic.tf / whole
+        parts *= topic.value[:, None]
+        slopes = np.divide(parts, whole, out=whole)
+        gradients = np.empty((2, *parts.shape))
+        np.multiply(slopes, -share, out=gradients[0])
+        np.multiply(slopes, k1 * (1.0 - relative), out=gradients[1])
+        return parts, gradients
 
     def rank_scores(
         self, documents: Documents, settings: NDArray[np.float64], out: NDArray[np.float64]

@@ -206,7 +206,9 @@ class Weighted(Formula):
 
 
 def _norm(values: NDArray[np.float64], norm: float) -> float:
-    return float(np.linalg.norm(values, norm)) if values.size else 0.0
+    if np.isinf(norm) or not values.size:
+        return float(values.max(initial=0.0))
+    return float((values**norm).sum() ** (1.0 / norm))
 
 
 def _norm_slope(powers: NDArray[np.float64], logs: NDArray[np.float64], norm: float) -> float:

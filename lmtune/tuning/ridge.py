@@ -18,7 +18,7 @@ from lmtune.models.weighted import ORIGINAL, SHARPNESS, Weighted
 from lmtune.progress import Count, counted
 from lmtune.tuning.lists import Lists
 from lmtune.tuning.space import ParameterSpace, space_for
-from lmtune.tuning.surrogate import SurrogateTuner
+from lmtune.tuning.surrogate import LOOSE, SurrogateTuner
 from lmtune.tuning.tuner import Progress
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ RIDGES = (0.1, 0.01, 0.001, 0.0001)
 
 PLAIN = "plain"
 """The query as it is: neither feedback nor weights."""
+
+
+class _Loose(SurrogateTuner):
+    """A fit for comparison alone."""
+
+    _flat = LOOSE
 
 
 @dataclass(eq=False, repr=False)
@@ -95,7 +101,7 @@ class RidgeTuner(SurrogateTuner):
         errors = losses.std(axis=1, ddof=1) / math.sqrt(places.size)
         chosen = int(np.argmax(losses.mean(axis=1) <= errors))
         self.step_ = steps[chosen][0]
-        *before, tuner = self._along(pool, lists, places, steps[: chosen + 1])
+        *before, tuner = self._along(pool, lists, places, steps[: chosen + 1], SurrogateTuner)
         spent = self._spent + sum(own.n_evaluations_ for own in before)
         for name in (
             "results_",
@@ -126,7 +132,7 @@ class RidgeTuner(SurrogateTuner):
         for fold in range(self.folds):
             out = order[fold :: self.folds]
             fitting = np.delete(places, out)
-            for step, tuner in enumerate(self._along(pool, lists, fitting, steps)):
+            for step, tuner in enumerate(self._along(pool, lists, fitting, steps, _Loose)):
                 self._spent += tuner.n_evaluations_
                 measure = tuner.objective_.measure
                 found = measure_settings(
@@ -138,14 +144,19 @@ class RidgeTuner(SurrogateTuner):
         return values
 
     def _along(
-        self, pool: CandidatePool, lists: Lists, places: NDArray[np.int64], steps: Sequence[_Step]
+        self,
+        pool: CandidatePool,
+        lists: Lists,
+        places: NDArray[np.int64],
+        steps: Sequence[_Step],
+        kind: type[SurrogateTuner],
     ) -> Iterator[SurrogateTuner]:
         """Fit step after step, each from the end of the one before."""
         topics = [pool.topics[place] for place in places.tolist()]
         here: dict[str, float] = {}
         for at, (_, space, ridge) in enumerate(steps):
             last = at == len(steps) - 1
-            tuner = SurrogateTuner(
+            tuner = kind(
                 self.objective,
                 alpha=self.alpha if at == 0 else self._alphas()[-1:],
                 optimizer=self.optimizer,

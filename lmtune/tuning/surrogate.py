@@ -29,7 +29,7 @@ LIST_DEPTH = 200
 _RELEVANT = 6.0
 
 # Where the gradient of a mean over topics is called flat: on the way, and at the end.
-_LOOSE, _FLAT = 1e-3, 1e-5
+LOOSE, _FLAT = 1e-3, 1e-5
 # Settings among which starts are looked for.
 _DRAWS = 32
 # Bounds of a steepness that is fitted.
@@ -85,6 +85,7 @@ class SurrogateTuner(GradientTuner):
     """
 
     objective_: Objective = field(init=False)
+    _flat = _FLAT
 
     objective: str = "approx-ap"
     _: KW_ONLY
@@ -142,7 +143,7 @@ class SurrogateTuner(GradientTuner):
         for start, x in enumerate(search.starts(self.starts, alphas[-1], self.seed)):
             # The first start comes from afar; the others were chosen at the last steepness.
             for alpha in alphas if start == 0 else alphas[-1:]:
-                end = search.descend(start, x, alpha, _FLAT if alpha == alphas[-1] else _LOOSE)
+                end = search.descend(start, x, alpha, self._flat if alpha == alphas[-1] else LOOSE)
                 x = end.x
             ends.append(end)
             if report is not None:

@@ -226,15 +226,16 @@ COUNTS = {
     "a": TermStatistics(90, 10),
 }
 COLLECTION = Collection(COUNTS, 100, 1000)
+E, TWO, TEN = math.e, math.sqrt(2), math.sqrt(10)
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
         # By hand: "a" is one letter. P(oil|D1) = 3/4, P(fish|D1) = 1/4, P(oil|D2) = P(tank|D2) = 1/2.
-        ("rm3", {"oil": (0.75 * math.e + 0.5) / (math.e + 1), "fish": 0.25 * math.e / (math.e + 1), "tank": 0.5 / (math.e + 1)}),
+        ("rm3", {"oil": (0.75 * E + 0.5) / (E + 1), "fish": 0.25 * E / (E + 1), "tank": 0.5 / (E + 1)}),
         ("anserini-rm3", {"oil": 2.0, "fish": 0.5, "tank": 0.5}),
-        ("rocchio", {"oil": (3 / math.sqrt(10) + 1 / math.sqrt(2)) / 2, "tank": 0.5 / math.sqrt(2), "fish": 0.5 / math.sqrt(10)}),
+        ("rocchio", {"oil": 1.5 / TEN + 0.5 / TWO, "tank": 0.5 / TWO, "fish": 0.5 / TEN}),
         (
             "bo1",
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
@@ -11,7 +12,6 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.tuning.ridge import PLAIN, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner
-from support import TinyIndex, random_collection
 
 AP = parse_measure("AP")
 
