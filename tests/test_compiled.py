@@ -49,13 +49,13 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
     shutil.copytree(
         Path(lmtune.__file__).parent, tmp_path / "lmtune", ignore=shutil.ignore_patterns("__pycache__")
     )
-    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20))
+    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(8))
     source = tmp_path / "lmtune" / "race_kernels.py"
     source.write_text(f"from lmtune.compiled import compiled\n{kernels}", encoding="utf-8")
     code = (
         "import sys, time, numpy as np, lmtune.race_kernels as r; "
         "x = np.array([1, 2], sys.argv[1]); time.sleep(max(0, float(sys.argv[2]) - time.time())); "
-        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(20)))"
+        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(8)))"
     )
 
     def start(kind: str, at: float) -> subprocess.Popen[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from same_results import run_twice
 from scipy.stats import ttest_rel
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
@@ -119,7 +120,7 @@ def test_sets_are_averaged_over_trials_and_paired() -> None:
     assert row["p"] == pytest.approx(ttest_rel(own.to_numpy(), other).pvalue)
 
 
-@pytest.mark.parametrize("name", ["alpha", "warm-up"])
+@pytest.mark.parametrize("name", ["alpha", pytest.param("warm-up", marks=run_twice)])
 def test_the_same_bytes_twice(name: str, tmp_path: Path, once: Callable[[str], tuple[Result, Path]]) -> None:
     run(settings_of(find_experiment(name), TINY[name], quick=False), folder=tmp_path)
     contents = []
