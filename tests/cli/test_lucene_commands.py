@@ -72,6 +72,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, lmtune: Lmtune) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Path, lmtune: Lmtune) -> None:
     rest = ["--folds", "3", "--grid", "4x5"]
     embedded = lmtune("tune", "one", "--stemmer", "none", *rest, cwd=home)

@@ -206,6 +206,7 @@ def reordered(runs: RunSet, names: Sequence[str]) -> RunSet:
     return RunSet.of(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -245,6 +246,7 @@ def test_no_random_weights_beat_a_climb(seed: int, runs: int, measure: str) -> N
     assert random_best(pool, measure) <= tuner.best_value_ + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/trec_dl19")
 @pytest.mark.parametrize("measure", ["nDCG@10", "P@10"])
 def test_no_random_weights_beat_a_climb_among_six_real_runs(measure: str) -> None:

@@ -253,6 +253,7 @@ def test_what_the_package_says_works(tmp_path: Path) -> None:
     assert (scores == reranker.score(split.test)).all()
 
 
+@pytest.mark.slow
 def test_a_cluster_changes_nothing(cluster: str, tmp_path: Path) -> None:
     splits, told = [SPLIT, replace(SPLIT, test=VALIDATION)], []
     expected = compare(splits, [SMALL.loss], SMALL, trials=2)
