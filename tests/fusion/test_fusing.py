@@ -59,6 +59,7 @@ def test_sums_of_one_topic(columns: Callable[[np.ndarray], np.ndarray], expected
     np.testing.assert_allclose(columns(SCORES).sum(axis=0), expected, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_every_written_run_is_measured_by_trec_eval_as_the_table_says(tmp_path: Path) -> None:
     runs, judged = made(7, runs=3, docs=25)
     options = FusionOptions(measure=("AP", "nDCG@5"), in_sample=True, bootstrap=0)
