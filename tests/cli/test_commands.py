@@ -229,6 +229,7 @@ def test_a_redirected_run_is_appended_where_the_shell_says(home: Path) -> None:
         assert {line.split()[5] for line in lines[2:-1]} == {"lmtune-lambda0-mu1000", "lmtune-lambda0-mu5"}
 
 
+@pytest.mark.slow
 def test_results_are_kept_where_the_screen_has_gone(home: Path) -> None:
     shown = subprocess.run(
         [
