@@ -19,9 +19,10 @@ test: lint
 	$(BIN)/pytest -m "slow or not slow"
 
 attack: $(VENV)/dev
-	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 LMTUNE_KILLS=30 LMTUNE_EACH_TOPIC=1 LMTUNE_EACH_LOSS=1 \
+	LMTUNE_FUZZ_CASES=50000 LMTUNE_COLLECTIONS=2000 LMTUNE_KILLS=30 LMTUNE_EACH_TOPIC=1 LMTUNE_EACH_LOSS=1 LMTUNE_TWICE=1 \
 		$(BIN)/pytest -m "slow or not slow" tests/attack tests/candidates tests/measures tests/models \
-		tests/surrogates tests/tuning/certificate tests/reranking/losses/test_loss_bits.py
+		tests/surrogates tests/tuning/certificate tests/reranking/losses/test_loss_bits.py \
+		tests/reranking/losses/test_fused.py tests/laboratory
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py

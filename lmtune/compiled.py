@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from numba import njit
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
 
 try:
     import fcntl
@@ -23,6 +25,7 @@ except ImportError:  # not on Windows
 _ROOT = Path(__file__).parent
 _STAMP = _ROOT / "__pycache__" / "kernels.stamp"
 _LOCK = _ROOT / "__pycache__" / "kernels.lock"
+_TURNS = _ROOT / "__pycache__" / "kernels.turns"
 
 # Compiled functions are named with a number, which numba counts from 1 in each process. It alone tells
 # closures apart, such as those of numba's sort and argsort: two processes would give both one name, and a
@@ -50,6 +53,29 @@ def _alone() -> Iterator[None]:
             _depth -= 1
 
 
+@functools.cache
+def _turns() -> BinaryIO | None:
+    """Open a file whose bytes are turns to compile kernels; closing it would give up those we have."""
+    with contextlib.suppress(OSError):  # nothing can be written here, nor cached
+        return _TURNS.open("ab") if fcntl is not None else None
+    return None
+
+
+@contextlib.contextmanager
+def _turn_of(name: str) -> Iterator[None]:
+    """Let other processes wait for a kernel that this one compiles: they find it in the cache.
+
+    Kernels call each other in no circle, so that nobody waits for one that waits for him.
+    """
+    place, file = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]), _turns()
+    with global_compiler_lock, contextlib.ExitStack() as stack:
+        if file is not None:
+            with contextlib.suppress(OSError):  # two names of one place might be a circle
+                fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+                stack.callback(fcntl.lockf, file, fcntl.LOCK_UN, 1, place)
+        yield
+
+
 class _Cache(FunctionCache):
     """numba's cache of a kernel, for several processes.
 
@@ -64,6 +90,14 @@ class _Cache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with _alone():
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
+def _by_turns(compile_now: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    def compile_in_turn(types: Any) -> Any:
+        with _turn_of(f"{name} {types}"):
+            return compile_now(types)
+
+    return compile_in_turn
 
 
 def compiled(*, contract: bool = False, inline: bool = False) -> Callable[[Any], Any]:
@@ -92,6 +126,7 @@ def compiled(*, contract: bool = False, inline: bool = False) -> Callable[[Any],
         kernel = njit(**options)(function)
         with contextlib.suppress(RuntimeError):  # neither package nor home folder can be written
             kernel._cache = _Cache(function)  # type: ignore[no-untyped-call]
+            kernel.compile = _by_turns(kernel.compile, f"{function.__module__}.{function.__qualname__}")
         return kernel
 
     return decorate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -19,12 +20,18 @@ if TYPE_CHECKING:
 # Before a library reads it: no test asks a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# Else each process that a test starts compiles every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # As many tests as cores run at once: threads of one would only wait for those of another.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 # The first example may compile a kernel, or wait for a busy machine.
 hypothesis.settings.register_profile("lmtune", deadline=None)
 hypothesis.settings.load_profile("lmtune")
+
+# A seventh of the time went into looking for circles among all that torch, pandas and numba had made.
+gc.set_threshold(100_000, 20, 50)
 
 # Started in the background, a shell has us ignore Ctrl-C, and the processes that we start inherit
 # that; tests that interrupt would then wait for ever.
@@ -51,6 +58,11 @@ _IDLE = {
 }
 
 collect_ignore = ["toy_lab.py"]  # its import is the change; looking for doctests would import it
+
+
+def pytest_collection_finish() -> None:
+    """Leave what importing the tests has made out of every later look for circles."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

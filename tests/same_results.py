@@ -1,11 +1,21 @@
-"""Whether two runs of an experiment gave the same bits."""
+"""Whether two runs of an experiment gave the same bits.
+
+`make attack` runs every experiment twice, `make test` the cheap ones: ``LMTUNE_TWICE`` says which.
+"""
 
 from __future__ import annotations
 
+import os
+
 import pandas as pd
+import pytest
 
 from lmtune.laboratory.running import Result
 from lmtune.reporting.figures.style import render
+
+run_twice = pytest.mark.skipif(
+    "LMTUNE_TWICE" not in os.environ, reason="`make attack` runs the dear experiments twice"
+)
 
 
 def assert_same_results(one: Result, other: Result) -> None:
@@ -19,3 +29,9 @@ def assert_same_results(one: Result, other: Result) -> None:
     assert one.tables.keys() == other.tables.keys()
     for name, table in one.tables.items():
         pd.testing.assert_frame_equal(table, other.tables[name], check_exact=True)
+
+
+def assert_drawn(result: Result, names: list[str]) -> None:
+    """Check the pictures' names, and that each can be drawn."""
+    assert [picture.name for picture in result.pictures] == names
+    assert all(render(picture.figure, "svg") for picture in result.pictures)

@@ -19,7 +19,7 @@ SMALLEST = {
     "long_lists": ["--lengths", "30", "--steps", "2"],
     "losses": ["--sizes", "2x5", "--losses", "ranknet", "--repeats", "1"],
     "ranking_data": ["--rows", "500", "--collection", SYNTHETIC],
-    "shards": ["--documents", "1000x3", "2000x3", "--shards", "1", "2", "--workers", "1", "--home", "home"],
+    "shards": ["--documents", "1000x3", "2000x3", "--shards", "2", "--workers", "1", "--home", "home"],
     "spsa": ["--features", "3", "--queries", "2", "--documents", "5", "--repeats", "1"],
     "surrogates": ["--collection", SYNTHETIC, "--repeats", "1"],
     "tuning": ["--collection", SYNTHETIC, "--tolerance", ".1"],

@@ -55,7 +55,8 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
     code = (
         "import sys, time, numpy as np, lmtune.race_kernels as r; "
         "x = np.array([1, 2], sys.argv[1]); time.sleep(max(0, float(sys.argv[2]) - time.time())); "
-        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(20)))"
+        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(20)), "
+        "sum(sum(getattr(r, f'f{n}').stats.cache_misses.values()) for n in range(20)))"
     )
 
     def start(kind: str, at: float) -> subprocess.Popen[str]:
@@ -63,10 +64,12 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
             [sys.executable, "-c", code, kind, str(at)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
         )
 
-    kinds = ("f4", "f8", "i4", "i8")
-    for at in (time.time() + 5.0, 0.0):  # compiling together, then loading
+    kinds = ("f4", "f4", "f8", "i8")
+    for at, compiled in ((time.time() + 5.0, 3 * 20), (0.0, 0)):  # compiling together, then loading
         running = [start(kind, at) for kind in kinds]
-        assert [process.communicate()[0].strip() for process in running] == ["True"] * len(kinds)
+        shown = [process.communicate()[0].split() for process in running]
+        assert [right for right, _ in shown] == ["True"] * len(kinds)
+        assert sum(int(count) for _, count in shown) == compiled  # what two want, one compiles
 
 
 def test_names_of_two_processes_differ() -> None:

@@ -38,6 +38,7 @@ def model(made: tuple[TinyIndex, lmtune.Dataset]) -> Reranker:
     return learn(rows, rows, settings, names=[feature.name for feature in FEATURES])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_experiments_agree_with_lmtune(made: tuple[TinyIndex, lmtune.Dataset], model: Reranker) -> None:
     index, data = made

@@ -41,7 +41,17 @@ def test_two_collections_of_one_name_and_one_output_each(tmp_path: Path) -> None
     jobs = {
         side: [
             ["search", f"{side}/coll", "--output", f"{side}/out.run"],
-            ["tune", f"{side}/coll", "--grid", "3x3", "-m", "AP", "--output", f"{side}/results"],
+            [
+                "tune",
+                f"{side}/coll",
+                "--grid",
+                "2x2",
+                "-m",
+                "AP",
+                "--no-approx",
+                "--output",
+                f"{side}/results",
+            ],
         ]
         for side in "ab"
     }

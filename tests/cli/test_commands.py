@@ -64,6 +64,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_tune_prints_the_table_and_keeps_the_same_bytes(home: Path) -> None:
     arguments = ["tune", "one", "two", "--folds", "3", "--grid", "4x5", "--seed", "3"]
     shown = lmtune_command(*arguments, "--output", "kept/a", cwd=home)
@@ -214,6 +215,7 @@ def test_index_then_search(home: Path) -> None:
     assert gzip.decompress((home / "runs/r.gz").read_bytes()).decode() == shown.stdout
 
 
+@pytest.mark.slow
 def test_a_redirected_run_is_appended_where_the_shell_says(home: Path) -> None:
     search = f"{sys.executable} -c 'from lmtune.cli import main; main()' search one --hits 2"
     for output in ("", "--output /dev/stdout"):
@@ -227,6 +229,7 @@ def test_a_redirected_run_is_appended_where_the_shell_says(home: Path) -> None:
         assert {line.split()[5] for line in lines[2:-1]} == {"lmtune-lambda0-mu1000", "lmtune-lambda0-mu5"}
 
 
+@pytest.mark.slow
 def test_results_are_kept_where_the_screen_has_gone(home: Path) -> None:
     shown = subprocess.run(
         [

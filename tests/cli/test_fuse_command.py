@@ -39,6 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> None:
     files = ("qrels.txt", "a.run", "b.run", "c.run")
     arguments = (*files, "-m", "AP", "-m", "nDCG@5", "--method", "linear,rrf-tuned,combmnz", "--folds", "2")

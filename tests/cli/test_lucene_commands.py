@@ -12,6 +12,8 @@ import pytest
 from forked_commands import forked_commands
 from made_lucene import require_java, write_index
 
+pytestmark = pytest.mark.slow
+
 WORDS = [f"word{i}" for i in range(40)]
 
 
@@ -110,7 +112,6 @@ def test_parts_by_option(home: Path, lmtune: Lmtune) -> None:
     assert "Direct" in done.stdout
 
 
-@pytest.mark.slow
 def test_the_papers_collections_by_name(tmp_path: Path, lmtune: Lmtune) -> None:
     require_java()
     adhoc = list(range(51, 201, 10))

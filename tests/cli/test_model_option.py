@@ -84,11 +84,17 @@ def test_one_line_says_what_is_wrong(case: str, run: Run) -> None:
     assert all(part in line for part in parts), line
 
 
+DIFFERENT = ("two-stage", "bm25", "sdm")
+"""Models that show each way to name one; `make test` takes all."""
+
+
 def grid_for(name: str) -> str:
     return "4x5" if len(MODELS[name].parameters) == 2 else "20"
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(own, marks=[pytest.mark.slow] * (own not in DIFFERENT)) for own in MODELS]
+)
 def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path) -> None:
     output = home / "kept" / name
     code, shown, err = run(

@@ -41,6 +41,7 @@ def plot(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return run()
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_and_bad_tables_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,7 @@ def locate(name: str) -> object:
         return pydoc.locate(name)
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_every_process() -> None:
     first = run_python(PRINT_DIGEST, "-W", "error", PYTHONHASHSEED="1")
     second = run_python(IMPORT_MUCH + PRINT_DIGEST, PYTHONHASHSEED="2", SCIPY_ARRAY_API="1")

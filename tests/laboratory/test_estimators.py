@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from same_results import assert_same_results
+from same_results import assert_drawn, assert_same_results, run_twice
 from scipy.stats import ttest_rel
 
 from lmtune.errors import InputError
@@ -99,11 +99,15 @@ def test_conclusions_count_the_marks(found: Any) -> None:
     assert f"cells 2, better {better}," in " ".join(found.conclusions)
 
 
+def test_pictures_are_drawn(found: Any) -> None:
+    assert_drawn(found, ["losses-small", "losses"])
+
+
+@run_twice
 def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         again = run(SETTINGS, workers=0)
-    assert [picture.name for picture in again.pictures] == ["losses-small", "losses"]
     assert_same_results(found, again)
 
 

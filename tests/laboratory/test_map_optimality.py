@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from same_results import assert_same_results
+from same_results import assert_drawn, assert_same_results, run_twice
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import load_pool
@@ -74,11 +74,15 @@ def test_lines_hold_cost_and_measure_through_ranknets_choice(found: Any) -> None
     assert along["cost"] == pytest.approx(lines["cost"].min(), rel=1e-5)
 
 
+def test_pictures_are_drawn(found: Any) -> None:
+    assert_drawn(found, ["lines", "ascents"])
+
+
+@run_twice
 def test_pictures_are_the_same_twice(found: Any, place: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         again = run(SETTINGS, workers=0)
-    assert [picture.name for picture in again.pictures] == ["lines", "ascents"]
     assert_same_results(found, again)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from same_results import assert_same_results
+from same_results import assert_drawn, assert_same_results, run_twice
 
 torch = pytest.importorskip("torch")
 
@@ -32,6 +32,11 @@ def result() -> Any:
     return run(SMALL)
 
 
+def test_pictures_are_drawn(result: Any) -> None:
+    assert_drawn(result, ["smoothness"])
+
+
+@run_twice
 def test_the_same_bytes_again(result: Any) -> None:
     again = run(SMALL)
     assert_same_results(result, again)

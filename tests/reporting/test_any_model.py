@@ -114,6 +114,7 @@ def test_every_parameter_is_drawn(tmp_path: Path, names: tuple[str, ...]) -> Non
     assert pictures["plain-parameters"].figure.axes[0].get_yscale() == "log"
 
 
+@pytest.mark.slow
 def test_many_parameters_are_tuned_kept_read_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,6 +253,7 @@ def test_what_the_package_says_works(tmp_path: Path) -> None:
     assert (scores == reranker.score(split.test)).all()
 
 
+@pytest.mark.slow
 def test_a_cluster_changes_nothing(cluster: str, tmp_path: Path) -> None:
     splits, told = [SPLIT, replace(SPLIT, test=VALIDATION)], []
     expected = compare(splits, [SMALL.loss], SMALL, trials=2)
@@ -266,6 +267,7 @@ def test_a_cluster_changes_nothing(cluster: str, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 4  # each training's own: what is finished costs nothing again
 
 
+@pytest.mark.slow
 def test_processes_change_no_fold() -> None:
     parts = [TrainingData(TRAIN, VALIDATION, TEST, (), {}, fold=fold) for fold in ("fold1", "fold2")]
     told: list[Any] = []

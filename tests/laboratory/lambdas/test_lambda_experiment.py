@@ -16,6 +16,8 @@ from lmtune.laboratory.lambdas.experiment import LambdaFunctions, margin_costs, 
 from lmtune.laboratory.running import Result, run, settings_of
 from lmtune.reporting.figures.style import render
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[3] / "lmtune" / "laboratory" / "lambdas" / "examples.py"
 COST = {
     "margin 0.5": "yes",

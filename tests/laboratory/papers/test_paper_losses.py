@@ -30,6 +30,8 @@ from lmtune.reranking.letor_folder import read_letor_folder
 from lmtune.reranking.losses.names import parse_loss
 from lmtune.reranking.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 PAPERS = Path(__file__).parents[4] / "shared/papers"
 
 

@@ -21,6 +21,8 @@ from lmtune.tuning.lists import Lists
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import ALPHAS
 
+pytestmark = pytest.mark.slow
+
 NAME = "synthetic:1000x40"
 SETTINGS = Surrogates(
     **{**Surrogates.quick, "datasets": (NAME,), "topics": 24, "measures": ("AP", "P@5"), "fits": 6}

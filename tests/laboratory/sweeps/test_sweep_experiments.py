@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from same_results import run_twice
 from scipy.stats import ttest_rel
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
@@ -104,6 +105,7 @@ def test_other_figures_of_the_paper(name: str, options: dict[str, Any], values: 
     assert found.conclusions[0].startswith("Objective over all training items after 3 epochs")
 
 
+@pytest.mark.slow
 def test_sets_are_averaged_over_trials_and_paired() -> None:
     settings = settings_of(find_experiment("sets"), TINY["sets"], quick=False)
     results = {unit.key: unit.function(**unit.arguments) for unit in settings.units()}
@@ -119,7 +121,7 @@ def test_sets_are_averaged_over_trials_and_paired() -> None:
     assert row["p"] == pytest.approx(ttest_rel(own.to_numpy(), other).pvalue)
 
 
-@pytest.mark.parametrize("name", ["alpha", "warm-up"])
+@pytest.mark.parametrize("name", ["alpha", pytest.param("warm-up", marks=run_twice)])
 def test_the_same_bytes_twice(name: str, tmp_path: Path, once: Callable[[str], tuple[Result, Path]]) -> None:
     run(settings_of(find_experiment(name), TINY[name], quick=False), folder=tmp_path)
     contents = []
@@ -157,6 +159,7 @@ def test_bad_settings(name: str, changed: dict[str, Any], message: str) -> None:
         settings_of(experiment, {**TINY[name], **changed}, quick=False).units()
 
 
+@pytest.mark.slow
 def test_ratings_as_data(tmp_path: Path) -> None:
     lines = [f"{u}\t{(u * 7 + 3 * i) % 40}\t{1 + i % 5}\t{i}" for u in range(8) for i in range(16)]
     (tmp_path / "ratings.tsv").write_text("\n".join(lines))

@@ -49,6 +49,7 @@ def pictures(kept: tuple[Path, CollectionResult]) -> list[Picture]:
     return list(draw(folder, [result]))
 
 
+@pytest.mark.slow
 def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictures: list[Picture]) -> None:
     _, result = kept
     assert [picture.name for picture in pictures] == [

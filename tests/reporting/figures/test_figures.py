@@ -150,6 +150,7 @@ def test_other_suffixes_are_refused(figures: dict[str, Figure], tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_no_global_state_and_no_display() -> None:
     script = """
 import sys

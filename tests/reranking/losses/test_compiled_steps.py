@@ -13,6 +13,7 @@ from test_loss_properties import ALL_MEANS, every_mean  # noqa: E402
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 @every_mean
 def test_a_compiled_step_is_the_step(loss: Any) -> None:
     torch._dynamo.reset()

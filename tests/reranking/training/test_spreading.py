@@ -29,6 +29,7 @@ def test_one_device_needs_no_other_process() -> None:
     assert not is_spread("cpu")
 
 
+@pytest.mark.slow
 def test_several_have_a_process_each() -> None:
     found = dict(run_on_devices(TASKS, "cpu,cpu"))
     assert [found[number][:2] for number in range(6)] == [(number, "cpu") for number in range(6)]

@@ -270,6 +270,7 @@ def script(text: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_and_resumed_is_never_killed(tmp_path: Path) -> None:
     out, err = script(KILLED, str(tmp_path)).communicate(timeout=300)

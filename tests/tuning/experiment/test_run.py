@@ -275,6 +275,7 @@ def test_bpref_without_a_judged_nonrelevant_document_is_undefined() -> None:
     assert not any({UNDEFINED, STAND_INS} & set(row.cautions) for row in found)
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(pool: CandidatePool) -> None:
     plan = Plan(tuple(parse_measures(["AP", "P@10"])), grid=(4, 5), also=("spsa",), certify=0.2)
     folds, told = cross_validation(pool.topics, 3), []
