@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,11 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
 from lmtune.laboratory.landscape import concavity
-from lmtune.measures.measure import parse_measure, parse_measures
+from lmtune.laboratory.pictures import Chart
+from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.tests import paired_t_test
 from lmtune.options import option
-from lmtune.reporting.figures.style import PAGE, Picture, finish, in_style, legend_below, looks, new_figure
+from lmtune.reporting.figures.style import Picture
 from lmtune.reporting.results_files import check_names, file_name
 from lmtune.reporting.tuning_tables import as_records
 from lmtune.tuning.experiment.plan import Plan
@@ -34,69 +35,6 @@ from lmtune.tuning.experiment.result import (
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.grid import Surface
 from lmtune.tuning.pairs import Pairs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@in_style
-def losses(table: pd.DataFrame, *, what: str) -> Figure:
-    """Draw each fold's loss, method beside method, joined where they are of one fold.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From `lmtune.laboratory.estimators.relative_losses`.
-    what : str
-        What the folds are, for the alternative text.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel a measure; black bars are means.
-    """
-    measures = table["measure"].unique().tolist()
-    datasets = table["dataset"].unique().tolist()
-    methods = table["method"].unique().tolist()
-    figure, [axes] = new_figure(PAGE, 2.6, columns=len(measures), sharey=True)
-    look = looks(methods)
-    described = []
-    for ax, measure in zip(axes, measures, strict=True):
-        for position, dataset in enumerate(datasets):
-            rows = table[(table["measure"] == measure) & (table["dataset"] == dataset)]
-            at = [position * (len(methods) + 1) + number for number in range(len(methods))]
-            values = np.array(
-                [100.0 * rows[rows["method"] == method]["loss"].to_numpy() for method in methods]
-            )
-            ax.plot(at, values, color="#999999", lw=0.5, zorder=1)
-            for x, method, losses_ in zip(at, methods, values, strict=True):
-                dots = {**look[method].options(), "ls": "none", "mfc": "none", "zorder": 2}
-                label = method if position == 0 else None
-                ax.plot(np.full(losses_.size, x), losses_, label=label, **dots)
-                bar = "mean" if position == 0 and method == methods[-1] else None
-                ax.plot(
-                    [x - 0.28, x + 0.28], [losses_.mean()] * 2, color="black", lw=1.6, zorder=3, label=bar
-                )
-                described.append(
-                    f"{dataset} {parse_measure(measure).title} {method}: {losses_.mean():.2f} % on "
-                    f"average, at worst {losses_.max():.2f} %."
-                )
-        middle = [
-            position * (len(methods) + 1) + 0.5 * (len(methods) - 1) for position in range(len(datasets))
-        ]
-        ax.set_xticks(middle, datasets)
-        ax.tick_params(axis="x", length=0)
-        ax.set_xlim(-0.7, len(datasets) * (len(methods) + 1) - 1.3)
-        ax.set_title(parse_measure(measure).title)
-    axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))
-    axes[0].set_ylabel("below Optimal, %")
-    legend_below(figure, len(methods) + 1)
-    return finish(
-        figure,
-        f"How far {', '.join(methods)} are below Optimal on the test topics, over {what}. "
-        + " ".join(described),
-    )
-
 
 NEAR = 0.9
 """How near the best both ends of a pair are, for concavity near the top."""
@@ -274,13 +212,19 @@ class Estimators(Experiment):
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the losses of the small sets, or of the folds where there are none."""
         drawn = []
+        chart = Chart("method", "below Optimal, %", "line", "panel", bold="mean", same=True)
         for sets, name, what in (
             ("small", "losses-small", "small training and test sets"),
             ("fits", "losses", "folds"),
         ):
             if len(tables[sets]):
-                figure = losses(relative_losses(tables[sets]), what=what)
-                drawn.append(Picture(name, f"Loss against Optimal over {what}", figure))
+                folds = relative_losses(tables[sets]).assign(line=lambda rows: rows["fold"].astype(str))
+                folds["panel"] = folds["dataset"] + ", " + folds["measure"]
+                folds["below Optimal, %"] = 100.0 * folds["loss"]
+                keys = ["panel", "method", "line"]
+                means = folds.assign(line="mean").groupby(keys, sort=False)["below Optimal, %"].mean()
+                both = pd.concat([folds, means.reset_index()])
+                drawn.append(chart.draw(both, name, f"Loss against Optimal over {what}, each and mean"))
         return drawn
 
     def claims(self) -> Sequence[Claim]:

@@ -21,6 +21,7 @@ from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, HELP, index_collection, load_pool, load_split, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
 from lmtune.laboratory.landscape import (
+    CLEARLY,
     AscentTest,
     ascent_test,
     directions_needed,
@@ -35,7 +36,7 @@ from lmtune.laboratory.networks import (
     train_to_convergence,
     without_idle_features,
 )
-from lmtune.laboratory.pictures import draw_directions, draw_sweeps
+from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_list_measure, parse_measure
 from lmtune.options import option
@@ -103,6 +104,39 @@ def ascent_claim(table: str, case: str, title: str, share: float, confidence: fl
         figures(table, f"{case} step", shown),
         lambda rows: rows["share_at_most"] < share,
     )
+
+
+def draw_ascents(
+    counts: pd.DataFrame, name: str, panel: str, line: str, step: str, title: str, share: float
+) -> Picture:
+    """Draw the share of directions that ascend by step size, and the largest ascent.
+
+    Parameters
+    ----------
+    counts : pandas.DataFrame
+        A row a point and step, with `lmtune.laboratory.landscape.StepCounts`.
+    name : str
+        The picture's.
+    panel, line : str
+        The columns of what has panels of its own, and of what lines.
+    step, title : str
+        The unit of steps, and the measure's title.
+    share : float
+        The share that is to be bounded.
+    """
+    inside = counts["ascents"] + counts["descents"] + counts["unchanged"]
+    keys, names = [step, line, panel], ["% of directions ascend", "largest ascent, × noise of jumps"]
+    counts = counts.rename(columns={"step": step}).sort_values(step, kind="stable")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        counts[names[0]] = 100.0 * counts["ascents"] / inside
+        counts[names[1]] = counts["largest"].clip(lower=0.0) / counts["noise"]
+    drawn = stacked(counts, keys, dict(zip(names, names, strict=True)))
+    heights = dict(zip(names, [(100.0 * share,), (CLEARLY,)], strict=True))
+    levels = {f"{of}: {what}": heights[what] for of in counts[panel].unique() for what in names}
+    drawn["panel"] = drawn[panel] + ": " + drawn["panel"]
+    chart = Chart(step, line=line, panel="panel", levels=levels, symlog=1.0, wide=counts[panel].nunique())
+    caption = f"Random directions in which mean {title} ascends; {share:.0%}, and what jumps come to, dashed"
+    return chart.draw(drawn, name, caption)
 
 
 def _first_steps(share: float) -> Statistic:
@@ -206,9 +240,9 @@ class MapOptimality(Experiment):
         title, group = parse_measure(self.measure).title, short_name(self.dataset)
         caption = f"{title} and the RankNet cost along lines through RankNet's choice"
         lines = Picture("lines", caption, cost_and_measure(tables["lines"], measure=title), group)
-        counts = tables["ascents"].assign(panel=group).rename(columns={"method": "point"})
+        counts = tables["ascents"].assign(collection=group)
         step = "step in (logit λ, log μ)"
-        return [lines, draw_directions(counts, "ascents", title=title, share=_SHARE, step=step)]
+        return [lines, draw_ascents(counts, "ascents", "collection", "method", step, title, _SHARE)]
 
     def claims(self) -> Sequence[Claim]:
         """Claim that either choice is a local optimum of the measure."""
@@ -396,12 +430,20 @@ class Optimality(Experiment):
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the share of directions that ascend by step size, and the gains of single weights."""
         title = parse_list_measure(self.measure).title
-        counts = tables["directions"].rename(columns={"network": "panel", "loss": "point"})
-        counts["panel"] += " net"
         step = "step, relative to the weights' norm"
+        shift, gain = "shift of one weight (% of its trained value)", f"change of mean {title}"
+        sweeps = tables["sweeps"].assign(panel=lambda rows: rows["network"] + ", " + rows["loss"])
+        highest = sweeps.groupby(["panel", "shift"], sort=False)["gain"].max().reset_index()
+        highest["weight"] = "the highest of all"
+        both = pd.concat([sweeps, highest]).rename(columns={"shift": shift, "gain": gain})
+        wide = sweeps["loss"].nunique()
+        chart = Chart(
+            shift, gain, "weight", "panel", bold="the highest of all", levels={"": (0.0,)}, wide=wide
+        )
+        caption = f"{title} through trained weights, one at a time"
         return [
-            draw_directions(counts, "directions", title=title, share=self.share, step=step),
-            draw_sweeps(tables["sweeps"], title=title),
+            draw_ascents(tables["directions"], "directions", "network", "loss", step, title, self.share),
+            chart.draw(both, "sweeps", caption),
         ]
 
     def claims(self) -> Sequence[Claim]:

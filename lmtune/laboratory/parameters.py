@@ -16,7 +16,7 @@ from lmtune.datasets.folds import Fold
 from lmtune.errors import InputError
 from lmtune.laboratory.data import COLLECTION_HELP, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
-from lmtune.laboratory.pictures import draw_panels
+from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.laboratory.surrogates.methods import Choice, Methods, best_known
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -190,19 +190,15 @@ class Parameters(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw work and quality by the number of parameters, means over collections and models."""
-        rows = tables["methods"].rename(columns={"parameters": "free parameters"})
         keys = ["method", "free parameters"]
-        means = (
-            rows[rows["method"] != OPTIMAL].groupby(keys, sort=False).mean(numeric_only=True).reset_index()
-        )
-        title = parse_measure(self.measure).title
-        work = {"evaluations": "settings", "documents": "documents scored", "seconds": "seconds"}
-        labels = {column: f"{words} a fold" for column, words in work.items()}
-        labels["difference"] = f"{title} on test topics, minus Direct's"
+        rows = tables["methods"].rename(columns={"parameters": keys[1]}).query(f"method != '{OPTIMAL}'")
+        means = rows.groupby(keys, sort=False).mean(numeric_only=True).reset_index().sort_values(keys[1])
+        difference = f"{parse_measure(self.measure).title} on test topics, minus Direct's"
+        titles = {"evaluations": "settings a fold", "documents": "documents scored a fold"}
+        titles |= {"seconds": "seconds a fold", "difference": difference}
+        chart = Chart(keys[1], line="method", panel="panel", wide=2, levels={difference: (0.0,)})
         caption = "Tuning by the number of free parameters"
-        means = means.sort_values("free parameters", kind="stable")
-        axes: dict[str, Any] = {"rows": 2, "log": _WORK, "zero": ("difference",)}
-        return [draw_panels(means, "growth", caption, x="free parameters", y=labels, lines="method", **axes)]
+        return [chart.draw(stacked(means, keys, titles), "growth", caption)]
 
     def claims(self) -> Sequence[Claim]:
         """Return what each method takes and reaches, and which models differ."""

@@ -28,7 +28,7 @@ from lmtune.laboratory.networks import (
     train_to_convergence,
     without_idle_features,
 )
-from lmtune.laboratory.pictures import LINES, draw_curves, draw_roughness
+from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_list_measure, parse_measure, parse_measures
 from lmtune.options import option
@@ -45,6 +45,7 @@ COLUMN = "topics_"
 # Every so many points of a line, where they go into it.
 _STRIDES = (1, 2, 5, 10, 25, 50)
 _GRID = (20, 26)
+_SECTIONS = {"whole": "", "zoom": ", blown up", "section": ", blown up"}
 
 
 def power(table: str, case: str, x: str, y: str, where: str) -> Statistic:
@@ -252,20 +253,27 @@ class MapSmoothness(Experiment):
                 table[table["measure"] == measure] for table in (tables["curves"], tables["roughness"])
             )
             sizes = [int(name.removeprefix(COLUMN)) for name in map(str, wide) if name.startswith(COLUMN)]
-            parts = [
-                wide[["line", "part"]].assign(
-                    x=wide["position"], y=wide[f"{COLUMN}{size}"], curve="", panel=size
-                )
-                for size in sorted({sizes[0], sizes[(len(sizes) - 1) // 2], sizes[-1]})
+            shown = {
+                f"{COLUMN}{n}": f"{n:,} topics"
+                for n in sorted({sizes[0], sizes[(len(sizes) - 1) // 2], sizes[-1]})
+            }
+            curves = stacked(wide, ["line", "part", "position"], shown).rename(columns={VALUE: title})
+            curves["panel"] = [
+                f"{size}, {line}{_SECTIONS[part]}"
+                for size, line, part in zip(curves["panel"], curves["line"], curves["part"], strict=True)
             ]
-            curves = pd.concat(parts).rename(columns={"line": "row"})
-            named = {(line, size): f"{size:,} topics" for line in LINES for size in sizes}
-            caption = f"{title} along lambda and mu, by topics"
-            name = f"curves-{file_name(measure)}"
-            drawn += [
-                draw_curves(curves, name, caption, measure=title, titles=named, labels=LINES, group=group),
-                draw_roughness(rough, f"roughness-{file_name(measure)}", title, self.smooth, group),
-            ]
+            curves = curves.sort_values(["line", "part"], ascending=[True, False], kind="stable")
+            chart = Chart("position", title, panel="panel", wide=len(shown))
+            drawn.append(
+                chart.draw(curves, f"curves-{file_name(measure)}", f"{title} along lambda and mu", group)
+            )
+            excess = f"variation of {title} beyond one hill, %"
+            rough = rough.assign(
+                step=rough["step"].map("step {:.2g}".format), **{excess: 100.0 * rough["excess"]}
+            )
+            chart = Chart("topics", excess, "step", "line", symlog=1.0, levels={"": (100.0 * self.smooth,)})
+            caption = f"{title}: roughness by topics and step; {self.smooth:.0%} or less is smooth"
+            drawn.append(chart.draw(rough, f"roughness-{file_name(measure)}", caption, group))
         return drawn
 
     def claims(self) -> Sequence[Claim]:
@@ -422,22 +430,21 @@ class Smoothness(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the measure against the shifts of single weights."""
-        title = parse_list_measure(self.measure).title
-        names = {"network": "row", "queries": "panel", "weight": "curve", "shift": "x", "value": "y"}
-        rough = tables["roughness"].query("part == 'shift'").groupby(["network", "queries"], sort=False)
-        titles = {
-            key: f"{key[0]}, {key[1]:,} {'query' if key[1] == 1 else 'queries'}\n"
-            f"variation / range {rows['variation'].median():.2f}, optima {rows['optima'].median():.0f}"
-            for key, rows in rough
-        }
-        curves = (
-            tables["curves"].rename(columns=names).replace({"part": {"shift": "whole", "zoom": "section"}})
-        )
-        labels = dict.fromkeys(curves["row"].unique(), "shift of a weight (% of its trained value)")
-        caption = f"{title} against the shift of single weights"
-        return [
-            draw_curves(curves, "smoothness", caption, measure=f"mean {title}", titles=titles, labels=labels)
+        title, largest = f"mean {parse_list_measure(self.measure).title}", "the largest weight"
+        shift = "shift of a weight (% of its trained value)"
+        curves = tables["curves"].rename(columns={"shift": shift, "value": title})
+        first = tables["curves"].query("part == 'zoom'").groupby("network")["weight"].first()
+        curves["line"] = curves["weight"].where(curves["weight"] != curves["network"].map(first), largest)
+        curves["panel"] = [
+            f"{network}, {queries:,} {'query' if queries == 1 else 'queries'}{_SECTIONS.get(part, '')}"
+            for network, queries, part in zip(
+                curves["network"], curves["queries"], curves["part"], strict=True
+            )
         ]
+        curves = curves.sort_values(["network", "part"], kind="stable")
+        wide = curves["queries"].nunique()
+        chart = Chart(shift, title, "line", "panel", bold=largest, wide=wide)
+        return [chart.draw(curves, "smoothness", f"{title} against the shift of single weights")]
 
     def claims(self) -> Sequence[Claim]:
         """Return how roughness falls with the number of queries, and what is left of it."""

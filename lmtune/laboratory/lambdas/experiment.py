@@ -16,20 +16,23 @@ import numpy as np
 import pandas as pd
 
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
-from lmtune.laboratory.lambdas import functions, pictures
+from lmtune.laboratory.lambdas import functions
 from lmtune.laboratory.lambdas.cost import check_cost, needed_alpha, rebuild_cost
-from lmtune.laboratory.lambdas.evidence import COST_TESTS, Examination
+from lmtune.laboratory.lambdas.evidence import CONVEXITY_TESTS, COST_TESTS, Examination
 from lmtune.laboratory.lambdas.examine import examine
 from lmtune.laboratory.lambdas.functions import BUILTIN
 from lmtune.laboratory.lambdas.integrals import loop_across, trio_plane, work
+from lmtune.laboratory.pictures import VALUE, Chart, stacked
 from lmtune.options import option
-from lmtune.reporting.figures.style import Picture
+from lmtune.reporting.figures.style import COLUMN, Picture, finish, in_style, new_figure, thin_outline
 from lmtune.reranking.losses.lambda_functions import LambdaFunction, checked, load_function, split_name
 
 _LOOPS = ("loops", "trios", "paths")
 # Three documents, of which the two that tie are the two that are relevant.
 _WALK_LABELS, _WALK_CENTRE, _WALK_RADIUS, _WALK_STEPS = (2.0, 1.0, 0.0), (0.4, 0.4, -0.8), 0.4, 12
 _FIELD = 13
+_FLOOR = 1e-17
+_NAMES = {"ranknet": "RankNet", "lambdarank": "LambdaRank"}
 
 
 @dataclass(frozen=True)
@@ -151,14 +154,74 @@ class LambdaFunctions(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the violations and, for our own functions, the example's costs and the walk."""
-        both = tables["evidence"], tables["functions"]
+        drawn = [_violations(tables)]
         if self.function:
-            return [pictures.violations(*both)]
-        return [pictures.violations(*both), pictures.margin_costs(tables["margin"]), pictures.walk(tables)]
+            return drawn
+        deltas = tables["margin"].assign(line=lambda rows: rows["delta"].map("δ = {:g}".format))
+        paper = deltas.assign(line=deltas["line"] + ", equations 7–9", rebuilt=deltas["paper"])
+        titles = {"lambda": "λ₁ = −λ₂", "rebuilt": "cost rebuilt from the λ's"}
+        costs = stacked(pd.concat([deltas, paper]), ["x", "line"], titles).rename(
+            columns={"x": "x = s₁ − s₂"}
+        )
+        chart = Chart("x = s₁ − s₂", line="line", panel="panel")
+        drawn.append(chart.draw(costs, "margin", "The two-document example's cost, rebuilt"))
+        way = "steps around the square; s₁ − s₂"
+        titles = {"walk": "work done by the λ's around the square", "across": "cost rebuilt on either side"}
+        lines = [
+            tables[table]
+            .rename(columns={"step": way, "difference": way, **_NAMES})
+            .melt([way], [*_NAMES.values()], "line", VALUE)
+            .assign(panel=title)
+            for table, title in titles.items()
+        ]
+        chart = Chart(way, line="line", panel="panel", levels={"": (0.0,)})
+        drawn.append(chart.draw(pd.concat(lines), "walk", "Why LambdaRank has no cost"))
+        return [*drawn, _field(tables)]
 
     def claims(self) -> Sequence[Claim]:
         """Return the verdicts, and for our own functions the claims of the paper."""
         return _VERDICTS if self.function else (*_VERDICTS, *_PAPER)
+
+
+def _violations(tables: Tables) -> Picture:
+    """Draw each test's largest violation, of what errors explain, by function and verdict."""
+    evidence = tables["evidence"].join(
+        tables["functions"].set_index("function")[["has_cost", "convex"]], "function"
+    )
+    axis = "largest violation, of what errors explain"
+    evidence[axis] = np.maximum(evidence["relative"], _FLOOR) / np.maximum(evidence["tolerance"], _FLOOR)
+    panels = {"is there a cost?": ("has_cost", COST_TESTS), "is it convex?": ("convex", CONVEXITY_TESTS)}
+    drawn = pd.concat(
+        evidence[evidence["test"].isin(tests) & (evidence[verdict] != "no cost")].assign(panel=title)
+        for title, (verdict, tests) in panels.items()
+    )
+    verdicts = " ".join(_VERDICTS[0].sentences(tables))
+    chart = Chart("function", axis, "test", "panel", dots=True, levels={"": (1.0,)}, wide=2)
+    return chart.draw(drawn, "violations", "Which lambdas come from a cost", says=verdicts)
+
+
+@in_style
+def _field(tables: Tables) -> Picture:
+    """Draw LambdaRank's forces where three scores have a fixed sum, the ties, and the square."""
+    figure, [[ax]] = new_figure(COLUMN, COLUMN)
+    field, corners = tables["field"], tables["corners"].to_numpy()
+    reach = float(field["x"].max()) * 1.08
+    # In these coordinates the ties are the lines at 90, 150 and 30 degrees.
+    for angle, words in ((90, "s₁ = s₂"), (150, "s₁ = s₃"), (30, "s₂ = s₃")):
+        end = reach * np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])
+        ax.plot(*np.array([-end, end]).T, color="0.6", lw=0.7, zorder=1)
+        x, y = (-0.86 * end).tolist()
+        ax.text(x, y, words, ha="center", va="center", path_effects=thin_outline(3.0))
+    arrows = (field[column] for column in ("x", "y", "force_x", "force_y"))
+    ax.quiver(*arrows, color="#0072B2", angles="xy", scale=6.0, width=0.006, zorder=2)
+    ax.plot(*np.vstack([corners, corners[:1]]).T, color="#CC79A7", lw=1.4, zorder=3)
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+    ax.set_xlabel("LambdaRank's forces, and the square of the walk")
+    alt = (
+        "LambdaRank's forces on three documents with labels 2, 1 and 0, in the plane in which scores "
+        "have a fixed sum, with the three ties and a square across the tie of documents 1 and 2."
+    )
+    return Picture("field", "LambdaRank's forces", finish(figure, alt))
 
 
 def _distances(tables: Tables) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,25 +16,12 @@ from lmtune.errors import InputError
 from lmtune.gradient_free import Gains, fdsa_gradient, minimise
 from lmtune.laboratory.data import HELP, load_split
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
-from lmtune.laboratory.pictures import draw_panels
+from lmtune.laboratory.pictures import Chart
 from lmtune.laboratory.spsa.linear_net import LinearRankNet
 from lmtune.laboratory.study import choose_by_first
 from lmtune.options import option
-from lmtune.reporting.figures.style import (
-    COLUMN,
-    Look,
-    Picture,
-    finish,
-    in_style,
-    legend_below,
-    looks,
-    new_figure,
-)
+from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.data import RankingData
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 # Curves are drawn through so many points.
 _MARKS = 60
@@ -183,55 +170,6 @@ def count_evaluations(
     return rows
 
 
-def draw_range(ax: Axes, x: NDArray[np.int64], part: pd.DataFrame, look: Look) -> None:
-    """Draw a band from the columns ``lowest`` to ``highest``."""
-    low, high = part["lowest"].to_numpy(), part["highest"].to_numpy()
-    ax.fill_between(x, low, high, color=look.color, alpha=0.15, lw=0)
-
-
-@in_style
-def draw_costs(costs: pd.DataFrame, methods: pd.DataFrame, data: str) -> Picture:
-    """Draw mean costs by evaluations, with the range of the runs.
-
-    Parameters
-    ----------
-    costs : pandas.DataFrame
-        Columns method, evaluations, cost, lowest, highest.
-    methods : pandas.DataFrame
-        Columns method, minimum, final, evaluations_to_95, a row a method.
-    data : str
-        What the net was trained on.
-    """
-    figure, [[ax]] = new_figure(1.4 * COLUMN, 3.0)
-    look = looks(list(methods["method"]))
-    minimum = float(methods["minimum"].iloc[0])
-    for name, part in costs.groupby("method", sort=False):
-        style = look[str(name)]
-        x, y = part["evaluations"].to_numpy(), part["cost"].to_numpy()
-        draw_range(ax, x, part, style)
-        ax.plot(x, y, markevery=10, ms=3.5, label=name, **style.options())
-    ax.axhline(minimum, color="black", lw=0.7, ls=":", label="minimum")
-    start = float(costs.loc[costs["evaluations"] == 0, "cost"].max())
-    margin = 0.05 * (start - minimum)
-    # Runs that go up at first do not squeeze the others.
-    ax.set_ylim(minimum - margin, start + 4 * margin)
-    ax.set_xlim(0, float(costs["evaluations"].max()))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlabel("function evaluations")
-    ax.set_ylabel("pair-wise cross-entropy (nats)")
-    legend_below(figure, min(5, len(look) + 1))
-    text = f"Pair-wise cross-entropy of a linear net on {data} by function evaluations. "
-    for row in methods.to_dict("records"):
-        count = row["evaluations_to_95"]
-        there = "not within the run" if np.isnan(count) else f"after {count:,.0f} evaluations"
-        text += (
-            f"{row['method']} ends at {row['final']:.4f} and has gone 95% of the way to the minimum {there}. "
-        )
-    finish(figure, f"{text}The minimum is {minimum:.4f}.", f"A linear net on {data}")
-    title = "Cross-entropy by function evaluations: mean of the runs, and their range"
-    return Picture("costs", title, figure)
-
-
 FDSA = "FDSA"
 
 # Of the way from the start to the minimum.
@@ -348,12 +286,16 @@ class SpsaVersusFdsa(Experiment):
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the costs by evaluations, and a step's evaluations by weights."""
-        steps = tables["steps"].rename(columns={"features": "weights"})
-        shape: dict[str, Any] = {"x": "weights", "lines": "method", "log": ("weights", "evaluations")}
-        caption, labels = "Function evaluations a step", {"evaluations": "function evaluations a step"}
+        x, y, step = "function evaluations", "pair-wise cross-entropy (nats)", "function evaluations a step"
+        minimum = {"": tables["methods"]["minimum"].iloc[:1].tolist()}
+        costs = Chart(x, y, "method", low="lowest", high="highest", levels=minimum, late=True)
+        caption = f"Cross-entropy of a linear net on {self.data}: mean of the runs, and their range"
+        axes, names = {"evaluations": x, "cost": y}, {"features": "weights", "evaluations": step}
         return [
-            draw_costs(tables["costs"], tables["methods"], self.data),
-            draw_panels(steps, "steps", caption, y=labels, **shape),
+            costs.draw(tables["costs"].rename(columns=axes), "costs", caption),
+            Chart("weights", step, "method").draw(
+                tables["steps"].rename(columns=names), "steps", step.capitalize()
+            ),
         ]
 
     def claims(self) -> Sequence[Claim]:

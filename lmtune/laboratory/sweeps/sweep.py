@@ -18,9 +18,10 @@ import pandas as pd
 
 from lmtune.errors import InputError
 from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.pictures import VALUE, Chart, intervals, stacked
 from lmtune.laboratory.study import Run, Study
-from lmtune.laboratory.sweeps.pictures import course_picture, value_picture
-from lmtune.measures.significance.effects import confidence_interval, mean_interval
+from lmtune.measures.measure import exponential_ndcg
+from lmtune.measures.significance.effects import mean_interval
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.options import option
 from lmtune.reporting.figures.style import Picture
@@ -34,7 +35,11 @@ CHOSEN_AT = 5
 """The cutoff of the validation nDCG that chooses the epoch, for short lists."""
 
 Pair = tuple[str, str]
-_COURSES = ("objective", "training", "validation")
+_TITLES = {
+    "objective": "objective, all training items",
+    "training": "{}, training queries",
+    "validation": "{}, validation",
+}
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,7 @@ class Sweep(Experiment):
         courses = [
             {"value": run["case"], "trial": run["trial"], "epoch": epoch, **dict(zip(kinds, at, strict=True))}
             for run in runs
-            for kinds in [[kind for kind in _COURSES if kind in run["courses"]]]
+            for kinds in [[kind for kind in _TITLES if kind in run["courses"]]]
             for epoch, at in enumerate(zip(*map(run["courses"].get, kinds), strict=True), 1)
         ]
         trials = pd.DataFrame(rows, columns=["value", "trial", "queries", "cutoff", "ndcg", "best_epoch"])
@@ -216,29 +221,22 @@ class Sweep(Experiment):
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the courses and what they reach."""
         drawn = []
+        measure = exponential_ndcg
         if self.course_title:
-            drawn.append(
-                course_picture(
-                    tables["courses"],
-                    name=f"{self.name}-courses" if self.value_title else self.name,
-                    title=self.course_title,
-                    axis=self.axis,
-                    courses=self.courses,
-                    cutoff=self.main_cutoff,
-                )
-            )
+            at = measure(self.main_cutoff)
+            kinds = {kind: title.format(at) for kind, title in _TITLES.items() if kind in self.courses}
+            keys = ["panel", "value", "epoch"]
+            courses = intervals(stacked(tables["courses"], keys[1:], kinds), keys, VALUE)
+            chart = Chart("epoch", "mean", "value", "panel", "low", "high", late=True)
+            name = f"{self.name}-courses" if self.value_title else self.name
+            drawn.append(chart.draw(courses, name, f"{self.course_title}: means with 95% intervals"))
         if self.value_title:
-            drawn.append(
-                value_picture(
-                    tables["summary"],
-                    name=self.name,
-                    title=self.value_title,
-                    axis=self.axis,
-                    cutoffs=self.measured_at,
-                    queries=QUERIES,
-                    over=self.repeated,
-                )
-            )
+            means = tables["summary"].assign(panel=lambda rows: rows["cutoff"].map(lambda k: str(measure(k))))
+            means["line"] = means["queries"] + " queries"
+            means = means.assign(low=means["mean"] - means["half"], high=means["mean"] + means["half"])
+            chart = Chart(self.axis, "mean", "line", "panel", "low", "high", dots=True)
+            caption = f"{self.value_title}: means with 95% intervals over {self.repeated}"
+            drawn.append(chart.draw(means.rename(columns={"value": self.axis}), self.name, caption))
         return drawn
 
     def claims(self) -> Sequence[Claim]:
@@ -257,12 +255,8 @@ class Sweep(Experiment):
 
 def summary(trials: pd.DataFrame) -> pd.DataFrame:
     """Average trials: mean and half the 95% interval by value, part of the queries and cutoff."""
-    keys = ["value", "queries", "cutoff"]
-    rows = [
-        (*values, *confidence_interval(group["ndcg"].tolist()), len(group))
-        for values, group in trials.groupby(keys, sort=False)
-    ]
-    return pd.DataFrame(rows, columns=[*keys, "mean", "half", "trials"])
+    means = intervals(trials, ["value", "queries", "cutoff"], "ndcg").drop(columns=["low", "high"])
+    return means.rename(columns={"count": "trials"})
 
 
 def differences(trials: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:

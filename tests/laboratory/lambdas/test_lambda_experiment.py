@@ -59,13 +59,13 @@ def test_verdicts_are_the_known_ones(small: Result) -> None:
 
 
 def test_pictures_are_the_same_bytes_and_say_what_they_show(small: Result) -> None:
-    names = ["violations", "margin", "walk"]
+    names = ["violations", "margin", "walk", "field"]
     assert [picture.name for picture in small.pictures] == names
     again = SMALL.pictures(small.tables)
     for first, second in zip(small.pictures, again, strict=True):
         assert render(first.figure, "svg") == render(second.figure, "svg")
     assert render(small.pictures[1].figure, "png") == render(again[1].figure, "png")
-    assert "No cost: lambdarank, lambdarank@1" in small.pictures[0].alt
+    assert "no, no cost: lambdarank; lambdarank@1" in small.pictures[0].alt
     assert walked() == walked()
 
 
