@@ -93,7 +93,7 @@ class Chart:
         rows = -(-len(panels) // wide)
         words = _words(table[self.x])
         sideways = self.dots and max(map(len, words), default=0) > _SHORT
-        height = 0.4 + 0.2 * len(words) if sideways else 1.8
+        height = 1.0 + 0.2 * len(words) if sideways else 1.8
         figure, grid = new_figure(PAGE, 0.8 + height * rows, rows=rows, columns=wide, sharey=self.same)
         axes = [ax for row in grid for ax in row]
         for ax, (title, part) in zip(axes, panels.items(), strict=False):

@@ -42,23 +42,8 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """One value of a sweep.
-
-    Attributes
-    ----------
-    label : str
-        How tables and pictures name it.
-    function : callable
-        A function of `lmtune.laboratory.sweeps.trainings`.
-    arguments : mapping
-        Its arguments; ``settings`` are completed by each trial's seed.
-    """
-
-    label: str
-    function: Callable[..., Any]
-    arguments: Mapping[str, Any]
+Case = tuple[str, dict[str, Any]]
+"""A value's label, and the fields of `lmtune.reranking.settings.Settings` that it is trained with."""
 
 
 @dataclass(frozen=True)
@@ -113,36 +98,26 @@ class Sweep(Experiment):
         """The cutoffs of which sentences tell."""
         return (self.main_cutoff,)
 
-    def network_case(self, label: str, trained: Mapping[str, Any], **more: Any) -> Case:
-        """Make a case that trains a network.
+    def work(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the function of `lmtune.laboratory.sweeps.trainings` that trains, and its arguments."""
+        from lmtune.laboratory.sweeps.trainings import train
 
-        Parameters
-        ----------
-        label : str
-            The case's.
-        trained : mapping
-            Fields of `lmtune.reranking.settings.Settings`, besides this sweep's own options.
-        **more
-            Further arguments of `lmtune.laboratory.sweeps.trainings.train`.
+        return train, {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.measured_at)}
+
+    def settings(self, trained: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete a case's settings by this sweep's own options, and check them.
 
         Raises
         ------
         InputError
             For settings out of range, or an unknown network.
         """
-        from lmtune.laboratory.sweeps.trainings import train
         from lmtune.reranking.learners.networks import parse_network
         from lmtune.reranking.settings import Settings
 
         common = {"epochs": self.epochs, "batch_size": self.batch_size, "measure": f"ndcg@{self.main_cutoff}"}
-        settings = {**common, **trained}
-        parse_network(Settings.from_record(settings).network)
-        return self.case(label, train, settings, **more)
-
-    def case(self, label: str, function: Callable[..., Any], trained: Mapping[str, Any], **more: Any) -> Case:
-        """Make a case that trains on this sweep's data, and measures at its cutoffs."""
-        common = {"data": self.data, "data_seed": self.seed, "cutoffs": list(self.measured_at)}
-        return Case(label, function, {**common, "settings": trained, **more})
+        parse_network(Settings.from_record(common | dict(trained)).network)
+        return common | dict(trained)
 
     @property
     def folds(self) -> Sequence[str]:
@@ -157,24 +132,21 @@ class Sweep(Experiment):
         InputError
             For a value that comes twice.
         """
-        cases = {case.label: [case] for case in self.cases()}
-        keys = [key(label, 0) for label in cases]
-        if len(set(keys)) < len(self.cases()):
-            twice = next(
-                case.label for number, case in enumerate(self.cases()) if key(case.label, 0) in keys[:number]
-            )
-            raise InputError("a value comes twice", value=twice)
+        cases = {label: [self.settings(trained)] for label, trained in self.cases()}
+        labels = [label for label, _ in self.cases()]
+        keys = [key(label, 0) for label in labels]
+        twice = [label for number, label in enumerate(labels) if keys[number] in keys[:number]]
+        if twice:
+            raise InputError("a value comes twice", value=twice[0])
+        function, common = self.work()
 
         def unit(run: Run) -> Unit:
-            [case] = list(cases.values())[run.case]
-            name = key(case.label, run.trial)
-            arguments = {
-                **case.arguments,
-                "settings": {**case.arguments["settings"], "seed": self.seed + run.trial},
-            }
+            name = key(labels[run.case], run.trial)
+            settings = {**cases[labels[run.case]][0], "seed": self.seed + run.trial}
+            arguments = {**common, "settings": settings}
             if len(self.folds) > 1:
                 name, arguments["data"] = f"set{run.fold + 1}-{name}", self.folds[run.fold]
-            return Unit(name, case.function, arguments)
+            return Unit(name, function, arguments)
 
         return Study(cases, self.trials, unit, self.folds)
 
