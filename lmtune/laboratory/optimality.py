@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.datasets.folds import Fold
-from lmtune.errors import InputError
-from lmtune.laboratory.data import COLLECTION_HELP, HELP, index_collection, load_pool, load_split, short_name
+from lmtune.laboratory.data import COLLECTION_HELP, index_collection, load_pool, short_name
 from lmtune.laboratory.experiment import Claim, Experiment, Statistic, Tables, Unit, figures
 from lmtune.laboratory.landscape import (
     CLEARLY,
@@ -28,14 +27,7 @@ from lmtune.laboratory.landscape import (
     line_noise,
     random_directions,
 )
-from lmtune.laboratory.networks import (
-    NETWORKS,
-    FlatNetwork,
-    NetworkMeasure,
-    loss_for,
-    train_to_convergence,
-    without_idle_features,
-)
+from lmtune.laboratory.networks import FlatNetwork, NetExperiment, NetworkMeasure, odd
 from lmtune.laboratory.pictures import Chart, stacked
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_list_measure, parse_measure
@@ -43,7 +35,6 @@ from lmtune.options import option
 from lmtune.reporting.figures.profiles import cost_and_measure
 from lmtune.reporting.figures.style import Picture
 from lmtune.reranking.losses.names import loss_names
-from lmtune.reranking.settings import Settings
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.profiles import measure_profiles
 from lmtune.tuning.experiment.result import DIRECT, RANKNET
@@ -307,7 +298,7 @@ class MeanOnPool:
 
 
 @dataclass(frozen=True)
-class Optimality(Experiment):
+class Optimality(NetExperiment):
     """Experiment.
 
     Optimality: is a trained net at a local optimum of a measure? Random directions say.
@@ -335,9 +326,6 @@ class Optimality(Experiment):
         "batch_size": 60,
     }
 
-    data: str = option("artificial:2000", HELP)
-    measure: str = option("ndcg@10", "ndcg[@k], pairwise-error, mrr[@k], wta or ap")
-    networks: tuple[str, ...] = option(NETWORKS, "linear, two-layer", choices=NETWORKS, fewest=1)
     losses: tuple[str, ...] = option(
         ("lambdarank", "ranknet", "approxndcg", "song"), "what to train by", choices=loss_names(), fewest=1
     )
@@ -352,15 +340,10 @@ class Optimality(Experiment):
     shifts: int = option(21, "shifts of a single weight, an odd number", low=3)
     weights: int = option(50, "single weights a net, the largest of each layer first", low=1)
     epochs: int = option(100, "passes over the training queries, by a two-layer net four times that", low=1)
-    learning_rate: float = option(0.03, "Adam's first rate, which falls to 0", above=0)
-    batch_size: int = option(100, "queries a step", low=1)
-    seed: int = option(0, "draws artificial data, first weights, batches and directions", low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shifts % 2 == 0:
-            raise InputError("bad shifts", value=self.shifts, accepted="an odd number")
-        parse_list_measure(self.measure)
+        odd("shifts", self.shifts)
 
     def units(self) -> list[Unit]:
         """Return one piece of work a network and loss."""
@@ -372,24 +355,14 @@ class Optimality(Experiment):
 
     def examine(self, network: str, loss: str) -> dict[str, Any]:
         """Train a network by a loss, count ascending directions and shift single weights."""
-        fold = load_split(self.data, self.seed)
-        train, held_out = without_idle_features(fold.train, fold.test)
-        measure = parse_list_measure(self.measure)
-        settings = Settings(
-            loss=loss_for(loss, measure),
-            network=network,
-            epochs=self.epochs if network == "linear" else _MORE * self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            seed=self.seed,
-        )
-        trained = train_to_convergence(train, settings)
+        times = 1 if network == "linear" else _MORE
+        trained, (train, held_out) = self.trained(network, loss, times)
+        measure, sign = parse_list_measure(self.measure), self.higher
         flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
         directions = directions_needed(self.confidence, self.share)
         test = count_ascents(
             objective, flat.point, flat.scale(), self.steps, directions, self.seed, self.confidence
         )
-        sign = 1.0 if measure.higher_is_better else -1.0
         shifts = np.linspace(-self.shift, self.shift, self.shifts)
         # Gains, so that more is better for costs as well.
         gains = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lmtune.errors import InputError
@@ -92,7 +93,7 @@ def test_the_walk_closes_for_ranknet_alone(small: Result) -> None:
 
 
 def test_the_margin_table_is_equations_4_to_9() -> None:
-    rows = margin_costs(2.0, 5)
+    rows = pd.DataFrame(margin_costs(2.0, 5)["margin"])
     at = {round(x, 6): n for n, x in enumerate(rows["x"])}
     assert rows["lambda"][at[0.0]] == 2.0
     assert rows["lambda"][at[0.0] - 1] == 1.0
