@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,8 +14,8 @@ import pandas as pd
 
 from lmtune.errors import InputError
 from lmtune.laboratory.data import HELP, check_name, load_split, short_name
-from lmtune.laboratory.experiment import Experiment, Tables, Unit
-from lmtune.laboratory.papers.table import changes, differences, differing, paper_table, rows_of, weighed
+from lmtune.laboratory.experiment import Claim, Experiment, Tables, Unit, figures
+from lmtune.laboratory.papers.table import better, differences, differing, paper_table, rows_of
 from lmtune.laboratory.study import Run, Study
 from lmtune.measures.lists import Empty
 from lmtune.measures.measure import exponential_ndcg, parse_list_measure
@@ -228,19 +228,16 @@ class LossTable(Experiment):
         caption = f"{self.protocol.source}, on {known.name if known else short_name(self.data)}: test queries"
         return paper_table(tables["table"], caption=caption, over=f"{self.trials} trials")
 
-    def conclusions(self, tables: Tables) -> list[str]:
-        """Say whether the paper's order holds, and what differs from its protocol."""
-        chosen = parse_list_measure(str(self.protocol.settings["measure"]))
-        said = weighed(tables["differences"], self.protocol.claims, chosen)
-        said += [f"{note}." for note in tables["notes"]["note"]]
-        return [*said, *differing(self._otherwise())]
-
-    def _otherwise(self) -> Iterator[str]:
-        yield from changes(self)
-        if self.protocol.set_of(self.data) is None:
-            names = " and ".join(each.name for each in self.protocol.sets)
-            yield f"its data are {names}, so that none of its figures stand beside ours"
-        yield from self.protocol.differences
+    def claims(self) -> Sequence[Claim]:
+        """Return whether the paper's order holds, and what differs from its protocol."""
+        names = " and ".join(each.name for each in self.protocol.sets)
+        other = f"its data are {names}, so that none of its figures stand beside ours"
+        known = self.protocol.set_of(self.data) is not None
+        return (
+            better(self.protocol.claims, parse_list_measure(str(self.protocol.settings["measure"]))),
+            Claim("Notes", figures("notes", "note")),
+            differing(self, [*([] if known else [other]), *self.protocol.differences]),
+        )
 
 
 def train(
