@@ -158,22 +158,23 @@ class Estimators(Experiment):
         Returns
         -------
         dict
-            ``topics``; ``rows``, the table's; ``fits``, ``small`` (both `_fits`), ``work``,
-            ``concavity`` and ``notes``.
+            Rows of ``table1``, ``fits``, ``small`` (both `_fits`), ``work``, ``concavity`` and ``notes``.
         """
         pool = load_pool(dataset, topics=self.topics, seed=self.seed)
         plan = self._plan()
         result = run_experiment(pool, cross_validation(pool.topics, self.folds, seed=self.seed), plan)
         splits = small_splits(pool.topics, self.small, seed=self.seed)
         assert result.surface is not None
-        return {
-            "topics": len(pool.topics),
-            "rows": as_records([result]),
-            "fits": list(_fits(result)),
-            "small": list(_fits(run_experiment(pool, splits, plan))) if splits else [],
+        tables = {
+            "table1": as_records([result]),
+            "fits": _fits(result),
+            "small": _fits(run_experiment(pool, splits, plan)) if splits else [],
             "work": _work(pool, result, plan),
-            "concavity": [*_concavity(result.surface, pool)],
-            "notes": list(result.notes),
+            "concavity": _concavity(result.surface, pool),
+            "notes": [{"note": note} for note in result.notes],
+        }
+        return {
+            name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in tables.items()
         }
 
     def _plan(self) -> Plan:
@@ -191,23 +192,11 @@ class Estimators(Experiment):
         ``fits`` and ``small`` have a row a fold, measure and method; ``losses`` sums them up: by how
         much a method's mean on the test topics is below Optimal's, as a share, over the folds.
         """
-        named = list(zip(map(short_name, self.datasets), results.values(), strict=True))
-
-        def joined(part: str) -> pd.DataFrame:
-            return pd.DataFrame([{"dataset": name, **row} for name, result in named for row in result[part]])
-
-        fits, small = joined("fits"), joined("small")
-        losses = [_losses(part, name) for name, part in (("folds", fits), ("small", small)) if len(part)]
-        notes = [(name, note) for name, result in named for note in result["notes"]]
-        return {
-            "table1": joined("rows").drop(columns="collection"),
-            "losses": pd.concat(losses, ignore_index=True),
-            "fits": fits,
-            "small": small,
-            "work": joined("work"),
-            "concavity": joined("concavity"),
-            "notes": pd.DataFrame(notes, columns=["dataset", "note"]),
-        }
+        tables = super().tables(results)
+        sets = {"folds": tables["fits"], "small": tables["small"]}
+        losses = [_losses(part, name) for name, part in sets.items() if len(part)]
+        first = tables.pop("table1").drop(columns="collection")
+        return {"table1": first, "losses": pd.concat(losses, ignore_index=True), **tables}
 
     def pictures(self, tables: Tables) -> list[Picture]:
         """Draw the losses of the small sets, or of the folds where there are none."""

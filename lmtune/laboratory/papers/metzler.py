@@ -45,8 +45,8 @@ DIFFERENCES = (
 
 
 _CELLS = (
-    f"Cells in which it is significantly better or worse than {DIRECT} (the paper: never better, worse in MAP "
-    "and BPREF on WSJ and ROBUST and in P@10 on WSJ)"
+    f"Cells in which it is significantly better or worse than {DIRECT} (the paper: never better, worse in "
+    "MAP and BPREF on WSJ and ROBUST and in P@10 on WSJ)"
 )
 
 

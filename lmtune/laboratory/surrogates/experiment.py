@@ -37,6 +37,7 @@ _LEVEL = 0.05
 _JUDGED = f"method not in {(DIRECT, OPTIMAL)}"
 _BY_SIZE: dict[str, Any] = {"training topics": lambda rows: rows["topics"].astype(str)}
 _PARTS = ["train", "test"]
+_TABLES = ("fits", "causes", "surfaces", "parameters")
 
 
 def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
@@ -202,7 +203,7 @@ class Surrogates(Experiment):
         Returns
         -------
         dict
-            ``rows`` of `lmtune.laboratory.surrogates.methods.compare_on` with dataset, size and
+            ``fits``, rows of `lmtune.laboratory.surrogates.methods.compare_on` with dataset, size and
             set; by measure and method the ``sums`` over the sets of each test topic's difference to
             Direct; and in how many sets a topic was a test topic, ``counts``.
         """
@@ -225,7 +226,7 @@ class Surrogates(Experiment):
             measure: {method: by_topic.tolist() for method, by_topic in subset.items()}
             for measure, subset in sums.items()
         }
-        return {"rows": rows, "sums": listed, "counts": counts.tolist()}
+        return {"fits": rows, "sums": listed, "counts": counts.tolist()}
 
     def causes(self, dataset: str) -> dict[str, Any]:
         """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics.
@@ -236,7 +237,10 @@ class Surrogates(Experiment):
             Of `lmtune.laboratory.surrogates.causes.find_causes`, with the dataset.
         """
         methods = _methods(dataset, self.topics, tuple(self._fitted()), self.grid, self.seed)
-        return {"dataset": short_name(dataset), **find_causes(methods, self.alphas[0])}
+        found = find_causes(methods, self.alphas[0])
+        return {
+            name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in found.items()
+        }
 
     def _fitted(self) -> dict[Measure, list[Fitted]]:
         """Return each measure's surrogates."""
@@ -267,9 +271,8 @@ class Surrogates(Experiment):
         `lmtune.laboratory.surrogates.dimensions.search`.
         """
         compared = [result for result in results.values() if "sums" in result]
-        causes = [result for result in results.values() if "surface" in result]
-        made_up = [row for result in results.values() if isinstance(result, list) for row in result]
-        fits = pd.DataFrame([row for result in compared for row in result["rows"]])
+        parts = {key: {name: result.get(name, []) for name in _TABLES} for key, result in results.items()}
+        fits, *others = super().tables(parts).values()
         by = ["dataset", "size", "topics", "measure", "method"]
         grouped = fits.groupby(by, sort=False)
         work = grouped[["evaluations", "documents", "seconds"]].mean().dropna().reset_index()
@@ -284,21 +287,17 @@ class Surrogates(Experiment):
                 mine = [
                     result
                     for result in compared
-                    if (result["rows"][0]["dataset"], result["rows"][0]["size"]) == (dataset, size)
+                    if (result["fits"][0]["dataset"], result["fits"][0]["size"]) == (dataset, size)
                 ]
                 row |= self._judged(mine, row, difference)
             rows.append(row)
-        surfaces = [pd.DataFrame({"dataset": group["dataset"], **group["surface"]}) for group in causes]
-        steps = [{"dataset": group["dataset"], **row} for group in causes for row in group["steps"]]
         equivalence = pd.DataFrame(rows)
         return {
             "equivalence": equivalence,
             "collections": pd.DataFrame(over_collections(equivalence, self.margin)),
             "work": work,
             "fits": fits,
-            "causes": pd.DataFrame(steps),
-            "surfaces": pd.concat(surfaces, ignore_index=True) if surfaces else pd.DataFrame(),
-            "parameters": pd.DataFrame(made_up),
+            **dict(zip(_TABLES[1:], others, strict=True)),
         }
 
     def _judged(
