@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -50,18 +50,8 @@ _BATCH = 250
 _MORE = 4
 
 
-class Objective(Protocol):
-    """A function of a point, higher is better, and its values along a line."""
-
-    def __call__(self, point: Vector) -> float:
-        """Return the value at a point."""
-
-    def along(self, point: Vector, direction: Vector, steps: Vector) -> Vector:
-        """Return the values at ``point + step * direction``."""
-
-
 def count_ascents(
-    objective: Objective,
+    objective: MeanOnPool | NetworkMeasure,
     point: Vector,
     scale: Any,
     steps: Sequence[float],

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
-from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +33,7 @@ from lmtune.reranking.settings import Settings
 LOSSES = {"LambdaRank": "lambdarank", "RankNet": "ranknet"}
 PARTS = ("train", "validation", "test")
 
+_SHOWN = ("validation", "train")
 # The iterates of a descent that validation chooses from.
 _CHECKS = 50
 _PRINTED = {"LambdaRank": (0.721, 0.713, 0.707), "SPSA:4": (0.690, 0.682, 0.677)}
@@ -109,21 +109,13 @@ class SpsaOnNdcg(Experiment):
 
     def descend(self) -> dict[str, Any]:
         """Choose SPSA's rate and width by the first seed's validation, and descend from each start."""
-        return self._chosen(self._descent, list(product(self.rates, self.widths)))
+        choices = [{"rate": rate, "width": width} for rate, width in product(self.rates, self.widths)]
+        return choose_by_first(self._descent, choices, self.all_seeds, "validation", _SHOWN)
 
     def train(self, loss: str) -> dict[str, Any]:
         """Choose Adam's rate by the first seed's validation, and train from each seed."""
-        return self._chosen(partial(self._training, loss), [(rate, math.nan) for rate in self.learning_rates])
-
-    def _chosen(
-        self, run: Callable[..., dict[str, Any]], choices: Sequence[tuple[float, float]]
-    ) -> dict[str, Any]:
-        record = choose_by_first(run, choices, self.all_seeds, itemgetter("validation"))
-        tried = [
-            {"rate": rate, "width": width, "validation": first["validation"], "train": first["train"]}
-            for (rate, width), first in zip(choices, record["tried"], strict=True)
-        ]
-        return {**record, "tried": tried}
+        choices = [{"rate": rate, "width": math.nan} for rate in self.learning_rates]
+        return choose_by_first(partial(self._training, loss), choices, self.all_seeds, "validation", _SHOWN)
 
     def _descent(self, seed: int, rate: float, width: float) -> dict[str, Any]:
         nets = _nets(self.data, self.seed, self.cutoff)
@@ -183,10 +175,7 @@ class SpsaOnNdcg(Experiment):
             for part in PARTS[:-1]:
                 interval = confidence_interval([run[part] for run in record["runs"]])
                 rows.append(row_of(name, part.title(), interval))
-            tried += [
-                {"method": name, **row, "chosen": number == record["chosen"]}
-                for number, row in enumerate(record["tried"])
-            ]
+            tried += [{"method": name, **row} for row in record["tried"]]
         courses = [run["course"] for run in results["spsa"]["runs"]]
         course = np.array([record["train"] for record in courses])
         spread = {"train": course.mean(axis=0), "lowest": course.min(axis=0), "highest": course.max(axis=0)}

@@ -234,18 +234,13 @@ class SpsaVersusFdsa(Experiment):
         costs = partial(
             course, net, self.seed, evaluations=self.evaluations, width=self.width, per_step=per_step
         )
-        record = choose_by_first(
-            lambda run, rate: {"costs": costs(run, rate=rate)},
-            [(rate,) for rate in self.rates],
-            [0, *range(1, self.runs + 1)],
-            lambda first: -float(np.mean(first["costs"])),
-        )
-        rates = [
-            {"rate": rate, "mean": float(np.mean(first["costs"])), "final": first["costs"][-1]}
-            for rate, first in zip(self.rates, record["tried"], strict=True)
-        ]
-        runs = [later["costs"] for later in record["runs"][1:]]
-        return {"rate": self.rates[record["chosen"]], "rates": rates, "runs": runs}
+
+        def descent(run: int, rate: float) -> dict[str, Any]:
+            found = costs(run, rate=rate)
+            return {"costs": found, "mean": float(np.mean(found)), "final": found[-1]}
+
+        rates, runs = [{"rate": rate} for rate in self.rates], range(self.runs + 1)
+        return choose_by_first(descent, rates, runs, "mean", ("mean", "final"), lowest=True)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Return the mean costs with their ranges, what became of each method, and the checks."""
@@ -254,7 +249,8 @@ class SpsaVersusFdsa(Experiment):
         curves, methods, rates = [], [], []
         for name in self.methods:
             record = results[_key(name)]
-            runs = np.array(record["runs"])
+            runs = np.array([run["costs"] for run in record["runs"][1:]])
+            [chosen] = [row for row in record["tried"] if row["chosen"]]
             mean = runs.mean(axis=0)
             spread = {"cost": mean, "lowest": runs.min(axis=0), "highest": runs.max(axis=0)}
             curves.append(pd.DataFrame({"method": name, "evaluations": marks, **spread}))
@@ -265,7 +261,7 @@ class SpsaVersusFdsa(Experiment):
                 {
                     "method": name,
                     "evaluations_per_step": per_step,
-                    "rate": record["rate"],
+                    "rate": chosen["rate"],
                     "start": mean[0],
                     "final": mean[-1],
                     "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
@@ -273,9 +269,7 @@ class SpsaVersusFdsa(Experiment):
                     "evaluations_to_95": marks[there[0]] if there.size else math.nan,
                 }
             )
-            rates += [
-                {"method": name, **row, "chosen": row["rate"] == record["rate"]} for row in record["rates"]
-            ]
+            rates += [{"method": name, **row} for row in record["tried"]]
         return {
             "costs": pd.concat(curves, ignore_index=True),
             "methods": pd.DataFrame(methods),

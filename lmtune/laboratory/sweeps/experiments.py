@@ -186,15 +186,19 @@ class Sets(Sweep):
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Average each set's trials; the sets then stand where other sweeps have trials."""
         runs = self.study().table(results)
-        rows = []
-        for label in self.losses:
-            for name in self.sets:
-                mine = runs[(runs["case"] == label) & (runs["fold"] == name)]
-                epoch = float(np.mean(mine["best_epoch"]))
-                rows += [
-                    (label, name, queries, _MEASURED, float(np.mean(mine[queries].tolist())), epoch)
-                    for queries in QUERIES
-                ]
+        rows = [
+            (
+                label,
+                name,
+                queries,
+                _MEASURED,
+                float(np.mean(mine[queries].tolist())),
+                mine["best_epoch"].mean(),
+            )
+            for (label, name), mine in runs.groupby(["case", "fold"], sort=False)
+            for queries in QUERIES
+        ]
+        rows.sort(key=lambda row: self.losses.index(row[0]))
         sets = pd.DataFrame(rows, columns=["value", "set", "queries", "cutoff", "ndcg", "best_epoch"])
         return {"sets": sets, **self.compared(sets.rename(columns={"set": "trial"}))}
 

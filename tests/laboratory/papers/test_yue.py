@@ -110,8 +110,8 @@ def test_comparisons_are_paired_over_queries() -> None:
                     "course": {"evaluations": [1, 5], "train": [0.1, 0.2]},
                 }
             )
-        tried = [{"rate": 1.0, "width": 0.1, "validation": 0.5, "train": 0.5}]
-        return {"chosen": 0, "tried": tried, "runs": runs}
+        tried = [{"rate": 1.0, "width": 0.1, "validation": 0.5, "train": 0.5, "chosen": True}]
+        return {"tried": tried, "runs": runs}
 
     results = {"spsa": result(0.0), "lambdarank": result(0.3), "ranknet": result(0.0)}
     tables = SETTINGS.tables(results)
