@@ -260,15 +260,9 @@ def _fits(result: CollectionResult) -> Iterator[dict[str, Any]]:
                 for other in (DIRECT, RANKNET)
             }
             yield {
-                "measure": str(row.measure),
-                "method": row.method,
-                "fold": number + 1,
-                **fit.params,
-                "train": fit.train_value,
-                "test": fit.test_value,
-                "evaluations": fit.evaluations,
-                "at_edge": ", ".join(fit.at_edge),
-                **tests,
+                **{"measure": str(row.measure), "method": row.method, "fold": number + 1, **fit.params},
+                **{"train": fit.train_value, "test": fit.test_value, "evaluations": fit.evaluations},
+                **{"at_edge": ", ".join(fit.at_edge), **tests},
             }
 
 

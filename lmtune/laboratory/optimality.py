@@ -192,23 +192,12 @@ class MapOptimality(Experiment):
         directions = random_directions(self.directions, _SCALE, seed=self.seed)
         mean.remember(np.concatenate([at + np.array(steps)[:, None] * direction for direction in directions]))
         test = count_ascents(mean, at, _SCALE, steps, self.directions, self.seed, _CONFIDENCE)
-        record: dict[str, Any] = {
-            "points": [
-                {
-                    **{"method": method, **fit.params, "value": test.value},
-                    **{"at_edge": ", ".join(fit.at_edge), "evaluations": fit.evaluations},
-                }
-            ],
-            "ascents": [
-                {
-                    "method": method,
-                    "step": counts.step,
-                    "inside": self.directions - counts.outside,
-                    **asdict(counts),
-                }
-                for counts in test.steps
-            ],
-        }
+        point = {"method": method, **fit.params, "value": test.value, "at_edge": ", ".join(fit.at_edge)}
+        rows = [
+            {"method": method, "step": step["step"], "inside": self.directions - step["outside"], **step}
+            for step in map(asdict, test.steps)
+        ]
+        record: dict[str, Any] = {"points": [point | {"evaluations": fit.evaluations}], "ascents": rows}
         if method == RANKNET:
             [lines] = measure_profiles(pool, result, plan).values()
             # There are no test topics here.
@@ -356,16 +345,14 @@ class Optimality(NetExperiment):
         shifts = np.linspace(-self.shift, self.shift, self.shifts)
         # Gains, so that more is better for costs as well.
         gains = {
-            flat.name(weight): objective.at_weight(
-                flat.point, weight, (1 + shifts / 100) * flat.point[weight]
-            )
-            - test.value
+            flat.name(weight): objective.at_weight(flat.point, weight, values) - test.value
             for weight in _largest(flat, self.weights)
+            for values in [(1 + shifts / 100) * flat.point[weight]]
         }
         top = max(gains, key=lambda name: gains[name].max())
         key = {"network": network, "loss": loss}
-        net = {
-            **{**key, "weights": flat.point.size, "train": sign * test.value},
+        net = key | {
+            **{"weights": flat.point.size, "train": sign * test.value},
             "test": sign * NetworkMeasure(flat, held_out, measure)(flat.point),
             **{"gradient": trained.gradient, "first_gradient": trained.first_gradient},
             **{"directions": test.directions, "swept": len(gains)},
@@ -373,14 +360,9 @@ class Optimality(NetExperiment):
             **{"best_shifted": top, "best_shift": float(shifts[np.argmax(gains[top])])},
             "best_gain": float(gains[top].max()),
         }
-        bounds = {"fewer": "bound", "clearly_fewer": "clear_bound"}
         counts = [
-            {
-                **key,
-                "directions": test.directions,
-                **step,
-                **{n: step[bound] < self.share for n, bound in bounds.items()},
-            }
+            {**key, "directions": test.directions, **step}
+            | {"fewer": step["bound"] < self.share, "clearly_fewer": step["clear_bound"] < self.share}
             for step in map(asdict, test.steps)
         ]
         sweeps = [

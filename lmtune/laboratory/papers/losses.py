@@ -157,24 +157,15 @@ class LossTable(Experiment):
         texts = {method: text for method, text in self.protocol.methods.items() if text}
         known = self.protocol.set_of(self.data)
         fixed = {**self.protocol.settings, **(known.settings if known else {})}
-        common = Settings.from_record(
-            {
-                **fixed,
-                "network": self.network,
-                "epochs": self.warm_up + self.epochs,
-                "warm_up": self.warm_up,
-                "schedule": self._schedule(),
-            }
-        )
+        falls, epochs = self.protocol.falls, self.warm_up + self.epochs
+        schedule = "constant" if falls is None else f"step:{self.warm_up + math.ceil(falls * self.epochs)}"
+        own = {"network": self.network, "epochs": epochs, "warm_up": self.warm_up, "schedule": schedule}
+        common = Settings.from_record({**fixed, **own})
         losses: list[list[Loss]] = read_losses(",".join(texts.values()), common)
         return {
             method: [replace(common, loss=loss) for loss in (some if self.grids else some[:1])]
             for method, some in zip(texts, losses, strict=True)
         }
-
-    def _schedule(self) -> str:
-        falls = self.protocol.falls
-        return "constant" if falls is None else f"step:{self.warm_up + math.ceil(falls * self.epochs)}"
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Choose each method's options by validation, and compare the methods."""
