@@ -277,17 +277,11 @@ def _work(pool: CandidatePool, result: CollectionResult, plan: Plan) -> list[dic
             if row.method in documents and (row.method != RANKNET or row.measure == result.rows[0].measure):
                 scored = int(documents[row.method][train].sum())
                 evaluations = row.fits[number].evaluations
-                rows.append(
-                    {
-                        "fold": number + 1,
-                        "method": row.method,
-                        "measure": str(row.measure) if row.method == DIRECT else "(all)",
-                        "evaluations": evaluations,
-                        "documents": scored,
-                        "pairs": int(pairs.per_topic[train].sum()) if row.method == RANKNET else 0,
-                        "documents_scored": evaluations * scored,
-                    }
-                )
+                measure = str(row.measure) if row.method == DIRECT else "(all)"
+                judged = int(pairs.per_topic[train].sum()) if row.method == RANKNET else 0
+                work = {"evaluations": evaluations, "documents": scored, "pairs": judged}
+                work["documents_scored"] = evaluations * scored
+                rows.append({"fold": number + 1, "method": row.method, "measure": measure, **work})
     return rows
 
 
@@ -299,12 +293,8 @@ def _concavity(surface: Surface, pool: CandidatePool) -> Iterator[dict[str, Any]
         for part, floor in (("whole", -np.inf), ("top", NEAR * means.max())):
             exact, within = (concavity(means, floor=floor, slack=s) for s in (0.0, SLACK))
             yield {
-                "measure": str(measure),
-                "part": part,
-                "range": float(np.ptp(means)),
-                **exact._asdict(),
-                "concave_within": within.concave,
-                "quasi_concave_within": within.quasi_concave,
+                **{"measure": str(measure), "part": part, "range": float(np.ptp(means)), **exact._asdict()},
+                **{"concave_within": within.concave, "quasi_concave_within": within.quasi_concave},
             }
 
 

@@ -181,16 +181,11 @@ class LossTable(Experiment):
             values = np.array(trials.loc[trials["chosen"], "test"].tolist())
             values[np.isnan(values)] = fill
             outcomes.append(Outcome(str(method), math.nan, measures, values))
+            options = zip(study.cases[str(method)], trials.groupby("option"), strict=True)
             tried += [
-                {
-                    "method": method,
-                    "options": str(settings.loss),
-                    "validation": float(np.mean(mine["validation"].tolist())),
-                    "chosen": mine["chosen"].all(),
-                }
-                for settings, (_, mine) in zip(
-                    study.cases[str(method)], trials.groupby("option"), strict=True
-                )
+                {"method": method, "options": str(settings.loss)}
+                | {"validation": float(np.mean(mine["validation"].tolist())), "chosen": mine["chosen"].all()}
+                for settings, (_, mine) in options
             ]
         known = self.protocol.set_of(self.data)
         labels = self.protocol.methods if known else [outcome.label for outcome in outcomes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -231,12 +231,10 @@ class SpsaVersusFdsa(Experiment):
         apart that have reached the minimum.
         """
         net = rank_net(self.data, self.seed)
-        costs = partial(
-            course, net, self.seed, evaluations=self.evaluations, width=self.width, per_step=per_step
-        )
+        fixed: dict[str, Any] = {"evaluations": self.evaluations, "width": self.width, "per_step": per_step}
 
         def descent(run: int, rate: float) -> dict[str, Any]:
-            found = costs(run, rate=rate)
+            found = course(net, self.seed, run, rate=rate, **fixed)
             return {"costs": found, "mean": float(np.mean(found)), "final": found[-1]}
 
         rates, runs = [{"rate": rate} for rate in self.rates], range(self.runs + 1)
@@ -257,18 +255,11 @@ class SpsaVersusFdsa(Experiment):
             goal = mean[0] - _THERE * (mean[0] - gradient["minimum"])
             there = np.flatnonzero(mean <= goal)
             per_step = self.methods[name] or 2 * gradient["features"]
-            methods.append(
-                {
-                    "method": name,
-                    "evaluations_per_step": per_step,
-                    "rate": chosen["rate"],
-                    "start": mean[0],
-                    "final": mean[-1],
-                    "deviation": runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan,
-                    "minimum": gradient["minimum"],
-                    "evaluations_to_95": marks[there[0]] if there.size else math.nan,
-                }
-            )
+            row = {"method": name, "evaluations_per_step": per_step, "rate": chosen["rate"]}
+            row |= {"start": mean[0], "final": mean[-1]}
+            row["deviation"] = runs[:, -1].std(ddof=1) if len(runs) > 1 else math.nan
+            row["minimum"] = gradient["minimum"]
+            methods.append(row | {"evaluations_to_95": marks[there[0]] if there.size else math.nan})
             rates += [{"method": name, **row} for row in record["tried"]]
         return {
             "costs": pd.concat(curves, ignore_index=True),
@@ -285,12 +276,9 @@ class SpsaVersusFdsa(Experiment):
         costs = Chart(x, y, "method", low="lowest", high="highest", levels=minimum, late=True)
         caption = f"Cross-entropy of a linear net on {self.data}: mean of the runs, and their range"
         axes, names = {"evaluations": x, "cost": y}, {"features": "weights", "evaluations": step}
-        return [
-            costs.draw(tables["costs"].rename(columns=axes), "costs", caption),
-            Chart("weights", step, "method").draw(
-                tables["steps"].rename(columns=names), "steps", step.capitalize()
-            ),
-        ]
+        descents, steps = tables["costs"].rename(columns=axes), tables["steps"].rename(columns=names)
+        drawn = Chart("weights", step, "method").draw(steps, "steps", step.capitalize())
+        return [costs.draw(descents, "costs", caption), drawn]
 
     def claims(self) -> Sequence[Claim]:
         """Return whether SPSA converges faster, and the work of a step."""

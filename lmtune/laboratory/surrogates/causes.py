@@ -144,27 +144,11 @@ def find_causes(methods: Methods, alpha: float) -> dict[str, list[Any]]:
         costs[5, at], slopes[5, at] = smooth(setting, alpha).value, alpha
     space = ParameterSpace.of(pool.formula)
     rows = [
-        _row(name, surface.settings[lowest], slope[lowest], means, lowest, space)
+        {"objective": name, **space.named(surface.settings[lowest]), "slope": float(slope[lowest])}
+        | {"AP": float(means[lowest]), "best": float(means.max())}
+        | {"at_edge": ", ".join(space.at_edge(surface.settings[lowest]))}
         for name, slope, lowest in zip(STEPS, slopes, costs.argmin(axis=1).tolist(), strict=True)
     ]
     columns_of = dict(zip(surface.names, surface.settings.T, strict=True))
     over = pd.DataFrame({**columns_of, "AP": means, **dict(zip(STEPS, costs, strict=True))})
     return {"causes": rows, "surfaces": over.to_dict("records")}
-
-
-def _row(
-    name: str,
-    setting: NDArray[np.float64],
-    slope: float,
-    means: NDArray[np.float64],
-    lowest: int,
-    space: ParameterSpace,
-) -> dict[str, Any]:
-    return {
-        "objective": name,
-        **space.named(setting),
-        "slope": float(slope),
-        "AP": float(means[lowest]),
-        "best": float(means.max()),
-        "at_edge": ", ".join(space.at_edge(setting)),
-    }

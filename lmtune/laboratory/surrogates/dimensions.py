@@ -159,12 +159,8 @@ def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> dict[s
         seconds = time.monotonic() - begin
         documents = int(np.diff(columns.start)[pool.positions(train)].sum())
         row = _row(pool, name, np.array(list(tuner.best_params_.values())), train, test)
-        work = {
-            "evaluations": tuner.n_evaluations_,
-            "documents": tuner.n_evaluations_ * documents,
-            "seconds": seconds,
-        }
-        rows.append(row | work)
+        work = {"evaluations": tuner.n_evaluations_, "documents": tuner.n_evaluations_ * documents}
+        rows.append(row | work | {"seconds": seconds})
     return {"parameters": [{"parameters": dimensions, "draw": seed, **row} for row in rows]}
 
 

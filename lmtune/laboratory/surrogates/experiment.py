@@ -63,15 +63,12 @@ def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, A
             continue
         low, high = mean_interval(differences, 0.0, 0.9)
         tested = equivalence_test(differences, 0.0, margin)
+        within = int((np.abs(differences) < margin).sum())
         yield {
             **dict(zip(keys, values, strict=True)),
-            "collections": differences.size,
-            "within": int((np.abs(differences) < margin).sum()),
-            "difference": float(differences.mean()),
-            "low": low,
-            "high": high,
-            "p_not_worse": tested.not_worse,
-            "p_equivalent": tested.equivalent,
+            **{"collections": differences.size, "within": within, "difference": float(differences.mean())},
+            **{"low": low, "high": high},
+            **{"p_not_worse": tested.not_worse, "p_equivalent": tested.equivalent},
         }
 
 
@@ -317,13 +314,8 @@ class Surrogates(Experiment):
         for suffix, estimate in estimates.items():
             low, high = estimate.interval(_CONFIDENCE)
             both = estimate.equivalence(self.margin)
-            judged |= {
-                f"low{suffix}": low,
-                f"high{suffix}": high,
-                f"p_value{suffix}": estimate.p_value,
-                f"p_not_worse{suffix}": both.not_worse,
-                f"p_equivalent{suffix}": both.equivalent,
-            }
+            judged |= {f"low{suffix}": low, f"high{suffix}": high, f"p_value{suffix}": estimate.p_value}
+            judged |= {f"p_not_worse{suffix}": both.not_worse, f"p_equivalent{suffix}": both.equivalent}
         return judged
 
     def pictures(self, tables: Tables) -> list[Picture]:

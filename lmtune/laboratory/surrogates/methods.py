@@ -194,19 +194,10 @@ def compare_on(
         settings = [choice.tuner.best_params_ for choice in chosen.values()]
         values = measure_settings(pool, settings, [measure])[:, :, 0]
         for (name, choice), by_topic in zip(chosen.items(), values.T, strict=True):
-            rows.append(
-                {
-                    "measure": str(measure),
-                    "method": name,
-                    **choice.tuner.best_params_,
-                    "train": float(by_topic[places].mean()),
-                    "test": float(by_topic[test].mean()),
-                    "evaluations": choice.evaluations,
-                    "documents": choice.documents,
-                    "seconds": choice.seconds,
-                    "at_edge": ", ".join(choice.tuner.at_edge_),
-                }
-            )
+            means = {"train": float(by_topic[places].mean()), "test": float(by_topic[test].mean())}
+            work = {name: getattr(choice, name) for name in ("evaluations", "documents", "seconds")}
+            row = {"measure": str(measure), "method": name, **choice.tuner.best_params_, **means, **work}
+            rows.append(row | {"at_edge": ", ".join(choice.tuner.at_edge_)})
             differences[str(measure), name] = by_topic - values[:, 0]
         best = best_known(methods.surface, measure, settings, values[test].mean(axis=0), test)
         rows.append({"measure": str(measure), "method": OPTIMAL, **best})
