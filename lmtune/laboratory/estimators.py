@@ -178,13 +178,8 @@ class Estimators(Experiment):
         }
 
     def _plan(self) -> Plan:
-        return Plan(
-            tuple(parse_measures(self.measures)),
-            validation=self.validation,
-            approx=False,
-            final=False,
-            seed=self.seed,
-        )
+        shape: dict[str, Any] = {"validation": self.validation, "approx": False, "final": False}
+        return Plan(tuple(parse_measures(self.measures)), seed=self.seed, **shape)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table1``, ``fits``, ``small``, ``losses``, ``work``, ``concavity`` and ``notes``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -381,10 +381,8 @@ class Optimality(NetExperiment):
         highest = sweeps.groupby(["panel", "shift"], sort=False)["gain"].max().reset_index()
         highest["weight"] = "the highest of all"
         both = pd.concat([sweeps, highest]).rename(columns={"shift": shift, "gain": gain})
-        wide = sweeps["loss"].nunique()
-        chart = Chart(
-            shift, gain, "weight", "panel", bold="the highest of all", levels={"": (0.0,)}, wide=wide
-        )
+        chart = Chart(shift, gain, "weight", "panel", bold="the highest of all", levels={"": (0.0,)})
+        chart = replace(chart, wide=sweeps["loss"].nunique())
         caption = f"{title} through trained weights, one at a time"
         return [
             draw_ascents(tables["directions"], "directions", "network", "loss", step, title, self.share),

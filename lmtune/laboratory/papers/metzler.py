@@ -75,13 +75,8 @@ class Metzler(Experiment):
         for collection in collections:
             collection.load(need=("topics", "qrels"))
         return [
-            Unit(
-                file_name(short_name(str(collection.name))),
-                self.compare,
-                {"collection": collection},
-                reports=True,
-            )
-            for collection in collections
+            Unit(file_name(short_name(str(one.name))), self.compare, {"collection": one}, reports=True)
+            for one in collections
         ]
 
     def compare(
@@ -102,10 +97,8 @@ class Metzler(Experiment):
         for row in result.rows:
             values.setdefault(str(row.measure), {})[row.method] = row.values.tolist()
         fits = [
-            {
-                **{"measure": str(row.measure), "method": row.method, "fold": number, **fit.params},
-                **{"train": fit.train_value, "test": fit.test_value, "evaluations": fit.evaluations},
-            }
+            {"measure": str(row.measure), "method": row.method, "fold": number, **fit.params}
+            | {"train": fit.train_value, "test": fit.test_value, "evaluations": fit.evaluations}
             for row in result.rows
             for number, fit in enumerate(row.fits, 1)
         ]
@@ -113,14 +106,13 @@ class Metzler(Experiment):
         return {"values": values, "fits": fits, "undefined": undefined, "notes": list(result.notes)}
 
     def _plan(self) -> Plan:
-        return Plan(
-            **PROTOCOL,
-            grid=self.points,
-            ascents=self.ascents,
-            restarts=self.restarts,
-            starts=self.starts,
-            seed=self.seed,
-        )
+        own: dict[str, Any] = {
+            "ascents": self.ascents,
+            "restarts": self.restarts,
+            "starts": self.starts,
+            "seed": self.seed,
+        }
+        return Plan(**PROTOCOL, grid=self.points, **own)
 
     def tables(self, results: Mapping[str, Any]) -> Tables:
         """Make ``table``, ``fits`` and ``notes``."""
