@@ -31,7 +31,7 @@ _LOOPS = ("loops", "trios", "paths")
 # Three documents, of which the two that tie are the two that are relevant.
 _WALK_LABELS, _WALK_CENTRE, _WALK_RADIUS, _WALK_STEPS = (2.0, 1.0, 0.0), (0.4, 0.4, -0.8), 0.4, 12
 _FIELD = 13
-_FLOOR = 1e-17
+_FLOOR, _ROUNDING = 1e-17, 1e-14
 _COUNTS, _SIZES = "tests violated unclear outcome", "relative tolerance violation error scale"
 _NAMES = {"ranknet": "RankNet", "lambdarank": "LambdaRank"}
 
@@ -164,7 +164,7 @@ def _violations(tables: Tables) -> Picture:
         tables["functions"].set_index("function")[["has_cost", "convex"]], "function"
     )
     axis = "largest violation, of what errors explain"
-    evidence[axis] = np.maximum(evidence["relative"], _FLOOR) / np.maximum(evidence["tolerance"], _FLOOR)
+    evidence[axis] = np.maximum(evidence["relative"], _FLOOR) / np.maximum(evidence["tolerance"], _ROUNDING)
     panels = {"is there a cost?": ("has_cost", COST_TESTS), "is it convex?": ("convex", CONVEXITY_TESTS)}
     drawn = pd.concat(
         evidence[evidence["test"].isin(tests) & (evidence[verdict] != "no cost")].assign(panel=title)
